@@ -73,7 +73,9 @@ def world(name: str, processes: int, only: str, largest: int) -> dict[str, float
         port = free.getsockname()[1]
     command = [sys.executable, __file__, "--process", name, "--only", only, "--largest", str(largest)]
     shared = {**os.environ, "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    started = [subprocess.Popen(command, env={**shared, "RANK": str(r)}, stdout=-1, text=True) for r in range(processes)]
+    started = [
+        subprocess.Popen(command, env={**shared, "RANK": str(r)}, stdout=-1, text=True) for r in range(processes)
+    ]
     outs = [each.communicate()[0] for each in started]
     return json.loads(outs[0].strip().splitlines()[-1])
 

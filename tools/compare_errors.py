@@ -65,7 +65,7 @@ def page(theirs: dict[str, list[str]], ours: dict[str, tuple[str, str]]) -> str:
     parts = [HEAD]
     for title, code in CASES.items():
         there, mine = theirs[title], ours[title]
-        parts.append(f"## {title[0].upper()}{title[1:]}\n\n```python\n{code}\n```\n")
+        parts.append(f"## {title[0].upper()}{title[1:]}\n\n```text\n{code}\n```\n")
         parts.append(f"PyTorch:\n\n```text\n{_clean(there)}\n```\n\nflambeau:\n\n```text\n{_clean(mine)}\n```\n")
     return "\n".join(parts)
 

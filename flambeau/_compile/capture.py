@@ -246,7 +246,9 @@ class Capture:
         if not self.branches and not checks:
             return None
         for node in self.graph.nodes:
-            if node.writes or (node.opaque and node.name not in ("expect", "zero_grad")):  # it has changed something by then
+            if node.writes or (
+                node.opaque and node.name not in ("expect", "zero_grad")
+            ):  # it has changed something by then
                 return ValueError("a distribution was given values that are not valid") if checks else None
         return Otherwise()
 

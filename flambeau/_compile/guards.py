@@ -289,7 +289,11 @@ class Trail:
             raise self.problem
         for effect in self.effects:
             old, place = effect.old, effect.kind == "attribute"
-            if type(old) is not Tensor or type(effect.new) is not Tensor or not (place or isinstance(effect.holder, dict)):
+            if (
+                type(old) is not Tensor
+                or type(effect.new) is not Tensor
+                or not (place or isinstance(effect.holder, dict))
+            ):
                 continue
             if old.__dict__ or (old._k & GRAD and used(old)) or not self.reach.release(effect):
                 continue

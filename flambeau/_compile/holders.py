@@ -440,7 +440,16 @@ class External(Holder):
         self.seal((*expected, self.before[6] is None, _hooks(self.owner)) if self.trains else expected)
 
     def labels(self) -> Iterable[str]:
-        names = ("type", "data", "dtype", "requires_grad and layout", "is_leaf", "__dict__ is empty", "grad is None", "hooks")
+        names = (
+            "type",
+            "data",
+            "dtype",
+            "requires_grad and layout",
+            "is_leaf",
+            "__dict__ is empty",
+            "grad is None",
+            "hooks",
+        )
         return [f"{self.path}.{name}" for name in names]
 
     def now(self) -> tuple[Any, ...]:
@@ -477,7 +486,12 @@ def _values(hooks: dict[Any, Any] | None) -> tuple[Any, ...]:
 def held_by(holder: Holder) -> Iterable[Any]:
     """All that a holder found."""
     if isinstance(holder, Code):
-        return [value for part in holder.before[1:3] if part for value in (part.values() if isinstance(part, dict) else part)]
+        return [
+            value
+            for part in holder.before[1:3]
+            if part
+            for value in (part.values() if isinstance(part, dict) else part)
+        ]
     if isinstance(holder, External):
         return holder.before[6:]
     before: Any = getattr(holder, "before", holder.expected)

@@ -24,7 +24,9 @@ from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, placed
 from .steps import Call, Question, Step
 
 _array = np.ndarray
-Layout = tuple[Any, Any, Any, Any, Any, bool]  # shape, NumPy's dtype, strides in elements and in bytes, dtype, is it small?
+Layout = tuple[
+    Any, Any, Any, Any, Any, bool
+]  # shape, NumPy's dtype, strides in elements and in bytes, dtype, is it small?
 
 
 class Program:
@@ -180,8 +182,8 @@ class Lowered:
         self.fresh_values = [(m, mains.get(m)) for m in self.fresh]
         self.born: list[list[tuple[Memory, Value | None, Layout]]] = [[] for _ in range(len(self.parts) + 1)]
         begins = [i for i, part in enumerate(self.parts) for _ in getattr(part, "steps", [part])]
-        for m, v in self.fresh_values:  # made when they are needed: steps before may free memory
-            self.born[begins[m.first] if m.first >= 0 else -1].append((m, v, _layout(m, v)))
+        for m, main in self.fresh_values:  # made when they are needed: steps before may free memory
+            self.born[begins[m.first] if m.first >= 0 else -1].append((m, main, _layout(m, main)))
         self.plain_outputs = [v in self.places and self.places[v][0].kind == MADE for v in self.outputs]
 
     # -- running -------------------------------------------------------------------------------------------------------

@@ -343,7 +343,9 @@ class Reach:
         if "_parameters" in own and "_modules" in own:
             table: Any = (fields, own, {}, fields.path)
             self._tables.append(table)
-            interpreted = getattr(type(fields.owner), "_interpreted_state", None)  # code that names nothing in Python runs it
+            interpreted = getattr(
+                type(fields.owner), "_interpreted_state", None
+            )  # code that names nothing in Python runs it
             self._look(table, self.names, whole=interpreted is not None)
             if interpreted is not None:
                 names, held = interpreted(fields.owner)
@@ -381,7 +383,9 @@ class Reach:
             places += sum([value is old for value in held_by(holder)])
             if isinstance(holder, (Fields, Items, Namespace)) and holder.owner is effect.holder:
                 found = holder
-        places += sum([held is old for fixed in self._seen.values() if fixed.__class__ in (tuple, frozenset) for held in fixed])
+        places += sum(
+            [held is old for fixed in self._seen.values() if fixed.__class__ in (tuple, frozenset) for held in fixed]
+        )
         if found is None or places != 1:
             return False
         if isinstance(found, Items):
@@ -395,7 +399,11 @@ class Reach:
     # -- kinds of objects --------------------------------------------------------------------------------------------
 
     def _class(self, kind: type) -> None:
-        if type(kind) is not type and id(type(kind)) not in self._seen and _home(type(kind)) not in ("abc", "enum", "typing"):
+        if (
+            type(kind) is not type
+            and id(type(kind)) not in self._seen
+            and _home(type(kind)) not in ("abc", "enum", "typing")
+        ):
             self._class(type(kind))
         for base in kind.__mro__:
             if (id(base) in self._seen and base is not kind) or not self._written_in_python(base):
@@ -418,7 +426,9 @@ class Reach:
                     self.reach(inner, path)
         elif isinstance(value, (staticmethod, classmethod)):
             self.reach(value.__func__, path)
-        elif isinstance(value, types.FunctionType) or (hasattr(type(value), "__get__") and self._written_in_python(type(value))):
+        elif isinstance(value, types.FunctionType) or (
+            hasattr(type(value), "__get__") and self._written_in_python(type(value))
+        ):
             self.reach(value, path)
 
     def _function(self, value: Any, path: str) -> None:

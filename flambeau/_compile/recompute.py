@@ -34,7 +34,7 @@ def recompute(forward: Graph, backward: Graph, needed: Iterable[Value]) -> set[V
                 kept.discard(node.outs[0])  # type: ignore[arg-type]
                 again.append(node)
     for node in again:  # the latest first, so that each stands before those that need it
-        users = [i for i, user in enumerate(backward.nodes) if node.outs[0] in user.operands()]
+        users = [i for i, user in enumerate(backward.nodes) if node.outs[0] in list(user.operands())]
         at = min(users, default=len(backward.nodes))
         backward.nodes.insert(at, Node(node.op, node.args, node.outs, node.several, line=node.line))
     return {v for node in again for v in node.outs if v is not None}

@@ -227,7 +227,9 @@ def check_view(t: Tensor, others: Any = ()) -> None:
     if made and t.dtype.category >= FLOATING:
         raise RuntimeError(_unrecorded(t, "is being modified inplace"))
     if of_leaf and t.dtype.category >= FLOATING:
-        raise taught(RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation."))
+        raise taught(
+            RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+        )
 
 
 def _unrecorded(t: Tensor, event: str) -> str:

@@ -35,7 +35,9 @@ from .pointwise_plan import add_loop, merged
 
 _TURNS = 1 << 14  # how often a loop may be started again
 _MOST = 1 << 22  # elements in all arrays: more take so long that there is time for Python
-_SMALL = 1 << 19  # elements in all arrays, up to which one thread will do where loops do not share their work by themselves
+_SMALL = (
+    1 << 19
+)  # elements in all arrays, up to which one thread will do where loops do not share their work by themselves
 _LONG = 1 << 14  # elements in all arrays, from which other threads of the interpreter are given a chance
 _QUESTIONS = 16  # that are asked of one array
 _SPAN = 1 << 22  # bytes from the first to the last element of an operand
@@ -332,7 +334,9 @@ class CallWatch(Watch):
             raise Unplannable("too much")
         self.plan = plan
         self.shares = False  # memory with other plans
-        self.schedules = long  # whether there may be a better way for large operands: the short one, threads, another order
+        self.schedules = (
+            long  # whether there may be a better way for large operands: the short one, threads, another order
+        )
         self.given = [self._known(_apart(a), i + 1) for i, a in enumerate(inputs)]
 
     def scratch(self, size: int) -> Any:

@@ -75,7 +75,9 @@ class _Finder:
         self.tree = tree
         self.found: list[Step] = []
         self.functions: list[Any] = []
-        named = (n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)))
+        named = (
+            n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom))
+        )
         self.declared = {*dir(builtins), *(name for n in named for name in _stored([n]))}
         self.shows_names = any(isinstance(n, ast.Name) and n.id in _OF_PLACE - {"super"} for n in ast.walk(tree))
 
@@ -92,7 +94,9 @@ class _Finder:
         scope = _Scope(node, local, inside_class, outer.whole if free else node)
         self._list(node.body, scope, frozenset(given | free), frozenset(), "")
 
-    def _list(self, body: list[Any], scope: _Scope, known: frozenset[str], counters: frozenset[str], trouble: str) -> None:
+    def _list(
+        self, body: list[Any], scope: _Scope, known: frozenset[str], counters: frozenset[str], trouble: str
+    ) -> None:
         """Looks for a step among statements in a row; `known` names are bound before them, `counters` change with each round."""
         in_function = scope.node is not self.tree
         if (in_function or scope.names) and any(map(_goes_back, body)):
@@ -333,7 +337,9 @@ def _within(body: Iterable[Any]) -> Iterator[Any]:
 
 
 def _calls(s: Any, *names: str) -> bool:
-    return any(isinstance(n, ast.Call) and getattr(n.func, "attr", getattr(n.func, "id", "")) in names for n in _walk([s]))
+    return any(
+        isinstance(n, ast.Call) and getattr(n.func, "attr", getattr(n.func, "id", "")) in names for n in _walk([s])
+    )
 
 
 def _goes_back(s: Any) -> bool:

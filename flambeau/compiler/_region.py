@@ -262,7 +262,14 @@ class Region:
         else:
             program = Pair(tape, outputs, inside, self.exact)
             log("graph", str(program.forward_program.graph))
-        entry = Entry(guards, program, None if isinstance(out, Tensor) else form, places, effects, [get for _, get in trail.carried])
+        entry = Entry(
+            guards,
+            program,
+            None if isinstance(out, Tensor) else form,
+            places,
+            effects,
+            [get for _, get in trail.carried],
+        )
         self.forms.add(args, named, entry)
         made = program.run(inputs) if self.backend is not None else program.with_history(program.first, inputs)
         if self.backend is None:

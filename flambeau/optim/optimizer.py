@@ -159,7 +159,9 @@ class Optimizer:
         self.param_groups: list[dict[str, Any]] = []
         if hasattr(params, "parameters") and not hasattr(params, "__iter__"):
             kind = type(params).__name__
-            raise TypeError(f"'{kind}' object is not iterable\n  fix: give the optimizer model.parameters(), not the model")
+            raise TypeError(
+                f"'{kind}' object is not iterable\n  fix: give the optimizer model.parameters(), not the model"
+            )
         groups: list[Any] = list(params)
         if not groups:
             raise taught(ValueError("optimizer got an empty parameter list"))

@@ -225,7 +225,10 @@ def test_the_names_at_a_place_are_that_places():
 
         assert inside(1) == (["first", "second"], {"first": 1, "second": 2})
         module = {"__name__": "made"}
-        exec("a = 1\nvars()['b'] = 2\nnames = dir()\nclass C:\n    x = 3\n    seen = sorted(n for n in dir() if n[0] != '_')", module)
+        exec(
+            "a = 1\nvars()['b'] = 2\nnames = dir()\nclass C:\n    x = 3\n    seen = sorted(n for n in dir() if n[0] != '_')",
+            module,
+        )
         assert module["b"] == 2
         assert module["names"] == sorted(["__builtins__", "__name__", "a", "b"])
         assert module["C"].seen == ["x"]

@@ -52,7 +52,9 @@ def test_a_long_chain_needs_the_memory_of_a_few_values():
 
 def _training_step():
     torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Conv2d(32, 96, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(96, 96, 3, padding=1))
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(32, 96, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(96, 96, 3, padding=1)
+    )
     optimizer, x = torch.optim.SGD(model.parameters(), lr=0.1), torch.randn(2, 32, 12, 12)
 
     def step():

@@ -638,12 +638,16 @@ def test_second_derivatives_of_compiled_modules():
     assert run._region.problem is None
     noisy = torch.compile(nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)))
     with pytest.raises(RuntimeError, match="double backward"):
-        torch.autograd.grad(noisy(torch.ones(2, 3, requires_grad=True)).sum(), noisy._orig_mod[0].weight, create_graph=True)
+        torch.autograd.grad(
+            noisy(torch.ones(2, 3, requires_grad=True)).sum(), noisy._orig_mod[0].weight, create_graph=True
+        )
 
 
 @pytest.mark.parametrize("dynamic, most", [(None, 2), (True, 1)])
 def test_changing_sizes_are_not_recorded_one_by_one(dynamic, most):
-    compiled = torch.compile(lambda x, n: (x[:n] * 2).sum() if x.shape[0] < 9 else x.sum(), dynamic=dynamic, fullgraph=True)
+    compiled = torch.compile(
+        lambda x, n: (x[:n] * 2).sum() if x.shape[0] < 9 else x.sum(), dynamic=dynamic, fullgraph=True
+    )
     compiled._region.forms.cost = 9.0
     for n in range(1, 30):
         assert compiled(torch.ones(n), 2) == (2 * min(n, 2) if n < 9 else n)

@@ -255,5 +255,7 @@ def test_names_of_functions_are_handed_over():
 def test_what_must_stay_where_it_is(body, reason):
     _, refused = steps(f"def g(x):\n    {body}\n")
     assert len(refused) == 1 and (reason in refused[0] if reason else not refused[0])
-    text, refused = steps("try:\n    for x in d:\n        loss = f(x)\n        loss.backward()\nexcept ValueError:\n    print(loss)")
+    text, refused = steps(
+        "try:\n    for x in d:\n        loss = f(x)\n        loss.backward()\nexcept ValueError:\n    print(loss)"
+    )
     assert "caught" in refused[0] and "__step" not in text

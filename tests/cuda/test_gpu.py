@@ -96,7 +96,7 @@ def test_folds(shape):
 
 def test_a_long_sum_is_accurate():
     x = torch.full((10_000_001,), 0.1, device="cuda")
-    assert abs(x.sum().item() - 1000000.1) < 0.1
+    assert abs(x.sum().item() - 1000000.1) < 0.5  # eight units in the last place
 
 
 def test_kernels_of_the_language():

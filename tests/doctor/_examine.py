@@ -15,7 +15,7 @@ def main() -> None:
         diagnosis = examine(path)
         listed = [[f.id, f.line, f.severity] for f in diagnosis.listed(hints=True)]
         found[path] = {"found": listed, "failure": diagnosis.failure}
-        for name in [n for n in sys.modules if getattr(sys.modules[n], "__file__", None) == path]:
+        for name in [n for n, module in list(sys.modules.items()) if getattr(module, "__file__", None) == path]:
             del sys.modules[name]
     print(json.dumps(found))
 

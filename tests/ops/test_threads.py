@@ -157,5 +157,7 @@ def test_nothing_is_written_behind_memory(name, count, monkeypatch):
 
 def test_launchers_say_how_many_threads_there_are():
     command = [sys.executable, "-c", "import flambeau; print(flambeau.get_num_threads())"]
-    done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "3"}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, env={**os.environ, "OMP_NUM_THREADS": "3"}, capture_output=True, text=True, check=True
+    )
     assert done.stdout == "3\n"
