@@ -4,7 +4,7 @@
 
 The worlds of both frameworks take turns, each step a batch for every process, and of all rounds the shortest counts. Every process
 has one thread. With `--memory` a model of about 100 million parameters is divided among four processes, and the table shows
-what each of them holds at rest and how far its peak lies above what it had before. Needs PyTorch beside flambeau.
+what each of them holds at rest and the peak of its whole process. Needs PyTorch beside flambeau.
 """
 
 from __future__ import annotations

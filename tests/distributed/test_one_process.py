@@ -161,6 +161,20 @@ def test_data_parallel(world):
     set_state_dict(parallel, optimizer, model_state_dict=weights, optim_state_dict=state)
 
 
+def test_options_that_do_nothing_refuse(world):
+    from flambeau.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+
+    for option in ({"bucket_cap_mb_list": [1]}, {"skip_all_reduce_unused_params": True}, {"mixed_precision": object()}):
+        with pytest.raises(NotImplementedError, match="leave it out"):
+            DistributedDataParallel(nn.Linear(1, 1), **option)
+    for option in (
+        {"sharding_strategy": ShardingStrategy.HYBRID_SHARD},
+        {"process_group": (dist.group.WORLD, dist.group.WORLD)},
+    ):
+        with pytest.raises(NotImplementedError, match="device_mesh="):
+            FullyShardedDataParallel(nn.Linear(1, 1), **option)
+
+
 def test_absent_devices():
     from flambeau import accelerator, mps, mtia, xpu
 

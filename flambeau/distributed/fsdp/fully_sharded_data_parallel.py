@@ -63,8 +63,14 @@ class FullyShardedDataParallel(Module):
             raise NotImplementedError(
                 "FullyShardedDataParallel: param_init_fn is not implemented; initialize the module"
             )
-        group = current(process_group) if not isinstance(process_group, tuple) else process_group[0]
         self.sharding_strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
+        hybrid = self.sharding_strategy in (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2)
+        if isinstance(process_group, tuple) or (hybrid and (device_mesh is None or device_mesh.ndim != 2)):
+            raise NotImplementedError(
+                "FullyShardedDataParallel: parts that are copied between groups need device_mesh=, of two dimensions, as "
+                "init_device_mesh('cpu', (copies, parts)) makes it"
+            )
+        group = current(process_group)
         if self.sharding_strategy is ShardingStrategy.NO_SHARD:
             raise NotImplementedError("ShardingStrategy.NO_SHARD: use torch.nn.parallel.DistributedDataParallel")
         mesh = device_mesh or DeviceMesh.from_group(group, "cpu")

@@ -102,9 +102,12 @@ class DistributedDataParallel(Module, Joinable):
         for name, value in (
             ("mixed_precision", mixed_precision),
             ("delay_all_reduce_named_params", delay_all_reduce_named_params),
+            ("param_to_hook_all_reduce", param_to_hook_all_reduce),
+            ("bucket_cap_mb_list", bucket_cap_mb_list),
+            ("skip_all_reduce_unused_params", skip_all_reduce_unused_params or None),
         ):
             if value is not None:
-                raise NotImplementedError(f"DistributedDataParallel: {name} is not implemented; leave it None")
+                raise NotImplementedError(f"DistributedDataParallel: {name} is not implemented; leave it out")
         self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         trained = [(n, p) for n, p in self._of(module.named_parameters()) if p.requires_grad]
         if not trained:
