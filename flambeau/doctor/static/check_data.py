@@ -395,7 +395,9 @@ def _summed(source: Source, division: ast.AST, name: str, count: ast.expr | None
         if not around or not isinstance(around[0], ast.For) or division in list(ast.walk(around[0])):
             continue
         loop = around[0]
-        if any(isinstance(n, (ast.BinOp,)) for n in ast.walk(value)) or not _loss_like(source, value):
+        if any(isinstance(n, (ast.BinOp,)) for n in ast.walk(value)):
+            continue
+        if not _loss_like(source, value) and not _is_batch_mean(source, value, loop):
             continue
         if count is not None and not _counts(source, count, loop):
             continue
@@ -420,6 +422,18 @@ def _loss_like(source: Source, value: ast.expr) -> bool:
         if "loss" in value.id.lower():
             return True
         return any(v is not value and _loss_like(source, v) for v, i in source.origins(value))
+    return False
+
+
+def _is_batch_mean(source: Source, value: ast.expr, loop: ast.For) -> bool:
+    """The mean over everything of a batch (an accuracy, an error), perhaps as a number."""
+    batch = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+    for made, index in source.origins(value):
+        for _ in range(3):
+            if source.method(made) in ("item", "detach", "cpu"):
+                made = next((v for v, i in source.origins(made.func.value) if i is None), made.func.value)
+        if index is None and source.method(made) == "mean" and not made.args and not made.keywords:
+            return any(isinstance(n, ast.Name) and n.id in batch for n in ast.walk(made.func.value))
     return False
 
 

@@ -140,6 +140,7 @@ def _opaque(source: Source, call: ast.Call, names: set[str]) -> bool:
 
 
 def _over_loader(source: Source, loop: ast.For) -> bool:
+    """Whether a loop's variables are on the CPU: batches of a loader, or of a collection of tensors made there."""
     for n in ast.walk(loop.iter):
         if isinstance(n, (ast.Name, ast.Attribute, ast.Call)):
             if any("DataLoader" in kind for kind in source.kinds(n)):
@@ -149,7 +150,10 @@ def _over_loader(source: Source, loop: ast.For) -> bool:
                 and "loader" in (n.id if isinstance(n, ast.Name) else n.attr).lower()
             ):
                 return True
-    return False
+    made = [n for value, _ in source.origins(loop.iter) for n in ast.walk(value) if isinstance(n, ast.Call)]
+    return any(source.called(n) in _FREE and not _placed(source, n) for n in made) and not any(
+        _moves(source, n) for n in made
+    )
 
 
 def _made_on_the_fly(source: Source) -> None:

@@ -83,6 +83,7 @@ def _shared(source: Source) -> None:
             continue
         if source.called(call) == "as_tensor" and not _is_array(source, call.args[0]):
             continue
+        _kept_each_round(source, call)
         statement = source.parents.get(call)
         if not isinstance(statement, ast.Assign):
             continue
@@ -110,6 +111,43 @@ def _shared(source: Source) -> None:
                     f"`{array}` is changed, and with it `{tensor}`, which shares its memory.",
                     0.85,
                 )
+
+
+def _kept_each_round(source: Source, call: ast.Call) -> None:
+    """A loop that keeps `torch.from_numpy(a)` of every round and writes into the same `a` in every round."""
+    loop = next(iter(source.loops(call)), None)
+    if loop is None:
+        return
+    array, statement = ast.unparse(call.args[0]), source.parents.get(call)
+    inside = [n for part in loop.body for n in ast.walk(part)]
+    values: list[ast.AST] = [call]
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+        name = statement.targets[0].id
+        values += [n for n in inside if isinstance(n, ast.Name) and n.id == name and n.lineno > call.lineno]
+    bound = [n for n in (*inside, *ast.walk(loop.target if isinstance(loop, ast.For) else loop.test))
+             if isinstance(n, (ast.Name, ast.Attribute)) and isinstance(n.ctx, ast.Store) and ast.unparse(n) == array
+             and not isinstance(source.parents.get(n), ast.AugAssign)]  # fmt: skip
+    writers = [n for n in inside if _writes(source, n, array)]
+    if writers and not bound and any(_is_kept(source, v) for v in values):
+        source.find(
+            "shared-array-changed", writers[0],
+            f"`{array}` is written in every round, and the tensors kept of the rounds before share its memory.", 0.85,
+        )  # fmt: skip
+
+
+def _is_kept(source: Source, value: ast.AST) -> bool:
+    """Whether a value goes into a collection as it is (perhaps as part of a tuple)."""
+    above = source.parents.get(value)
+    if isinstance(above, (ast.Tuple, ast.List, ast.Dict)):
+        value, above = above, source.parents.get(above)
+    if isinstance(above, ast.Call):
+        return source.method(above) in ("append", "appendleft", "add", "insert", "put") and value in above.args
+    return (
+        isinstance(above, ast.Assign)
+        and isinstance(above.targets[0], ast.Subscript)
+        and not isinstance(above.targets[0].slice, (ast.Slice, ast.Tuple))
+        and any(isinstance(v, (ast.List, ast.Dict)) for v, _ in source.origins(above.targets[0].value))
+    )
 
 
 def _is_array(source: Source, node: ast.expr) -> bool:
