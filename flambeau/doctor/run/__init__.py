@@ -52,6 +52,7 @@ class Watch:
         self.session.pausing += 1
         try:
             if error is not None:
+                self.session.failed = isinstance(error, Exception)
                 self.errors.failed(error)
             for observer in self.observers:
                 if hasattr(observer, "finish"):

@@ -49,14 +49,14 @@ class Losses:
             source = args[0] if args else kwargs.get("input")
             target = args[1] if len(args) > 1 else kwargs.get("target")
             tensors = isinstance(source, Tensor) and isinstance(target, Tensor)
-            if tensors:
-                self.check(name, source, target)
+            refused = tensors and self.check(name, source, target)
             self.session.pausing += 1
             try:
                 result = original(*args, **kwargs)
             except Exception as error:
                 self.session.pausing -= 1
                 self.errors.failed(error)
+                self.errors.explained |= refused
                 raise
             self.session.pausing -= 1
             if tensors:
@@ -66,8 +66,9 @@ class Losses:
 
         return loss
 
-    def check(self, name: str, source: Any, target: Any) -> None:
-        find, made = self.session.find, producer(source)
+    def check(self, name: str, source: Any, target: Any) -> bool:
+        """Looks at the two tensors of a loss; whether the targets are of a dtype that it must refuse."""
+        refused, find, made = False, self.session.find, producer(source)
         shapes = f"input {tuple(source.shape)} {source.dtype}, target {tuple(target.shape)} {target.dtype}"
         if name in _CLASSES:
             if made.startswith("Softmax"):
@@ -88,6 +89,7 @@ class Losses:
                         shapes,
                     )
             if target.dtype.is_floating_point and target.ndim == source.ndim - 1:
+                refused = True
                 find("float-class-targets", here(), f"Class targets have dtype {target.dtype}.", 0.97, shapes)
         elif name in _BINARY:
             if made.startswith("Sigmoid"):
@@ -108,6 +110,7 @@ class Losses:
                         shapes,
                     )
             if not target.dtype.is_floating_point and not target.dtype.is_complex:
+                refused = True
                 find(
                     "integer-bce-targets",
                     here(),
@@ -131,6 +134,7 @@ class Losses:
                 0.85,
                 shapes,
             )
+        return refused
 
 
 def _grows(a: Any, b: Any) -> bool:

@@ -307,7 +307,6 @@ class Modules:
         held = {id(p): o for o in optims for p in o.parameters()}
         all_held = {id(p) for o in self.training.optims.values() for p in o.parameters()}
         reached = self.training.reached
-        lost_any = False
         present: set[int] = set()
         for root in list(self.roots.values()):
             named = list(root.named_parameters())
@@ -337,8 +336,14 @@ class Modules:
                     f"{optim.kind} holds frozen parameters: {_list(frozen)}.",
                     0.6,
                 )
-            if unused and not lost_any and root.training is not None:
+            if unused and root.training is not None:
                 self._never_used(root, unused)
+        for number, stray in self.training.strays.items():
+            if number not in present and number not in all_held and stray.is_forgotten():
+                self.session.find(
+                    "optimizer-misses-parameters", optims[0].place,
+                    f"A parameter of shape {tuple(stray.parameter.shape)} gets gradients, but no optimizer holds it.", 0.8,
+                )  # fmt: skip
 
     def _lost(self, root: Any, named: Any, lost: list[str], optims: Any, present: set[int]) -> None:
         own = {id(p) for _, p in named}

@@ -26,6 +26,7 @@ class Session:
         self.steps = 0  # of all optimizers
         self.backwards = 0
         self.ended_early = False
+        self.failed = False  # the program ended with an error
         self.modules: list[Any] = []  # the modules that are being called, outermost first
         self.fills: dict[int, Place] = {}  # tensors that were filled with one value, and where
         self.made: dict[int, Place] = {}  # modules of some kinds, and where they were made

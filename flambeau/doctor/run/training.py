@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import Tensor, autograd
+from ... import Tensor, autograd, nn
 from ..._autograd.node import sequence
 from ...optim import optimizer as optimizers
 from .errors import Errors
@@ -41,6 +41,19 @@ class Optim:
         return [p for group in self.optimizer.param_groups for p in group["params"]]
 
 
+class Stray:
+    """A parameter that gets gradients while no optimizer holds it: when, and what its values were."""
+
+    def __init__(self, parameter: Any, step: int) -> None:
+        self.parameter = parameter
+        self.first = self.last = step
+        self.sum = float(parameter.detach().abs().sum())
+
+    def is_forgotten(self) -> bool:
+        """Whether it stayed as it was while optimizers stepped several times between its gradients."""
+        return self.last - self.first >= 2 and float(self.parameter.detach().abs().sum()) == self.sum
+
+
 class Training:
     """Watches `backward`, `autograd.grad`, and all optimizers."""
 
@@ -51,6 +64,7 @@ class Training:
         self.before_step: list[Any] = []  # listeners: f(optim, parameters)
         self.after_step: list[Any] = []
         self.reached: dict[int, Any] = {}  # leaves that some backward pass reached
+        self.strays: dict[int, Stray] = {}  # those of them that are parameters of no optimizer
         self.last_backward: Place | None = None
         self.since = 0  # the number of a node at the last backward pass
         self.reach: Any = None
@@ -132,12 +146,20 @@ class Training:
             self._by_hand(reach.leaves, place)
         for listener in self.before_backward:
             listener(roots, reach, place)
+        self._note_strays(reach.leaves)
         self.reached.update(reach.leaves)
         for optim in self.optims.values():
             if optim.takes_part(reach.leaves):
                 optim.reached += 1
                 if not self.inside:
                     optim.backwards.append(place)
+
+    def _note_strays(self, leaves: dict[int, Any]) -> None:
+        held = {id(p) for optim in self.optims.values() for p in optim.parameters()}
+        for number, leaf in leaves.items():
+            if number not in held and isinstance(leaf, nn.Parameter):
+                stray = self.strays.get(number) or self.strays.setdefault(number, Stray(leaf, self.session.steps))
+                stray.last = self.session.steps
 
     def _by_hand(self, leaves: dict[int, Any], place: Place | None) -> None:
         """Weights that the program updates itself, with gradients that it does not clear."""
@@ -273,6 +295,8 @@ class Training:
         for optim in self.optims.values():
             if optim.steps or optim.reached < 2 or not optim.backwards:
                 continue
+            if self.session.failed and len(set(optim.backwards)) == len(optim.backwards):
+                continue  # the error came before the step of the first round
             own = optim.parameters()
             if own and not any(id(p) in stepped for p in own) and not any(p._version > 1 for p in own):
                 self.session.find(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -172,6 +173,8 @@ class Values:
                     continue
                 flat = gradient.ravel()
                 square = float(np.dot(flat, flat)) if flat.dtype in (np.float32, np.float64) else 0.0
+                if square == 0 and flat.any():  # the squares are too small for float32
+                    square = float(np.square(flat, dtype=np.float64).sum())
                 squares += square
                 if parameter.ndim >= 2 and flat.size:
                     parts.append(math.sqrt(square / flat.size) if math.isfinite(square) else square)
@@ -191,6 +194,13 @@ class Values:
             if len(norms) < 4:
                 continue
             begin = float(np.median(norms[:3]))
+            finite = list(itertools.takewhile(math.isfinite, norms))
+            if (
+                len(finite) < len(norms)
+                and math.isnan(norms[len(finite)])
+                and (not finite or max(finite) <= 10 * finite[0])
+            ):
+                continue  # nothing grew before the first NaN: that is another mistake
             high = [n for n in norms if not math.isfinite(n) or (n > 1e3 * max(begin, 1e-8) and n > 1e2)]
             history = [v for v in self.losses.get(place, ()) if math.isfinite(v)]
             diverged = (
