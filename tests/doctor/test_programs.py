@@ -2,6 +2,7 @@
 
 A file in programs/wrong is a program with a mistake. `#! id` ends the line at which the finding must be (`#? id`: a hint);
 the mended twin has the lines that `#+` keeps in comments and lacks those that end with `#-` or `#!-`.
+Where the first line is `# nothing else`, the doctor must not find other mistakes, either.
 """
 
 import json
@@ -15,6 +16,7 @@ import pytest
 PROGRAMS = Path(__file__).parent / "programs"
 WRONG = sorted((PROGRAMS / "wrong").glob("*.py"))
 CORRECT = sorted((PROGRAMS / "correct").glob("*.py"))
+ALONE = "# nothing else\n"
 _MARK = re.compile(r"#([!?])-? ([a-z0-9-]+)\s*$")
 
 
@@ -69,6 +71,13 @@ def test_the_mended_twin_is_silent(path, examined):
     result = examined["twin", path.name]
     about = {id for id, _, _ in expected(path.read_text())}
     assert not [f for f in result["found"] if f[2] != "hint" or f[0] in about] and not result["failure"], result
+
+
+@pytest.mark.parametrize("path", [p for p in WRONG if p.read_text().startswith(ALONE)], ids=lambda p: p.stem)
+def test_nothing_else_is_found(path, examined):
+    result = examined["own", path.name]
+    about = {id for id, _, _ in expected(path.read_text())}
+    assert not [f for f in result["found"] if f[2] != "hint" and f[0] not in about] and not result["failure"], result
 
 
 @pytest.mark.parametrize("path", CORRECT, ids=lambda p: p.stem)
