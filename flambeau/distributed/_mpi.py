@@ -18,6 +18,7 @@ import socket
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -315,6 +316,46 @@ class _Receiving:
         return True
 
 
+class _Agreed:
+    """A request of a call that all processes make alike, and beside it the comparison of what they gave.
+
+    MPI itself would quietly mix tensors of different sizes.
+    """
+
+    def __init__(self, channel: Channel, name: str, nbytes: int, kind: str):
+        size, rank = channel.comm.Get_size(), channel.comm.Get_rank()
+        mark = zlib.crc32(f"{name} {kind}".encode())
+        own = [nbytes * size + rank, -nbytes * size + rank, mark * size + rank, -mark * size + rank]
+        self._channel, self._name, self._found = channel, name, np.array(own)
+        self._comparison = channel.comm.Iallreduce(channel.mpi.IN_PLACE, self._found, channel.mpi.MAX)
+
+    def of(self, request: Any) -> _Agreed:
+        self.inner = request
+        return self
+
+    def Test(self) -> bool:
+        if self._comparison is not None:
+            if not self._comparison.Test():
+                return False
+            self._comparison = None
+            self._compare()
+        return self.inner.Test()  # last: who waits looks at this one, which ends with its test
+
+    def _compare(self) -> None:
+        ranks = self._channel.ranks
+        most, least, other, another = (divmod(int(found), len(ranks)) for found in self._found)
+        if other[0] != -another[0]:
+            raise DistBackendError(
+                f"{self._name}: ranks {ranks[another[1]]} and {ranks[other[1]]} make different calls: another collective, "
+                "dtype or reduction; all processes of a group must make the same calls in the same order"
+            )
+        if most[0] != -least[0]:
+            raise DistBackendError(
+                f"{self._name}: the tensors have different sizes: rank {ranks[least[1]]} gave {-least[0]} bytes, "
+                f"rank {ranks[most[1]]} gave {most[0]}"
+            )
+
+
 class Channel:
     """The calls of one group, over flat arrays whose memory is dense. Each returns a request of MPI.
 
@@ -345,7 +386,9 @@ class Channel:
     # -- calls --
 
     def all_reduce(self, x: np.ndarray, op: RedOpType) -> Any:
-        return self.comm.Iallreduce(self.mpi.IN_PLACE, numbers(self.mpi, x), operation(self.mpi, x, op))
+        values, how = numbers(self.mpi, x), operation(self.mpi, x, op)
+        agreed = _Agreed(self, "all_reduce", x.nbytes, f"{x.dtype} {op.name}")
+        return agreed.of(self.comm.Iallreduce(self.mpi.IN_PLACE, values, how))
 
     def broadcast(self, x: np.ndarray, root: int) -> Any:
         return self.comm.Ibcast(_bytes(x), root)
@@ -360,7 +403,8 @@ class Channel:
         return self.comm.Ibarrier()
 
     def all_gather(self, out: np.ndarray, x: np.ndarray) -> Any:
-        return self.comm.Iallgather(_bytes(x), _bytes(out))
+        agreed = _Agreed(self, "all_gather", x.nbytes, "")
+        return agreed.of(self.comm.Iallgather(_bytes(x), _bytes(out)))
 
     def gather(self, out: np.ndarray | None, x: np.ndarray, root: int) -> Any:
         return self.comm.Igather(_bytes(x), None if out is None else _bytes(out), root)
@@ -370,10 +414,11 @@ class Channel:
 
     def reduce_scatter(self, out: np.ndarray, x: np.ndarray, counts: list[int], op: RedOpType) -> Any:
         values, result, how = numbers(self.mpi, x), numbers(self.mpi, out), operation(self.mpi, x, op)
+        agreed = _Agreed(self, "reduce_scatter", x.nbytes, f"{x.dtype} {op.name} {counts}")
         if len(set(counts)) == 1:
             values[1] = counts[0]  # of each block
-            return self.comm.Ireduce_scatter_block(values, result, how)
-        return self.comm.Ireduce_scatter(values, result, counts, how)
+            return agreed.of(self.comm.Ireduce_scatter_block(values, result, how))
+        return agreed.of(self.comm.Ireduce_scatter(values, result, counts, how))
 
     def all_to_all(self, out: np.ndarray, out_counts: list[int], x: np.ndarray, counts: list[int]) -> Any:
         size = x.itemsize
@@ -402,6 +447,9 @@ class Channel:
     def _tested(self, work: Work) -> bool:
         try:
             return work.request.Test()
+        except DistBackendError:
+            self.forget(work)
+            raise
         except self.mpi.Exception as error:
             self.forget(work)
             raise self.broken(work.name, error) from error
@@ -411,7 +459,8 @@ class Channel:
         end = time.monotonic() + _GRACE
         while time.monotonic() < end and not _gone(self.world.watch, self._members - {self.world.rank}):
             time.sleep(0.02)
-        return DistBackendError(f"{name}: {_gone(self.world.watch, self._members - {self.world.rank})}: {error}")
+        why = _gone(self.world.watch, self._members - {self.world.rank})
+        return DistBackendError(f"{name}: {why or 'do all processes give tensors of the same size?'}: {error}")
 
     def wait(self, work: Work, timeout: float) -> None:
         """Waits awake for a while that fits the call, giving the core to others between looks, then sleeps in between."""

@@ -1,4 +1,4 @@
-"""What processes see when one of them is late or dies; `test_faults.py` runs it. Every process prints one line for each."""
+"""What processes see when one of them is late, gives something else or dies; `test_faults.py` runs it. Every process prints one line for each."""
 
 import os
 import signal
@@ -36,6 +36,17 @@ def main(victim):
         seen("late", lambda: work.wait(timedelta(seconds=1)))
         if store.add("through", 1) == dist.get_world_size() - 1:
             store.set("others are through", "yes")
+    dist.barrier()
+    seen("sizes", lambda: dist.all_reduce(torch.ones(3 if rank == 1 else 2)))
+    seen("pieces", lambda: dist.all_gather_into_tensor(torch.ones(12 if rank else 9), torch.ones(4 if rank else 3)))
+    seen("kinds", lambda: dist.all_reduce(torch.ones(2, dtype=torch.int32 if rank == 2 else torch.float32)))
+    seen(
+        "calls",
+        lambda: dist.all_reduce(torch.ones(6)) if rank else dist.reduce_scatter_tensor(torch.ones(2), torch.ones(6)),
+    )
+    after = torch.ones(2)
+    dist.all_reduce(after)  # the group goes on
+    print(f"whole | rank {rank} | 0 | {after.tolist()}", flush=True)
     dist.barrier()
     if rank == victim:
         time.sleep(0.3)

@@ -1,4 +1,4 @@
-"""Processes that are late, dead or missing: the others hear of it in an error that names the rank."""
+"""Processes that are late, dead, missing or make other calls: the others hear of it in an error that names the rank."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 @needs_mpi
 @pytest.mark.parametrize("victim", [0, 2])
-def test_late_and_dead_ranks_are_named(victim):
+def test_late_unlike_and_dead_ranks_are_named(victim):
     shared = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     command = [sys.executable, str(HERE / "fault_checks.py"), str(victim)]
     processes = [
@@ -32,6 +32,10 @@ def test_late_and_dead_ranks_are_named(victim):
         lines = {line.split(" | ")[0]: line.split(" | ")[3] for line in out.splitlines()}
         if rank != 1:
             assert "rank 1 has not made this call" in lines["late"] and "barrier" in lines["late"], (out, errors)
+        assert "rank 2 gave 8 bytes, rank 1 gave 12" in lines["sizes"], out
+        assert "rank 0 gave 12 bytes, rank 2 gave 16" in lines["pieces"], out
+        assert "make different calls" in lines["kinds"] and "make different calls" in lines["calls"], out
+        assert lines["whole"] == "[3.0, 3.0]", out
         if rank == victim:
             assert processes[rank].returncode == -9
             continue
