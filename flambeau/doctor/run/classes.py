@@ -42,6 +42,44 @@ def attribute_place(kind: type, name: str) -> Place | None:
     return None
 
 
+_BY_ELEMENT = (
+    "softplus",
+    "exp",
+    "log",
+    "sigmoid",
+    "tanh",
+    "softmax",
+    "abs",
+    "square",
+    "sqrt",
+    "relu",
+    "elu",
+    "clamp",
+    "pow",
+)
+
+
+def used_by_element(kind: type, name: str) -> bool:
+    """Whether methods of a user's class use `self.name` element by element only: it is no matrix of weights."""
+    path = user_class_file(kind)
+    source = source_of(path) if path else None
+    owner = source.classes.get(kind.__name__) if source is not None else None
+    uses = [
+        source.parents[node]
+        for node in (ast.walk(owner) if owner is not None else ())
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+        and ast.unparse(node) == f"self.{name}"
+        and getattr(source.function(node), "name", "") not in ("__init__", "reset_parameters")
+    ]
+    return bool(uses) and all(
+        (isinstance(use, ast.BinOp) and not isinstance(use.op, ast.MatMult))
+        or (isinstance(use, ast.Call) and source.called(use) in _BY_ELEMENT)
+        or (isinstance(use, ast.Attribute) and use.attr in _BY_ELEMENT)
+        for use in uses
+    )
+
+
 def read_in_methods(kind: type, name: str) -> bool:
     """Whether methods of a user's class read `self.name` as it is, while only __init__ assigns it."""
     path = user_class_file(kind)

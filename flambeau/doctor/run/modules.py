@@ -11,7 +11,7 @@ import numpy as np
 from ... import Tensor, is_grad_enabled, nn
 from ...nn.modules import batchnorm, dropout, rnn
 from ...nn.modules import loss as loss_modules
-from .classes import attribute_place, place_in, read_in_methods
+from .classes import attribute_place, place_in, read_in_methods, used_by_element
 from .errors import Errors
 from .frames import here, is_user_file
 from .graphs import Graphs, Mark
@@ -237,7 +237,7 @@ class Modules:
             for name, parameter in module.named_parameters(recurse=False):
                 matrix = parameter.ndim >= 2 if layer else parameter.ndim == 2 and parameter.shape[0] > 1
                 own = type(module).__module__.partition(".")[0] not in ("flambeau", "torch")
-                if matrix and (layer or own) and parameter.numel() > 3:
+                if matrix and (layer or (own and not used_by_element(type(module), name))) and parameter.numel() > 3:
                     weights.append((f"{path}.{name}".strip("."), parameter))
         if len(weights) < 2:
             return

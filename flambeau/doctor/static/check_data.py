@@ -199,6 +199,19 @@ def is_evaluation_name(name: str) -> bool:
     )
 
 
+def _trains_sometimes(source: Source, loops: Loops, loop: ast.AST) -> bool:
+    """Whether backward in a loop depends on a condition: one function for training and evaluation."""
+    calls = [
+        c
+        for c in ast.walk(loop)
+        if isinstance(c, ast.Call)
+        and source.loops(c)[:1] == [loop]
+        and (c in loops.backwards or loops.runs_backward(c))
+    ]
+    inside = set(ast.walk(loop))
+    return all(any(isinstance(a, ast.If) and a in inside for a in source.ancestors(c)) for c in calls)
+
+
 def _shuffle(source: Source, loops: Loops, call: ast.Call) -> None:
     if any(k.arg is None for k in call.keywords):
         return
@@ -216,6 +229,8 @@ def _shuffle(source: Source, loops: Loops, call: ast.Call) -> None:
     for loop in _loops_over(source, call, variable):
         if loops.trains(loop):
             sure = 0.8 if shuffled is None or "train" in variable.lower() else 0.6
+            if _trains_sometimes(source, loops, loop):
+                sure = 0.45  # the run decides
             source.find("shuffle", call, "This loader is trained on, but it does not shuffle.", sure)
             return
 

@@ -327,6 +327,21 @@ def _kept(source: Source, node: ast.AST) -> tuple[ast.expr | None, str]:
             return node.value.left, name
     if isinstance(node, ast.Call) and source.method(node) == "append" and node.args:
         return node.args[0], _named(node.func.value)
+    return _kept_by_method(source, node)
+
+
+def _kept_by_method(source: Source, node: ast.AST) -> tuple[ast.expr | None, str]:
+    """The same for a call of a method of this file that adds its argument to an attribute (a meter)."""
+    for method in source.functions.get(source.method(node), ()):
+        given = zip((a.arg for a in method.args.args[1:]), node.args, strict=False)
+        inside = [n for n in ast.walk(method) if isinstance(n, (ast.AugAssign, ast.Assign))]
+        inside += [n for n in ast.walk(method) if isinstance(n, ast.Call) and source.method(n) == "append"]
+        for parameter, argument in given:
+            for inner in inside:
+                kept, where = _kept(source, inner)
+                owned = kept is not None and f"self.{where}" in ast.unparse(inner)
+                if owned and _carries(kept, {parameter}) and not under_no_grad(source, inner):
+                    return argument, where
     return None, ""
 
 
