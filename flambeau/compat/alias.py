@@ -93,6 +93,11 @@ class _SameModule:
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec  # the import system has put the alias's there
 
+    def get_code(self, name: str) -> Any:
+        """What `python -m` runs of a module, under its alias as well."""
+        spec: Any = self.spec
+        return spec.loader.get_code(spec.name)
+
 
 class _Distribution(importlib.metadata.Distribution):
     """What `importlib.metadata` says of an alias."""

@@ -14,9 +14,17 @@ from .world import SECONDS, environment, free_port, needs_mpi
 PROGRAM = str(Path(__file__).parent / "launched.py")
 
 
-def launch(*arguments):
-    command = [sys.executable, "-m", "flambeau", "launch", *arguments]
+def launch(*arguments, by=("launch",)):
+    command = [sys.executable, "-m", "flambeau", *by, *arguments]
     return subprocess.Popen(command, env=environment(), stdout=-1, stderr=-1, text=True)
+
+
+@needs_mpi
+def test_pytorchs_own_name_of_the_launcher():
+    job = launch("--standalone", "--nproc-per-node", "2", PROGRAM, "go", by=("run", "-m", "torch.distributed.run"))
+    out, errors = job.communicate(timeout=SECONDS)
+    assert job.returncode == 0, errors
+    assert sorted(out.splitlines()) == [f"rank {r} of 2, local {r}: 3, restarts 0" for r in (0, 1)]
 
 
 @needs_mpi
