@@ -74,6 +74,9 @@ def operations(rank, size):
         (lambda x: x.view(4, 4, 2).transpose(0, 2).unsqueeze(0).reshape(2, -1)[:, :5], (x,)),
         (lambda x, y: x.t() * y, (x, y)),
         (lambda x: F.mse_loss(x, x.detach() * 2), (x,)),
+        (lambda x, w: torch.cat([x, w * 2, x], 1).tanh(), (x, w)),
+        (lambda x, w: torch.cat([x, w]) * torch.stack([x, w], 1).view(8, 8), (x, w)),
+        (lambda x: x.sort(0)[0] + x.sort(1, descending=True).values, (x,)),
     ]
     for number, (function, operands) in enumerate(expressions):
         leaves = [t.clone().requires_grad_() for t in operands]
@@ -101,6 +104,8 @@ def wrong(rank, size):
     for call, kind, phrase in (
         (lambda: torch.linalg.svd(x), NotImplementedError, "does not have a sharding strategy registered"),
         (lambda: x + torch.ones(4, 4), RuntimeError, "got mixed torch.Tensor and DTensor"),
+        (lambda: torch.cat([x, torch.ones(4, 4)]), RuntimeError, "got mixed torch.Tensor and DTensor"),
+        (lambda: x.redistribute(placements=[Partial()]), RuntimeError, "redistributing to Partial is for internal use"),
         (lambda: distribute_tensor(torch.ones(2), mesh, [Shard(0)] * 2), ValueError, "same length"),
     ):
         try:

@@ -115,10 +115,19 @@ class DTensor(Tensor):
         if placements is None:
             raise RuntimeError("placements is needed for redistribute!")
         placements = normalized(placements, len(self._global))
+        for old, new in zip(self.placements, placements):
+            if isinstance(new, Partial) and old != new:
+                raise RuntimeError(
+                    f"Can not redistribute from {old} to {new}, redistributing to Partial is for internal use only!"
+                )
+        return self._placed(placements)
+
+    def _placed(self, placements: Any) -> DTensor:
+        placements = tuple(placements)
         if placements == self.placements:
             return self
-        part = _redistribute.redistribute(plain(self), mesh, self.placements, placements, self._global)
-        return made(part, mesh, placements, self._global)
+        part = _redistribute.redistribute(plain(self), self.device_mesh, self.placements, placements, self._global)
+        return made(part, self.device_mesh, placements, self._global)
 
     def __create_chunk_list__(self) -> list[Any]:
         from ..checkpoint.metadata import ChunkStorageMetadata  # which few programs need

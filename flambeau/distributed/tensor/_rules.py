@@ -78,7 +78,7 @@ def _same_mesh(tensors: Sequence[DTensor]) -> Any:
 
 def _as(tensor: DTensor, placements: Sequence[Placement], parts: Sequence[int] = ()) -> Tensor:
     """The local part under other placements; `parts` are dimensions of the mesh along which it serves other parts of the work."""
-    out = plain(tensor.redistribute(placements=placements))
+    out = plain(tensor._placed(placements))
     if out._k & GRAD:
         for dim in parts:
             if isinstance(placements[dim], Replicate):
@@ -267,13 +267,35 @@ def _norm(func: Any, x: DTensor, ord: Any = 2, dim: Any = None, *args: Any, **na
     return made(part, x.device_mesh, [_REPLICATE] * x.device_mesh.ndim, ())
 
 
-@rule("softmax", "log_softmax", "softmin", "cumsum", "cumprod", "flip")
+@rule("softmax", "log_softmax", "softmin", "cumsum", "cumprod", "flip", "sort", "argsort", "logcumsumexp")
 def _rows(func: Any, x: DTensor, dim: Any = -1, *args: Any, **named: Any) -> Any:
     """Work along one dimension, which must not be divided."""
     row = dim % max(x.dim(), 1)
     placements = [p if isinstance(p, Shard) and p.dim != row else _REPLICATE for p in x.placements]
     out = func(_as(x, placements), dim, *args, **named)
-    return made(out, x.device_mesh, placements, x.shape)
+    if isinstance(out, Tensor):
+        return made(out, x.device_mesh, placements, x.shape)
+    return type(out)([made(t, x.device_mesh, placements, x.shape) for t in out])
+
+
+@rule("cat", "concat", "concatenate")
+def _cat(func: Any, tensors: Any, dim: int = 0) -> Any:
+    """The dimension along which tensors are joined must not be divided."""
+    if not all(isinstance(t, DTensor) for t in tensors):
+        raise _mixed("cat")
+    mesh, row = _same_mesh(tensors), dim % tensors[0].dim()
+    places: list[Placement] = []
+    for of_all in zip(*[t.placements for t in tensors]):
+        kept = [p for p in of_all if isinstance(p, Shard) and p.dim != row]
+        places.append(kept[0] if kept else _REPLICATE)
+    shape = list(tensors[0].shape)
+    shape[row] = sum(t.shape[row] for t in tensors)
+    return made(func([_as(t, places) for t in tensors], dim), mesh, places, shape)
+
+
+@rule("stack")
+def _stack(func: Any, tensors: Any, dim: int = 0) -> Any:
+    return ops.cat([ops.unsqueeze(t, dim) for t in tensors], dim)
 
 
 @rule("layer_norm", "rms_norm")

@@ -29,6 +29,9 @@ class Shard(Placement):
 
     dim: int
 
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
 
 @dataclass(frozen=True)
 class _StridedShard(Shard):
@@ -39,6 +42,9 @@ class _StridedShard(Shard):
 class Replicate(Placement):
     """The whole tensor on every process."""
 
+    def __str__(self) -> str:
+        return "R"
+
 
 @dataclass(frozen=True)
 class Partial(Placement):
@@ -48,3 +54,6 @@ class Partial(Placement):
 
     def __repr__(self) -> str:
         return f"Partial({self.reduce_op})"
+
+    def __str__(self) -> str:
+        return f"P({self.reduce_op})"
