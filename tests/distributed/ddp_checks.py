@@ -7,6 +7,7 @@ import flambeau.distributed as dist
 from flambeau import nn
 from flambeau.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from flambeau.distributed.algorithms.join import Join
+from flambeau.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from flambeau.nn.parallel import DistributedDataParallel as DDP
 
 
@@ -261,3 +262,29 @@ def again(rank, size):
     found = [None] * size
     dist.all_gather_object(found, list(sampler))
     assert sorted({i for some in found for i in some}) == list(range(4 * size + 1)) and len(found[0]) == 5
+
+
+def averaged_parameters(rank, size):
+    """Parameters with gradients become means at the steps of a period, after some steps of warming up."""
+    layer = nn.Linear(2, 1)
+    with torch.no_grad():
+        layer.weight.fill_(rank), layer.bias.fill_(rank)
+    layer.bias.requires_grad_(False)
+    layer(torch.ones(1, 2)).sum().backward()
+    averager = PeriodicModelAverager(period=2, warmup_steps=1)
+    found = []
+    for _ in range(4):
+        with torch.no_grad():
+            layer.weight += rank
+        averager.average_parameters(layer.parameters())
+        found.append(layer.weight[0, 0].item())
+    assert found == [[0.0, 1.5, 1.5, 2.5], [2.0, 1.5, 2.5, 2.5]][rank] and layer.bias.item() == rank, found
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+    with torch.no_grad():
+        layer.weight.fill_(rank)
+    PeriodicModelAverager(3).average_parameters(optimizer.param_groups)
+    assert layer.weight.tolist() == [[0.5, 0.5]]
+    raises(ValueError, "``period`` must be a positive value", lambda: PeriodicModelAverager(0))
+    raises(ValueError, "must be a non-negative number", lambda: PeriodicModelAverager(2, -1))
+    raises(NotImplementedError, "is not supported", lambda: PeriodicModelAverager(2).average_parameters([3]))
+    assert not DDP(nn.Linear(1, 1)).will_sync_module_buffers() and DDP(nn.BatchNorm1d(1)).will_sync_module_buffers()

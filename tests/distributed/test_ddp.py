@@ -10,7 +10,7 @@ CHECKS = Path(__file__).parent / "ddp_checks.py"
 @needs_mpi
 def test_two():
     names = ["like_one_process", "gradients_add_up", "unused", "wrong_models", "buffers", "one_batch_norm", "hooks"]
-    run(CHECKS, [*names, "uneven", "compiled", "again"], 2)
+    run(CHECKS, [*names, "uneven", "compiled", "again", "averaged_parameters"], 2)
 
 
 @needs_mpi

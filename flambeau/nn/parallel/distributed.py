@@ -209,6 +209,10 @@ class DistributedDataParallel(Module, Joinable):
     def _will_sync_buffers(self) -> bool:
         return self.require_forward_param_sync and self.broadcast_buffers and self.process_group.size() > 1
 
+    def will_sync_module_buffers(self) -> bool:
+        """Whether the next forward pass takes the buffers of rank 0."""
+        return self.require_forward_param_sync and self.broadcast_buffers and bool(self._buffers_of_module())
+
     def _sync_buffers(self, joined: bool = False) -> None:
         buffers = self._buffers_of_module()
         if buffers:
