@@ -1,3 +1,4 @@
+# nothing else
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
