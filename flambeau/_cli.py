@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="flambeau", description="PyTorch's system in Python")
     parser.add_argument("--version", action="version", version=f"flambeau {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command")
     demo = commands.add_parser(
         "demo", help="train a small network on digits that are drawn here, and draw what it learnt"
     )
@@ -34,7 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     run.add_argument("--doctor", action="store_true", help="report mistakes of the program when it ends")
     run.add_argument("--plot", action="store_true", help="draw the losses that backward was called on, at the end")
-    run.add_argument("program", help="path of a script, or name of a module after -m")
+    run.add_argument("-c", action="store_true", dest="code", help="the program is given as text, as in python -c")
+    run.add_argument("program", help="path of a script, name of a module after -m, or text after -c")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
     doctor = commands.add_parser("doctor", help="find the classic mistakes of a training program")
     if "doctor" in (sys.argv[1:] if arguments is None else arguments)[:1]:
@@ -65,11 +66,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     typings.add_argument(
         "folder", nargs="?", default="typings", help="where the link is made (typings, where pyright looks)"
     )
+    warm = commands.add_parser("warm", help="run a program once so that its kernels are kept, as for a container image")
+    warm.add_argument("program", help="path of a script")
+    warm.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
+    kept = commands.add_parser("cache", help="kernels that are kept on disk: how many, how large; clear or bound them")
+    kept.add_argument("--clear", action="store_true", help="remove all of them")
+    kept.add_argument(
+        "--limit", type=float, metavar="MB", help="remove those not used for longest beyond so many megabytes"
+    )
     commands.add_parser("info", help="versions, CPU, cache: what a bug report needs")
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["launch"]:  # its options are the launcher's
         return launch(given[1:])
     chosen = parser.parse_args(given)
+    if chosen.command is None:
+        parser.print_help()
+        return 0
     if chosen.command == "demo":
         from ._demo import run as demonstrate  # imports the whole package: only for the command that needs it
 
@@ -81,7 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return run_watched(chosen.program, chosen.arguments, chosen.module)
         if chosen.plot:
             return plotted(chosen)
+        if chosen.code:
+            return run_code(chosen.program, chosen.arguments)
         return run_program(chosen.program, chosen.arguments, chosen.module, chosen.compile)
+    if chosen.command == "warm":
+        return warmed(chosen.program, chosen.arguments)
+    if chosen.command == "cache":
+        return show_cache(chosen.clear, chosen.limit)
     if chosen.command == "doctor":
         from .doctor.cli import main as examine
 
@@ -121,6 +139,56 @@ def run_program(program: str, arguments: Sequence[str], module: bool = False, co
         _found.run_file(file)
     else:
         runpy.run_path(file, run_name="__main__")
+    return 0
+
+
+def run_code(text: str, arguments: Sequence[str]) -> int:
+    """Runs a text as a program with `torch` standing for flambeau."""
+    from . import install_as_torch
+
+    install_as_torch()
+    sys.argv = ["-c", *arguments]
+    sys.path.insert(0, "")
+    exec(compile(text, "<string>", "exec"), {"__name__": "__main__", "__builtins__": __builtins__})
+    return 0
+
+
+def warmed(program: str, arguments: Sequence[str]) -> int:
+    """Runs a program, and says how many kernels it left on disk."""
+    from ._kernel.cache import Cache
+
+    cache = Cache.open()
+    before = {path for _, _, path in cache.kept()} if cache is not None else set()
+    status = run_program(program, arguments)
+    if cache is None:
+        print(
+            "flambeau warm: there is no private folder to keep kernels in (FLAMBEAU_CACHE_DIR names one)",
+            file=sys.stderr,
+        )
+        return 2
+    new = [n for _, n, path in cache.kept() if path not in before]
+    print(f"{len(new)} kernels more, {sum(new) / 1e6:.1f} MB, in {cache.path}", file=sys.stderr)
+    return status
+
+
+def show_cache(clear: bool, limit: float | None) -> int:
+    """Says what is kept on disk, after removing what is asked for."""
+    from ._kernel.cache import Cache
+
+    cache = Cache.open()
+    if cache is None:
+        print(
+            "flambeau cache: kernels are not kept, there is no private folder for them (FLAMBEAU_CACHE_DIR names one)",
+            file=sys.stderr,
+        )
+        return 2
+    if limit is not None and limit < 0:
+        print(f"flambeau cache: --limit must not be negative, got {limit:g}", file=sys.stderr)
+        return 2
+    if clear or limit is not None:
+        print(f"{cache.bound(0 if clear or limit is None else int(limit * 1e6))} kernels removed")
+    files = cache.kept()
+    print(f"{len(files)} kernels, {sum([n for _, n, _ in files]) / 1e6:.1f} MB, in {cache.path}")
     return 0
 
 

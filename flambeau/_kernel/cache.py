@@ -136,6 +136,28 @@ class Cache:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
 
+    def kept(self) -> list[tuple[float, int, str]]:
+        """When each kernel was last used, its bytes and its file; the oldest first."""
+        found = []
+        with contextlib.suppress(OSError), os.scandir(self.path) as entries:
+            for entry in entries:
+                if entry.name.endswith(".kernel"):
+                    info = entry.stat(follow_symlinks=False)
+                    found.append((max(info.st_atime, info.st_mtime), info.st_size, entry.path))
+        return sorted(found)
+
+    def bound(self, most: int) -> int:
+        """Removes the kernels that were not used for longest until at most so many bytes are left; how many were removed."""
+        files = self.kept()
+        size, removed = sum([n for _, n, _ in files]), 0
+        for _, n, path in files:
+            if size <= most:
+                break
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            size, removed = size - n, removed + 1
+        return removed
+
     def _clean(self) -> None:
         """Removes what processes that were killed have left."""
         if self._cleaned:
