@@ -27,6 +27,7 @@ def _state():
         "threads": torch.get_num_threads(),
         "folder": os.getcwd(),
         "alias": "torch" in sys.modules,
+        "garbage is collected": gc.isenabled(),
     }
 
 

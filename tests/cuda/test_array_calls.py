@@ -19,6 +19,8 @@ from flambeau._backend.cpu import cpu
 from flambeau._core.dtypes import BY_NUMPY
 from flambeau._core.state import CUDA, GRAD
 from flambeau._kernel.reduce import fold_rows
+from flambeau._ops.pointwise_op import Pointwise
+from flambeau._ops.registry import records
 from flambeau._tensor import wrap
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
@@ -136,6 +138,10 @@ def arrays(monkeypatch):
     yield backend
     for function in (placement.cuda_problem, placement.gpu_count):
         function.cache_clear()
+    for op in records.values():  # what operations keep of GPUs is this one's
+        if isinstance(op, Pointwise):
+            op.fast_cuda.clear()
+            op.variants.clear()
 
 
 def on_gpu(t):

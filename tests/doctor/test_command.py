@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,7 @@ def test_the_plugin(tmp_path):
         "def test_bad():\n    x = torch.randn(4, 3, requires_grad=True)\n"
         "    torch.nn.functional.nll_loss(torch.softmax(x, 1), torch.tensor([0, 1, 2, 0]))\n"
     )
+    installed = any(e.value == "flambeau.doctor.pytest_plugin" for e in entry_points(group="pytest11"))
     line = [
         sys.executable,
         "-m",
@@ -185,8 +187,7 @@ def test_the_plugin(tmp_path):
         "-q",
         "-p",
         "no:cacheprovider",
-        "-p",
-        "flambeau.doctor.pytest_plugin",
+        *([] if installed else ["-p", "flambeau.doctor.pytest_plugin"]),
         "--doctor",
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -70,16 +70,16 @@ FILES = {
         "data.pkl", b"\x80\x02c__torch__\nSmall\nq\x000(" + b"h\x00)\x81" * 200_000 + b"t.", method=zipfile.ZIP_STORED),
 }  # fmt: skip
 PROGRAMS = {
-    "ljust": "return s.ljust(10 ** 10)", "rjust": "return s.rjust(10000000000, '-')", "center": "return s.center(10 ** 10)",
-    "zfill": "return s.zfill(10 ** 10)", "expandtabs": "return '\\t'.expandtabs(2000000000)", "times": "return s * (10 ** 10)",
+    "ljust": "return s.ljust(10000000000)", "rjust": "return s.rjust(10000000000, '-')", "center": "return s.center(10000000000)",
+    "zfill": "return s.zfill(10000000000)", "expandtabs": "return '\\t'.expandtabs(2000000000)", "times": "return s * (10000000000)",
     "doubled": "for i in range(40):\n        s = s + s\n    return s", "in place": "for i in range(40):\n        s += s\n    return s",
     "replaced": "t = s * 100000\n    return t.replace('a', t)", "joined": "t = s * 1000000\n    return t.join([t, t]).join([t] * 10000)",
     "formatted": "t = s * 10000000\n    return '{} {} {} {} {} {} {} {}'.format(t, t, t, t, t, t, t, t)",
-    "percent": "return '%1000000000d' % 5", "list": "return str(len([0] * (10 ** 10)))", "range": "return str(list(range(10 ** 10)))",
+    "percent": "return '%1000000000d' % 5", "list": "return str(len([0] * (10000000000)))", "range": "return str(list(range(10000000000)))",
     "added lists": "l = [0]\n    for i in range(40):\n        l = l + l\n    return str(len(l))",
     "extended": "l = [0]\n    for i in range(40):\n        l.extend(l)\n    return str(len(l))",
-    "elements": "return str(torch.ones(1).expand(10 ** 10).tolist())",
-    "comprehension": "return str(len([0 for i in range(10 ** 10)]))",
+    "elements": "return str(torch.ones(1).expand(10000000000).tolist())",
+    "comprehension": "return str(len([0 for i in range(10000000000)]))",
 }  # fmt: skip
 
 
