@@ -113,14 +113,37 @@ class Local(threading.local):
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """A moment without garbage collection, which would run finalizers of the program in whatever thread it happens to."""
-    on = gc.isenabled()
-    gc.disable()
+    """A moment without garbage collection, which would run finalizers of the program in whatever thread it happens to.
+
+    Of several that overlap, the last to end puts things back as the first found them.
+    """
+    with _collector.lock:
+        if not _collector.open:
+            _collector.on = gc.isenabled()
+            gc.disable()
+        _collector.open += 1
     try:
         yield
     finally:
-        if on:
+        with _collector.lock:
+            _collector.open = max(_collector.open - 1, 0)
+            if not _collector.open and _collector.on:
+                gc.enable()
+
+
+class _Collector:
+    """How many moments without garbage collection are open, and whether it was on before the first."""
+
+    lock, open, on = threading.RLock(), 0, True
+
+    def forget(self) -> None:
+        """In a child the threads that opened them are not there."""
+        if self.open and self.on:
             gc.enable()
+        self.open = 0
+
+
+_collector = _Collector()
 
 
 class Unfollowed:
@@ -147,7 +170,7 @@ def unobserved() -> Iterator[None]:
 
 
 # Locks from the outermost to the innermost: whoever holds one may wait for a later one, never for an earlier one.
-WATCHING, LEAVES, DRAWING, FACTORISING, IMPORTING, LOADING, COMPILING, MOMENT = range(8)
+WATCHING, LEAVES, DRAWING, FACTORISING, IMPORTING, STARTING, LOADING, COMPILING, MOMENT = range(9)
 _over_forks: list[tuple[int, Any]] = []
 _taken: list[Any] = []
 
@@ -173,9 +196,11 @@ def _release() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_take, after_in_parent=_release, after_in_child=_release)
+    os.register_at_fork(after_in_child=_collector.forget)
 
 modes = Modes()
 local = Local()
 
 
 held_over_forks(modes.lock, MOMENT)
+held_over_forks(_collector.lock, MOMENT)

@@ -1,9 +1,11 @@
 """Garbage collection may end blocks of the program, and run operations, in the midst of what the package does."""
 
 import gc
+import os
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 
@@ -142,4 +144,28 @@ def test_a_moment_without_collection():
         with uncollected():
             pass
         assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_moments_of_several_threads():
+    inside, leave = threading.Event(), threading.Event()
+
+    def other():
+        with uncollected():
+            inside.set()
+            leave.wait(30)
+
+    thread = threading.Thread(target=other)
+    with uncollected():
+        thread.start()
+        inside.wait(30)
+    assert not gc.isenabled()  # the other's goes on
+    child = os.fork()
+    if not child:
+        with uncollected():
+            off = not gc.isenabled()
+        os._exit(0 if off and gc.isenabled() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    leave.set()
+    thread.join()
     assert gc.isenabled()

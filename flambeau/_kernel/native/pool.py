@@ -11,11 +11,13 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import threading
 from array import array
 from itertools import pairwise
 from typing import Any
 
 from ..._core import allocation
+from ..._core.state import STARTING, held_over_forks
 
 MOST_OPERANDS = 16
 APART = 8192  # bytes between the scratch memory of threads: one core must not prefetch what another writes
@@ -33,12 +35,20 @@ MOST_DIMS = 8
 Call = tuple[int, list[int], list[int], list[int]]
 _ZEROS = [0] * 48
 _state: dict[str, Any] = {}
+_lock = threading.RLock()
+held_over_forks(_lock, STARTING)  # Python's own locks of modules are not
 
 
 def _pool() -> Any:
     """The pool's entry; compiled with the first large operation."""
     found = _state.get("entry")
-    if found is None:
+    return _started() if found is None else found
+
+
+def _started() -> Any:
+    with _lock:
+        if "entry" in _state:
+            return _state["entry"]
         from .dialect import compile_module  # which needs this module first
         from .pool_functions import FUNCTIONS, memory
 
@@ -48,7 +58,7 @@ def _pool() -> Any:
             share=1 << _SHARE_BITS,
         )  # fmt: skip
         found = _state["entry"] = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address)
-    return found
+        return found
 
 
 def entry() -> int:
