@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -111,36 +112,45 @@ class Local(threading.local):
     before_write: Any = None  # called with a tensor that is about to be written to (allow_mutation_on_saved_tensors)
 
 
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
+class uncollected:
     """A moment without garbage collection, which would run finalizers of the program in whatever thread it happens to.
 
-    Of several that overlap, the last to end puts things back as the first found them.
+    Of several that overlap, the last to end puts things back as the first found them. One that an interrupt tore apart is over when its
+    object is gone, and the next one notices.
     """
-    with _collector.lock:
-        if not _collector.open:
-            _collector.on = gc.isenabled()
-            gc.disable()
-        _collector.open += 1
-    try:
-        yield
-    finally:
+
+    def __enter__(self) -> None:
         with _collector.lock:
-            _collector.open = max(_collector.open - 1, 0)
-            if not _collector.open and _collector.on:
-                gc.enable()
+            if not _collector.open():
+                _collector.on = gc.isenabled()
+            _collector.moments.append(weakref.ref(self))
+            gc.disable()
+
+    def __exit__(self, *error: Any) -> None:
+        with _collector.lock:
+            _collector.moments = [r for r in _collector.moments if r() is not self]
+            _collector.open()
 
 
 class _Collector:
-    """How many moments without garbage collection are open, and whether it was on before the first."""
+    """Which moments without garbage collection are open, and whether it goes on after the last."""
 
-    lock, open, on = threading.RLock(), 0, True
+    def __init__(self) -> None:
+        self.lock, self.on = threading.RLock(), False
+        self.moments: list[weakref.ref[uncollected]] = []
+
+    def open(self) -> bool:
+        """Whether any is open; if not, garbage is collected again."""
+        self.moments = [r for r in self.moments if r() is not None]
+        if not self.moments and self.on:
+            gc.enable()
+            self.on = False
+        return bool(self.moments)
 
     def forget(self) -> None:
         """In a child the threads that opened them are not there."""
-        if self.open and self.on:
-            gc.enable()
-        self.open = 0
+        self.moments = []
+        self.open()
 
 
 _collector = _Collector()

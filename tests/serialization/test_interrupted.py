@@ -11,6 +11,7 @@ import time
 import pytest
 
 import flambeau as torch
+from flambeau._core.state import uncollected
 from flambeau._serialization import files
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
@@ -125,6 +126,8 @@ def test_interrupts_leave_no_descriptors(tmp_path, way):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
     gc.collect()  # tracebacks hold frames, and those files
+    with uncollected():  # puts collection back where a strike kept another moment from doing so
+        pass
     for _ in range(500):  # threads may still be closing some
         if descriptors() <= before:
             break
@@ -132,3 +135,30 @@ def test_interrupts_leave_no_descriptors(tmp_path, way):
     assert descriptors() <= before
     torch.save(x, target)
     assert os.listdir(tmp_path) == ["x.pt"] and torch.load(target).shape == (300_000,)
+
+
+def test_moments_without_collection_survive_interrupts():
+    """An exception at any instruction of such a moment: the next one puts collection back."""
+
+    def strike(*args):
+        raise Interrupt
+
+    old = signal.signal(signal.SIGALRM, strike)
+    struck = 0
+    try:
+        for number in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 2e-5 + number * 1e-6)
+                for _ in range(10_000):
+                    with uncollected():
+                        pass
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupt:
+                struck += 1
+            with uncollected():
+                assert not gc.isenabled()
+            assert gc.isenabled()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert struck > 100
