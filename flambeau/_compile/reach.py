@@ -19,7 +19,7 @@ import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
@@ -525,7 +525,21 @@ _CONTENTS: dict[Any, Any] = {
     tuple: Reach._fixed,
 }
 _ERRORS = {e for e in vars(builtins).values() if isinstance(e, type) and issubclass(e, BaseException)}
-_BASES = {object, int, float, str, bytes, complex, bool, frozenset, types.ModuleType, *_CONTENTS, *_OPENED, *_ERRORS}
+_BASES = {
+    object,
+    int,
+    float,
+    str,
+    bytes,
+    complex,
+    bool,
+    frozenset,
+    types.ModuleType,
+    Generic,
+    *_CONTENTS,
+    *_OPENED,
+    *_ERRORS,
+}
 # What cannot change and has no parts of interest.
 _CONSTANTS = {
     types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
