@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from .._autograd.modes import no_grad
 from .._tensor import Tensor
 from ._buffers import Finish
-from ._groups import ProcessGroup, current, get_group_rank
+from ._groups import ProcessGroup, current, get_group_rank, is_outside
 from ._kinds import RedOpType, ReduceOp
 from ._progress import progress
 from ._work import Work
@@ -52,6 +51,8 @@ def same_dtype(tensors: Sequence[Tensor], first: Tensor) -> None:
 
 def reduction(tensor: Tensor, op: Any, name: str) -> tuple[RedOpType, Any]:
     """The kind of a reduction, and its factor if it has one; raises if it does not suit the tensor."""
+    if op is RedOpType.SUM:
+        return op, None
     if tensor.is_complex() and not supports_complex(op):
         raise ValueError(f"{name} does not support {op} on complex tensors")
     kind, factor = (op.op, op.factor) if isinstance(op, ReduceOp) else (op, None)
@@ -93,6 +94,33 @@ def root_rank(group: ProcessGroup, rank: int | None, own: int | None, name: str,
     return found
 
 
+def enter(group: Any, tensor: Tensor) -> tuple[ProcessGroup, Any] | None:
+    """The group of a call and what carries it out for a tensor; None in processes that are not in the group."""
+    if is_outside(group):
+        return None
+    group = current(group)
+    return group, group.channel(tensor.device.type)
+
+
+def check_parts(parts: Any, tensor: Tensor, group: ProcessGroup, name: str, list_name: str, here: bool, way: str) -> None:
+    """Whether the list of tensors for all processes is right: there where it belongs, and as long as the group."""
+    role = "destination" if way == "output" else "source"
+    if not here:
+        if parts:
+            raise ValueError(f"Argument ``{list_name}`` must NOT be specified on non-{role} ranks.")
+        return
+    if not parts:
+        raise ValueError(f"Argument ``{list_name}`` must be specified on {role} rank.")
+    check_tensors(parts, list_name)
+    same_dtype(parts, tensor)
+    if len(parts) != group.size():
+        raise RuntimeError(
+            f"{name}: Incorrect {way} list size {len(parts)}. {way.capitalize()} list size should be {group.size()}, same as "
+            "size of the process group."
+        )
+    check_sizes(parts, tensor, name)
+
+
 def check_length(values: Any, group: ProcessGroup, name: str) -> None:
     if len(values) != group.size():
         raise RuntimeError(f"{name}: invalid tensor list (expected length {group.size()}, got {len(values)})")
@@ -103,6 +131,11 @@ def check_size(target: Tensor, numel: int, name: str, index: int = 0) -> None:
         raise RuntimeError(
             f"{name}: invalid tensor size at index {index} (expected {numel} elements, got {tuple(target.shape)})"
         )
+
+
+def check_sizes(targets: Sequence[Tensor], tensor: Tensor, name: str) -> None:
+    for index, target in enumerate(targets):
+        check_size(target, tensor.numel(), name, index)
 
 
 # -- running a call -----------------------------------------------------------------------------------------------------
@@ -128,7 +161,7 @@ def issue(
     """
     if among is None:
         group.calls += 1
-        group.doing = name
+        group.doing.append(name)
     try:
         request = start(channel)
     except RuntimeError as error:
@@ -137,9 +170,8 @@ def issue(
         raise
 
     def end() -> None:
-        with no_grad():
-            for step in finish:
-                step()
+        for step in finish:
+            step()
 
     work = Work(name, result, channel, request, end, group.seconds if timeout is None else timeout, nbytes)
     work.group, work.number, work.among = group, group.calls, among

@@ -12,10 +12,13 @@ from ._buffers import Finish, reading, reading_all, writing, writing_all
 from ._calls import (
     Together,
     check_length,
+    check_parts,
     check_size,
+    check_sizes,
     check_tensor,
     check_tensors,
     divide,
+    enter,
     issue,
     premultiply,
     reduction,
@@ -101,10 +104,10 @@ def broadcast(
 ) -> Work | None:
     """Every process gets the tensor of the process `src`."""
     check_tensor(tensor, "tensor")
-    if is_outside(group):
+    entered = enter(group, tensor)
+    if entered is None:
         return None
-    group = current(group)
-    channel = group.channel(tensor.device.type)
+    group, channel = entered
     root = root_rank(group, src, group_src, "broadcast")
     finish: list[Finish] = []
     own = group.rank() == root
@@ -123,10 +126,10 @@ def reduce(
 ) -> Work | None:
     """The process `dst` gets the sum (or another reduction) of all tensors, in place."""
     check_tensor(tensor, "tensor")
-    if is_outside(group):
+    entered = enter(group, tensor)
+    if entered is None:
         return None
-    group = current(group)
-    channel = group.channel(tensor.device.type)
+    group, channel = entered
     root = root_rank(group, dst, group_dst, "reduce")
     kind, factor = reduction(tensor, op, "reduce")
     finish: list[Finish] = []
@@ -191,13 +194,12 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
     check_tensors(tensor_list, "tensor_list")
     check_tensor(tensor, "tensor")
     same_dtype(tensor_list, tensor)
-    if is_outside(group):
+    entered = enter(group, tensor)
+    if entered is None:
         return None
-    group = current(group)
-    channel = group.channel(tensor.device.type)
+    group, channel = entered
     check_length(tensor_list, group, "all_gather")
-    for index, target in enumerate(tensor_list):
-        check_size(target, tensor.numel(), "all_gather", index)
+    check_sizes(tensor_list, tensor, "all_gather")
     finish: list[Finish] = []
     flat, out = reading(tensor, channel), writing_all(tensor_list, finish, channel)
     start = lambda channel: channel.all_gather(out, flat)
@@ -221,10 +223,10 @@ def all_gather_into_tensor(
     """Every process gets the tensors of all, one after the other in a tensor."""
     check_tensor(output_tensor, "output_tensor")
     check_tensor(input_tensor, "input_tensor")
-    if is_outside(group):
+    entered = enter(group, input_tensor)
+    if entered is None:
         return None
-    group = current(group)
-    channel = group.channel(input_tensor.device.type)
+    group, channel = entered
     if output_tensor.dtype is not input_tensor.dtype:
         raise RuntimeError(
             f"all_gather: invalid tensor type at index 0 (expected {input_tensor.dtype}, got {output_tensor.dtype})"
@@ -249,28 +251,15 @@ def gather(
 ) -> Work | None:
     """The process `dst` gets the tensors of all, in a list."""
     check_tensor(tensor, "tensor")
-    if is_outside(group):
+    entered = enter(group, tensor)
+    if entered is None:
         return None
-    group = current(group)
-    channel = group.channel(tensor.device.type)
+    group, channel = entered
     root = root_rank(group, dst, group_dst, "gather", 0 if group_dst is None else None)
     finish: list[Finish] = []
-    out = None
-    if group.rank() == root:
-        if not gather_list:
-            raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
-        check_tensors(gather_list, "gather_list")
-        same_dtype(gather_list, tensor)
-        if len(gather_list) != group.size():
-            raise RuntimeError(
-                f"gather: Incorrect output list size {len(gather_list)}. Output list size should be {group.size()}, same as "
-                "size of the process group."
-            )
-        for index, target in enumerate(gather_list):
-            check_size(target, tensor.numel(), "gather", index)
-        out = writing_all(gather_list, finish, channel)
-    elif gather_list:
-        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+    here = group.rank() == root
+    check_parts(gather_list, tensor, group, "gather", "gather_list", here, "output")
+    out = writing_all(gather_list, finish, channel) if here and gather_list else None
     flat = reading(tensor, channel)
     start = lambda channel: channel.gather(out, flat, root)
     return issue(group, "gather", start, gather_list, finish, async_op, flat.nbytes * group.size(), channel)
@@ -286,28 +275,15 @@ def scatter(
 ) -> Work | None:
     """Every process gets its part of the list of the process `src`."""
     check_tensor(tensor, "tensor")
-    if is_outside(group):
+    entered = enter(group, tensor)
+    if entered is None:
         return None
-    group = current(group)
-    channel = group.channel(tensor.device.type)
+    group, channel = entered
     root = root_rank(group, src, group_src, "scatter", 0 if group_src is None else None)
     finish: list[Finish] = []
-    parts = None
-    if group.rank() == root:
-        if not scatter_list:
-            raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
-        check_tensors(scatter_list, "scatter_list")
-        same_dtype(scatter_list, tensor)
-        if len(scatter_list) != group.size():
-            raise RuntimeError(
-                f"scatter: Incorrect input list size {len(scatter_list)}. Input list size should be {group.size()}, same as "
-                "size of the process group."
-            )
-        for index, part in enumerate(scatter_list):
-            check_size(part, tensor.numel(), "scatter", index)
-        parts = reading_all(scatter_list, channel)
-    elif scatter_list:
-        raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
+    here = group.rank() == root
+    check_parts(scatter_list, tensor, group, "scatter", "scatter_list", here, "input")
+    parts = reading_all(scatter_list, channel) if here and scatter_list else None
     out = writing(tensor, finish, channel)
     start = lambda channel: channel.scatter(out, parts, root)
     return issue(group, "scatter", start, [tensor], finish, async_op, out.nbytes * group.size(), channel)
@@ -335,10 +311,10 @@ def reduce_scatter(
     check_tensor(output, "output")
     check_tensors(input_list, "input_list")
     same_dtype(input_list, output)
-    if is_outside(group):
+    entered = enter(group, output)
+    if entered is None:
         return None
-    group = current(group)
-    channel = group.channel(output.device.type)
+    group, channel = entered
     if len(input_list) != group.size():
         raise RuntimeError(
             f"invalid input tensor list size, must be world size (expected {group.size()}, got {len(input_list)})"
@@ -354,10 +330,10 @@ def reduce_scatter_tensor(
     """`reduce_scatter` with the parts one after the other in a tensor."""
     check_tensor(output, "output")
     check_tensor(input, "input")
-    if is_outside(group):
+    entered = enter(group, output)
+    if entered is None:
         return None
-    group = current(group)
-    channel = group.channel(output.device.type)
+    group, channel = entered
     same_dtype([output], input)
     if output.numel() * group.size() != input.numel():
         raise RuntimeError(
@@ -386,10 +362,10 @@ def all_to_all(
     """Every process sends one tensor to each and gets one from each."""
     check_tensors(output_tensor_list, "output_tensor_list")
     check_tensors(input_tensor_list, "input_tensor_list")
-    if is_outside(group):
+    entered = enter(group, output_tensor_list[0])
+    if entered is None:
         return None
-    group = current(group)
-    channel = group.channel(output_tensor_list[0].device.type)
+    group, channel = entered
     check_length(output_tensor_list, group, "all_to_all")
     check_length(input_tensor_list, group, "all_to_all")
     same_dtype([*output_tensor_list, *input_tensor_list], output_tensor_list[0])
@@ -425,10 +401,10 @@ def all_to_all_single(
     """`all_to_all` with the parts one after the other in a tensor, of so many rows each."""
     check_tensor(output, "output")
     check_tensor(input, "input")
-    if is_outside(group):
+    entered = enter(group, output)
+    if entered is None:
         return None
-    group = current(group)
-    channel = group.channel(output.device.type)
+    group, channel = entered
     same_dtype([output], input)
     out_counts, counts = _splits(output, output_split_sizes, group), _splits(input, input_split_sizes, group)
     finish: list[Finish] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 import zlib
+from collections import deque
 from datetime import timedelta
 from typing import Any
 
@@ -40,14 +41,19 @@ class ProcessGroup:
         self._store, self._timeout, self.ranks = store, timeout, ranks
         self.group_name, self.group_desc = name, desc or "undefined"
         self.bound_device_id: Any = None
-        self.calls, self.doing = 0, "nothing"  # how many collective calls were made, and the last one
+        self.calls, self.doing = 0, deque[str](maxlen=16)  # how many collective calls were made, and the last of them
         self._rank = ranks.index(me)
         self._channels: dict[str, Any] = {}
+        self._closed = False
 
     def channel(self, kind: str) -> Any:
         """What carries calls on tensors of a device out."""
         found = self._channels.get(kind)
         if found is None:
+            if self._closed:
+                raise ValueError(
+                    f"Process group {self} is not initialized in the world group map: destroy_process_group ended it"
+                )
             backend = self._config.device_backend_map.get(kind)
             if backend is None:
                 raise RuntimeError(f"No backend type associated with device type {kind}")
@@ -74,7 +80,7 @@ class ProcessGroup:
     def close(self) -> None:
         for channel in set(self._channels.values()):
             channel.close()
-        self._channels = {}
+        self._channels, self._closed = {}, True
 
     @property
     def kind(self) -> str:
@@ -155,8 +161,8 @@ def is_initialized() -> bool:
 
 
 def _doing() -> str:
-    """The last call of this process in each group, for others that wait for it."""
-    return ";".join(f"{g.group_name}:{g.calls}:{g.doing}" for g in list(_world.groups))
+    """The last calls of this process in each group, for others that wait for it."""
+    return ";".join(f"{g.group_name}:{g.calls}:{','.join(g.doing)}" for g in list(_world.groups))
 
 
 def _meet(

@@ -18,14 +18,14 @@ import socket
 import sys
 import threading
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ._kinds import DistBackendError, DistStoreError, RedOpType
-from ._mpi_kinds import numbers, operation
+from ._mpi_agreement import Agreement, Checked
+from ._mpi_kinds import reduced
 from ._mpi_look import looking
 from ._pmi import Server, part
 from ._stores import Store
@@ -316,46 +316,6 @@ class _Receiving:
         return True
 
 
-class _Agreed:
-    """A request of a call that all processes make alike, and beside it the comparison of what they gave.
-
-    MPI itself would quietly mix tensors of different sizes.
-    """
-
-    def __init__(self, channel: Channel, name: str, nbytes: int, kind: str):
-        size, rank = channel.comm.Get_size(), channel.comm.Get_rank()
-        mark = zlib.crc32(f"{name} {kind}".encode())
-        own = [nbytes * size + rank, -nbytes * size + rank, mark * size + rank, -mark * size + rank]
-        self._channel, self._name, self._found = channel, name, np.array(own)
-        self._comparison = channel.comm.Iallreduce(channel.mpi.IN_PLACE, self._found, channel.mpi.MAX)
-
-    def of(self, request: Any) -> _Agreed:
-        self.inner = request
-        return self
-
-    def Test(self) -> bool:
-        if self._comparison is not None:
-            if not self._comparison.Test():
-                return False
-            self._comparison = None
-            self._compare()
-        return self.inner.Test()  # last: who waits looks at this one, which ends with its test
-
-    def _compare(self) -> None:
-        ranks = self._channel.ranks
-        most, least, other, another = (divmod(int(found), len(ranks)) for found in self._found)
-        if other[0] != -another[0]:
-            raise DistBackendError(
-                f"{self._name}: ranks {ranks[another[1]]} and {ranks[other[1]]} make different calls: another collective, "
-                "dtype or reduction; all processes of a group must make the same calls in the same order"
-            )
-        if most[0] != -least[0]:
-            raise DistBackendError(
-                f"{self._name}: the tensors have different sizes: rank {ranks[least[1]]} gave {-least[0]} bytes, "
-                f"rank {ranks[most[1]]} gave {most[0]}"
-            )
-
-
 class Channel:
     """The calls of one group, over flat arrays whose memory is dense. Each returns a request of MPI.
 
@@ -376,7 +336,7 @@ class Channel:
         if len(ranks) == world.size:
             _unlink()  # all have it open by now
         self.comm.Set_errhandler(self.mpi.ERRORS_RETURN)
-        self._look = looking(self.mpi)
+        self._look, self._agreement = looking(self.mpi), Agreement(self.mpi, self.comm, ranks)
 
     def close(self) -> None:
         """Forgets the group; calls that did not end keep it."""
@@ -386,46 +346,50 @@ class Channel:
     # -- calls --
 
     def all_reduce(self, x: np.ndarray, op: RedOpType) -> Any:
-        values, how = numbers(self.mpi, x), operation(self.mpi, x, op)
-        agreed = _Agreed(self, "all_reduce", x.nbytes, f"{x.dtype} {op.name}")
-        return agreed.of(self.comm.Iallreduce(self.mpi.IN_PLACE, values, how))
+        values, how = reduced(self.mpi, x, op)
+        check = self._agreement.among_all("all_reduce", x.nbytes, x.dtype, op)
+        return Checked(*check, self.comm.Iallreduce(self.mpi.IN_PLACE, values, how))
 
     def broadcast(self, x: np.ndarray, root: int) -> Any:
-        return self.comm.Ibcast(_bytes(x), root)
+        check = self._agreement.with_root(root, "broadcast", x.nbytes, x.dtype, root)
+        return Checked(*check, self.comm.Ibcast(_bytes(x), root))
 
     def reduce(self, x: np.ndarray, root: int, op: RedOpType) -> Any:
-        values, how = numbers(self.mpi, x), operation(self.mpi, x, op)
+        values, how = reduced(self.mpi, x, op)
+        check = self._agreement.at_root(root, "reduce", x.nbytes, x.dtype, op, root)
         if self.comm.Get_rank() == root:
-            return self.comm.Ireduce(self.mpi.IN_PLACE, values, how, root)
-        return self.comm.Ireduce(values, None, how, root)
+            return Checked(*check, self.comm.Ireduce(self.mpi.IN_PLACE, values, how, root))
+        return Checked(*check, self.comm.Ireduce(values, None, how, root))
 
     def barrier(self) -> Any:
         return self.comm.Ibarrier()
 
     def all_gather(self, out: np.ndarray, x: np.ndarray) -> Any:
-        agreed = _Agreed(self, "all_gather", x.nbytes, "")
-        return agreed.of(self.comm.Iallgather(_bytes(x), _bytes(out)))
+        check = self._agreement.among_all("all_gather", x.nbytes, x.dtype)
+        return Checked(*check, self.comm.Iallgather(_bytes(x), _bytes(out)))
 
     def gather(self, out: np.ndarray | None, x: np.ndarray, root: int) -> Any:
-        return self.comm.Igather(_bytes(x), None if out is None else _bytes(out), root)
+        check = self._agreement.at_root(root, "gather", x.nbytes, x.dtype, root)
+        return Checked(*check, self.comm.Igather(_bytes(x), None if out is None else _bytes(out), root))
 
     def scatter(self, out: np.ndarray, x: np.ndarray | None, root: int) -> Any:
-        return self.comm.Iscatter(None if x is None else _bytes(x), _bytes(out), root)
+        check = self._agreement.with_root(root, "scatter", out.nbytes, out.dtype, root)
+        return Checked(*check, self.comm.Iscatter(None if x is None else _bytes(x), _bytes(out), root))
 
     def reduce_scatter(self, out: np.ndarray, x: np.ndarray, counts: list[int], op: RedOpType) -> Any:
-        values, result, how = numbers(self.mpi, x), numbers(self.mpi, out), operation(self.mpi, x, op)
-        agreed = _Agreed(self, "reduce_scatter", x.nbytes, f"{x.dtype} {op.name} {counts}")
+        (values, how), (result, _) = reduced(self.mpi, x, op), reduced(self.mpi, out, op)
+        check = self._agreement.among_all("reduce_scatter", x.nbytes, x.dtype, op, *counts)
         if len(set(counts)) == 1:
             values[1] = counts[0]  # of each block
-            return agreed.of(self.comm.Ireduce_scatter_block(values, result, how))
-        return agreed.of(self.comm.Ireduce_scatter(values, result, counts, how))
+            return Checked(*check, self.comm.Ireduce_scatter_block(values, result, how))
+        return Checked(*check, self.comm.Ireduce_scatter(values, result, counts, how))
 
     def all_to_all(self, out: np.ndarray, out_counts: list[int], x: np.ndarray, counts: list[int]) -> Any:
         size = x.itemsize
         sent, received = [n * size for n in counts], [n * size for n in out_counts]
-        if len(set(sent + received)) == 1:
-            return self.comm.Ialltoall(_bytes(x), _bytes(out))
-        return self.comm.Ialltoallv([_bytes(x), sent], [_bytes(out), received])
+        check = self._agreement.in_pairs("all_to_all", sent, received)
+        # Even if these parts are alike: those of other processes may not be.
+        return Checked(*check, self.comm.Ialltoallv([_bytes(x), sent], [_bytes(out), received]))
 
     def send(self, x: np.ndarray, peer: int, tag: int) -> Any:
         return self.comm.Isend(_bytes(x), peer, tag)
@@ -520,22 +484,24 @@ class Channel:
             if rank not in answers:
                 found.append(f"rank {rank} {'is gone' if rank in self.world.watch.gone else 'does not answer'}")
                 continue
-            calls, last = _last_call(answers[rank], group.group_name)
+            calls, last = _last_calls(answers[rank], group.group_name)
             if calls < work.number:
                 found.append(
-                    f"rank {rank} has not made this call (its last one was number {calls} of the group, {last})"
+                    f"rank {rank} has not made this call (its last one was number {calls} of the group, {last[-1]})"
                 )
+            elif calls - work.number < len(last) and last[work.number - calls - 1] != work.name:
+                found.append(f"rank {rank} made another call as number {work.number}: {last[work.number - calls - 1]}")
         return DistBackendError(
             f"{text} in call {work.number} of group {group.group_name}: "
-            + (", ".join(found) or "all ranks have made the call, and it is not done")
+            + (", ".join(found) or "all ranks have made the call, and it is not done; do they name the same root?")
         )
 
 
-def _last_call(answer: str, name: str) -> tuple[int, str]:
-    """How many calls a process has made in a group, and the last one; from what it says it does."""
+def _last_calls(answer: str, name: str) -> tuple[int, list[str]]:
+    """How many calls a process has made in a group, and the last ones; from what it says it does."""
     for each in answer.split(";"):
         group, _, rest = each.partition(":")
         if group == name:
             calls, _, last = rest.partition(":")
-            return int(calls), last
-    return 0, "nothing"
+            return int(calls), last.split(",") if last else ["nothing"]
+    return 0, ["nothing"]

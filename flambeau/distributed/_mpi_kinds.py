@@ -32,22 +32,21 @@ _BODIES = {
 }
 
 
-def numbers(mpi: Any, x: np.ndarray) -> list[Any]:
-    """A flat array as MPI calculates with it."""
-    name = x.dtype.name
-    if name in _OWN:
-        return [x.view(np.uint16), x.size, mpi.UINT16_T]
-    if name not in _KINDS:
-        raise RuntimeError(f"Invalid scalar type: {name} cannot be reduced; convert the tensor first")
-    return [x, x.size, getattr(mpi, _KINDS[name])]
+def reduced(mpi: Any, x: np.ndarray, op: RedOpType) -> tuple[list[Any], Any]:
+    """A flat array as MPI calculates with it, and the reduction for its dtype."""
+    kind, how, words = _calculation(mpi, x.dtype, op)
+    return [x.view(np.uint16) if words else x, x.size, kind], how
 
 
-def operation(mpi: Any, x: np.ndarray, op: RedOpType) -> Any:
-    """A reduction of MPI's for the array's dtype."""
-    name = _OPERATIONS[op]
-    if x.dtype.name in _OWN:
-        return _by_kernel(mpi, _OWN[x.dtype.name], name)
-    return getattr(mpi, _LOGICAL[name] if x.dtype == bool else name)
+@functools.cache
+def _calculation(mpi: Any, dtype: np.dtype[Any], op: RedOpType) -> tuple[Any, Any, bool]:
+    """MPI's type for a dtype, its reduction, and whether the elements are words to MPI."""
+    own, name = dtype.name, _OPERATIONS[op]
+    if own in _OWN:
+        return mpi.UINT16_T, _by_kernel(mpi, _OWN[own], name), True
+    if own not in _KINDS:
+        raise RuntimeError(f"Invalid scalar type: {own} cannot be reduced; convert the tensor first")
+    return getattr(mpi, _KINDS[own]), getattr(mpi, _LOGICAL[name] if own == "bool" else name), False
 
 
 _CALL = """
@@ -74,7 +73,6 @@ define void @reduce(ptr %x, ptr %y, ptr %count, ptr %type) nounwind {
 """
 
 
-@functools.cache
 def _by_kernel(mpi: Any, type: str, name: str) -> Any:
     """An operation of MPI's that runs a kernel of ours, without the interpreter: y = x + y for elements of two bytes."""
     if name not in _BODIES:

@@ -7,8 +7,8 @@ from typing import Any
 
 from .._tensor import Tensor
 from ._buffers import Finish, reading, writing
-from ._calls import check_tensor, group_rank, issue
-from ._groups import GroupMember, ProcessGroup, current, is_outside
+from ._calls import check_tensor, enter, group_rank, issue
+from ._groups import GroupMember, ProcessGroup, current
 from ._work import Work
 
 __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
@@ -28,10 +28,10 @@ def isend(
 ) -> Work | None:
     """`send` in the background."""
     check_tensor(tensor, "tensor")
-    if is_outside(group):
+    entered = enter(group, tensor)
+    if entered is None:
         return None
-    group = current(group)
-    channel = group.channel(tensor.device.type)
+    group, channel = entered
     peer = _peer(group, dst, group_dst, "destination")
     flat = reading(tensor, channel)
     start = lambda channel: channel.send(flat, peer, tag)
@@ -43,10 +43,10 @@ def irecv(
 ) -> Work | None:
     """`recv` in the background; without `src`, from whoever sends first."""
     check_tensor(tensor, "tensor")
-    if is_outside(group):
+    entered = enter(group, tensor)
+    if entered is None:
         return None
-    group = current(group)
-    channel = group.channel(tensor.device.type)
+    group, channel = entered
     peer = None if src is None and group_src is None else _peer(group, src, group_src, "source")
     finish: list[Finish] = []
     flat = writing(tensor, finish, channel)

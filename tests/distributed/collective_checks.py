@@ -164,6 +164,10 @@ def layouts(rank, size):
     dist.all_to_all_single(out[: (rank + 1) * size], torch.full((sum(range(1, size + 1)),), float(rank)),
                            [rank + 1] * size, list(range(1, size + 1)))  # fmt: skip
     assert out[: (rank + 1) * size].tolist() == [r for r in range(size) for _ in range(rank + 1)]
+    rows = [[2 if 0 in (i, j) else 1 + (i + j) % size for j in range(size)] for i in range(size)]  # even at rank 0 only
+    out = torch.zeros(sum(row[rank] for row in rows))
+    dist.all_to_all_single(out, torch.full((sum(rows[rank]),), float(rank)), [row[rank] for row in rows], rows[rank])
+    assert out.tolist() == [float(r) for r in range(size) for _ in range(rows[r][rank])]
 
 
 def wrong_calls(rank, size):

@@ -44,6 +44,16 @@ def main(victim):
         "calls",
         lambda: dist.all_reduce(torch.ones(6)) if rank else dist.reduce_scatter_tensor(torch.ones(2), torch.ones(6)),
     )
+    size, odd = dist.get_world_size(), torch.ones(3 if rank == 1 else 2)
+    seen("broadcast", lambda: dist.broadcast(odd, 0))
+    seen("reduce", lambda: dist.reduce(odd, 0))
+    seen("gather", lambda: dist.gather(odd, [torch.ones(2)] * size if rank == 0 else None, 0))
+    seen("scatter", lambda: dist.scatter(odd, [torch.ones(2)] * size if rank == 0 else None, 0))
+    seen("exchange", lambda: dist.all_to_all_single(torch.ones(size, len(odd)), torch.ones(size, len(odd))))
+    work = (dist.broadcast if rank == 2 else dist.all_reduce)(
+        torch.ones(2), **({"src": 2} if rank == 2 else {}), async_op=True
+    )
+    seen("others", lambda: work.wait(timedelta(seconds=1)))
     after = torch.ones(2)
     dist.all_reduce(after)  # the group goes on
     print(f"whole | rank {rank} | 0 | {after.tolist()}", flush=True)

@@ -35,6 +35,10 @@ def test_late_unlike_and_dead_ranks_are_named(victim):
         assert "rank 2 gave 8 bytes, rank 1 gave 12" in lines["sizes"], out
         assert "rank 0 gave 12 bytes, rank 2 gave 16" in lines["pieces"], out
         assert "make different calls" in lines["kinds"] and "make different calls" in lines["calls"], out
+        for call in ["broadcast", "scatter"] if rank == 1 else ["reduce", "gather"] if rank == 0 else []:
+            assert f"{call}: the tensors have different sizes" in lines[call] and "rank 1 gave 12" in lines[call], out
+        assert "rank 1" in lines["exchange"] and "bytes to rank" in lines["exchange"], out
+        assert rank == 2 or "rank 2" in lines["others"], out
         assert lines["whole"] == "[3.0, 3.0]", out
         if rank == victim:
             assert processes[rank].returncode == -9

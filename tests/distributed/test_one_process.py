@@ -201,3 +201,12 @@ def test_collectives_in_graphs_and_optimizers(world):
     other = ZeroRedundancyOptimizer([x], torch.optim.Adam, lr=0.5)
     other.load_state_dict(optimizer.state_dict())
     assert other.param_groups[0]["lr"] == 0.1
+
+
+def test_groups_that_ended_say_so(world):
+    some = dist.new_group([0])
+    dist.destroy_process_group(some)
+    with pytest.raises(ValueError, match="is not initialized in the world group map: destroy_process_group ended it"):
+        dist.all_reduce(torch.ones(1), group=some)
+    with pytest.raises(ValueError, match="Invalid process group specified"):
+        dist.destroy_process_group(some)
