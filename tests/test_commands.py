@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 
 def run(folder, *options):
     environment = {**os.environ, "FLAMBEAU_CACHE_DIR": str(folder / "cache")}
@@ -17,11 +19,13 @@ def run(folder, *options):
     )
 
 
+@pytest.mark.slow
 def test_help_is_what_comes_without_a_command(tmp_path):
     done = run(tmp_path)
     assert done.returncode == 0 and done.stdout.startswith("usage: flambeau") and "doctor" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_program_as_text(tmp_path):
     done = run(
         tmp_path, "run", "-c", "import sys, torch; print(torch.ones(2).sum().item(), sys.argv, __name__)", "a", "-b"
@@ -35,6 +39,7 @@ def kept(text):
     return int(re.search(r"^(\d+) kernels, ", text, re.MULTILINE)[1])
 
 
+@pytest.mark.slow
 def test_kernels_on_disk(tmp_path):
     (tmp_path / "program.py").write_text(
         "import sys, torch\nprint((torch.ones(5) * 3).exp().sum() > 0, sys.argv[1:])\n"

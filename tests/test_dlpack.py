@@ -33,6 +33,7 @@ def test_writes_are_shared(dtype):
     assert x.tolist() == [0, 5, 0]
 
 
+@pytest.mark.slow
 def test_the_memory_lives_as_long_as_the_tensor():
     x = torch.arange(4).to(torch.bfloat16)
     made, owner = from_dlpack(to_dlpack(x)), weakref.ref(x._array)

@@ -25,6 +25,7 @@ def figure(name, **options):
     return float(done.stdout.rpartition("figure ")[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, options, reached",
     [
@@ -49,6 +50,7 @@ def test_every_program_says_how_it_is_started():
             assert f"flambeau run examples/{path.name}" in text and "argparse" in text, path
 
 
+@pytest.mark.slow
 def test_the_command_runs_a_program():
     command = [
         sys.executable,

@@ -29,6 +29,7 @@ def test_spirals_are_told_apart():
     assert load("spirals_raw_tensors").main(steps=1200) > 0.97
 
 
+@pytest.mark.slow
 def test_the_demo_learns_draws_and_resumes(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")  # part of the test requirements; the package itself does not need it
     from flambeau._demo import training

@@ -130,6 +130,7 @@ def test_disabled():
     assert has_torch_function((x,))
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_before_a_subclass_exists():
     import subprocess
     import sys

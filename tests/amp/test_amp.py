@@ -11,6 +11,7 @@ F = torch.nn.functional
 BF16, F32, F16 = torch.bfloat16, torch.float32, torch.float16
 
 
+@pytest.mark.slow
 def test_products_are_lowered_and_losses_are_not():
     x, w = torch.randn(4, 8), torch.randn(3, 8)
     with torch.autocast("cpu"):

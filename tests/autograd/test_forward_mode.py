@@ -131,6 +131,7 @@ def test_tangents_go_away():
         assert held() is None and tangent(y) == [2.0, 4.0]
 
 
+@pytest.mark.slow
 def test_text_and_what_cannot_be_differentiated(dual):
     assert repr(dual) == "tensor([1., 2., 3.], dtype=torch.float64, tangent=tensor([1., 0., 2.], dtype=torch.float64))"
     assert fwad._current_level == 0

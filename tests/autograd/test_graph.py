@@ -296,6 +296,7 @@ def test_saved_tensor_hooks_see_what_is_kept():
     assert packed == [[3.0], [3.0]] and x.grad.tolist() == [12.0]
 
 
+@pytest.mark.slow
 def test_a_chain_of_100000_operations_goes_backward():
     x = leaf(1.0)
     y = x

@@ -315,6 +315,7 @@ def test_a_comparison_in_place_forgets_what_stood_there(name):
     assert x.grad.tolist() == [3, 0, 0]
 
 
+@pytest.mark.slow
 def test_powers_of_real_numbers_by_complex_ones_twice():
     x = torch.tensor([-2.0, 3.0], requires_grad=True)
     z = torch.tensor([1 + 1j, 0.5j], requires_grad=True)

@@ -40,6 +40,7 @@ print(x.grad.tolist(), sys.argv[1:], __name__)
 """
 
 
+@pytest.mark.slow
 def test_a_script(tmp_path):
     (tmp_path / "program.py").write_text(SCRIPT + "import helper\nprint(helper.torch is torch)\n")
     (tmp_path / "helper.py").write_text("import torch\n")
@@ -48,6 +49,7 @@ def test_a_script(tmp_path):
     assert done.stdout.splitlines() == ["[2.0, 2.0, 2.0] ['-x', '--flag', '1'] __main__", "True"]
 
 
+@pytest.mark.slow
 def test_a_module(tmp_path):
     (tmp_path / "program.py").write_text(SCRIPT)
     done = run("-m", "flambeau", "run", "-m", "program", "a", cwd=tmp_path)
@@ -55,17 +57,20 @@ def test_a_module(tmp_path):
     assert "['a'] __main__" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_missing_script_is_said():
     done = run("-m", "flambeau", "run", "nowhere.py")
     assert done.returncode == 2 and "no file" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_program_that_fails_shows_its_traceback(tmp_path):
     (tmp_path / "program.py").write_text("import torch\ntorch.ones(2) + torch.ones(3)\n")
     done = run("-m", "flambeau", "run", tmp_path / "program.py")
     assert done.returncode == 1 and "program.py" in done.stderr and "RuntimeError" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_package_that_imports_itself_by_the_alias_is_loaded_once(tmp_path):
     """As helpers put beside `torch.testing` do: the package's own import of a part names the package again."""
     (tmp_path / "added").mkdir()
@@ -79,6 +84,7 @@ def test_a_package_that_imports_itself_by_the_alias_is_loaded_once(tmp_path):
     assert done.stdout == "3\n", done.stderr
 
 
+@pytest.mark.slow
 def test_a_module_does_not_replace_the_function_of_its_name(tmp_path):
     (tmp_path / "program.py").write_text(
         "import torch\nfrom torch.autograd.gradcheck import gradcheck\nprint(torch.autograd.gradcheck is gradcheck)\n"
@@ -87,6 +93,7 @@ def test_a_module_does_not_replace_the_function_of_its_name(tmp_path):
     assert done.stdout == "True\n", done.stderr
 
 
+@pytest.mark.slow
 def test_children_follow(tmp_path):
     code = "import torch; print(torch.__version__, torch.__name__)"
     (tmp_path / "program.py").write_text(
@@ -96,6 +103,7 @@ def test_children_follow(tmp_path):
     assert "2.13.0+flambeau torch" in done.stdout, done
 
 
+@pytest.mark.slow
 def test_spawned_processes_follow(tmp_path):
     (tmp_path / "program.py").write_text(
         "import multiprocessing, torch\n"
@@ -108,6 +116,7 @@ def test_spawned_processes_follow(tmp_path):
     assert done.stdout == "[([4], '2.13.0+flambeau')]\n", done.stderr
 
 
+@pytest.mark.slow
 def test_the_real_torch_is_not_replaced(tmp_path):
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text("real = True\n")
@@ -124,6 +133,7 @@ def test_the_real_torch_is_not_replaced(tmp_path):
     assert done.stdout.strip() == "flambeau torch", done
 
 
+@pytest.mark.slow
 def test_real_companions_are_kept(tmp_path):
     (tmp_path / "torchvision").mkdir()
     (tmp_path / "torchvision" / "__init__.py").write_text("real = True\n")
@@ -161,6 +171,7 @@ print(Unpickler.asked)
 """
 
 
+@pytest.mark.slow
 def test_pickled_tensors_name_what_unpicklers_look_for_and_stay_shared(tmp_path):
     (tmp_path / "program.py").write_text(PICKLES)
     done = run("-m", "flambeau", "run", tmp_path / "program.py")

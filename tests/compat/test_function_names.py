@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.slow
 def test_gradcheck_stays_a_function():
     program = (
         "import flambeau; flambeau.install_as_torch()\n"

@@ -321,6 +321,7 @@ def test_gradients_are_effects():
     assert effect.holder is weight and effect.kind == "grad" and effect.old is None and effect.new is weight.grad
 
 
+@pytest.mark.slow
 def test_tensors_that_could_be_found():
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
     scale, unused = torch.ones(3), torch.ones(3)

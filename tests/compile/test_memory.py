@@ -5,6 +5,7 @@ import random
 import tracemalloc
 
 import numpy as np
+import pytest
 from program_reference import captured
 
 import flambeau as torch
@@ -67,6 +68,7 @@ def _training_step():
     return step
 
 
+@pytest.mark.slow
 def test_a_compiled_step_keeps_nothing_of_the_runs_it_was_made_from():
     gradients = 4 * (96 * 32 * 9 + 96 * 96 * 9)
     step = _training_step()

@@ -110,6 +110,7 @@ def test_random_programs(start):
     assert sum([check(seed) for seed in range(start, start + 50)]) > 25
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_random_programs_with_all_loops_fused(monkeypatch):
     monkeypatch.setattr(fuse, "_LEAST", 1)

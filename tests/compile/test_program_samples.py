@@ -75,6 +75,7 @@ def check(text, grad):
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", sorted(SAMPLES))
 def test_samples(family):
     for text in SAMPLES[family]:

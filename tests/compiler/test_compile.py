@@ -333,6 +333,7 @@ def test_gradients_add_up_over_passes():
     assert torch.equal(*found)
 
 
+@pytest.mark.slow
 def test_hooks_are_called_once_for_each_pass():
     seen = []
     model = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
@@ -356,6 +357,7 @@ def test_objects_that_are_returned_are_made_anew():
     assert [compiled(torch.tensor(float(i))).a.item() for i in range(3)] == [0.0, 2.0, 4.0]
 
 
+@pytest.mark.slow
 def test_transforms_inside_and_outside():
     w = torch.randn(2, 4)
     f = lambda x: torch.func.grad(lambda z: (z * w).sin().sum())(x) + torch.func.vmap(lambda r: r.sum() * r)(x)
@@ -437,6 +439,7 @@ def test_tensors_that_classes_take_over_run_eagerly():
     assert programs(compiled) == 1
 
 
+@pytest.mark.slow
 def test_first_calls_in_many_threads():
     """Recordings replace builtins of the whole process: no program takes that for something that its run did."""
     before = getattr, hasattr, setattr, delattr, vars, dir

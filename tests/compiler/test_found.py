@@ -179,6 +179,7 @@ assert texts[0] and texts[0] == texts[1], texts
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "program, said",
     [(MLP, "prog.py:12: training step: compiled"), (CNN, "prog.py:19: training step: compiled"), (GAN, "prog.py:13: training step: compiled"),

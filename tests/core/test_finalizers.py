@@ -30,6 +30,7 @@ def run(program):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_blocks_of_finalizers_in_the_midst_of_others():
     run(
         """
@@ -95,6 +96,7 @@ def test_counts_of_a_moment():
     assert mine.on == mine.overrides == 0
 
 
+@pytest.mark.slow
 def test_operations_of_finalizers_while_kernels_are_compiled(tmp_path):
     run(
         f"""

@@ -10,6 +10,7 @@ import flambeau as torch
 from flambeau._backend.cuda_layout import merged, plan
 
 
+@pytest.mark.slow
 def test_importing_loads_no_gpu_library():
     program = (
         "import sys, flambeau as t; t.ones(3).exp(); print([m for m in sys.modules if m.startswith(('cupy', 'cuda'))])"

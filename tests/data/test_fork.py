@@ -57,6 +57,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_children_compute_while_threads_of_the_parent_do():
     environment = {**os.environ, "PYTHONPATH": str(Path(flambeau.__file__).parent.parent)}

@@ -99,6 +99,7 @@ def test_segments_are_used_again_when_nobody_looks_at_them(sides):
     assert fresh == 0 and torch.equal(third, x + 2) and torch.equal(second, x + 1)
 
 
+@pytest.mark.slow
 def test_segments_that_are_too_small_make_room_for_larger_ones(sides):
     arena, reader = sides
     for size, expected in ((LARGE, 1), (LARGE, 0), (40 * LARGE, 1), (LARGE, 0)):

@@ -137,6 +137,7 @@ def test_errors_of_processes():
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.slow
 def test_spawn(tmp_path):
     script = tmp_path / "main.py"
     script.write_text(

@@ -299,6 +299,7 @@ def _held():
     return len(os.listdir("/proc/self/fd")), maps, tasks, len(multiprocessing.active_children())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts what Linux shows")
 def test_nothing_stays_after_many_passes():
     shared = set(os.listdir("/dev/shm"))
@@ -347,6 +348,7 @@ def _alive(pid):
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at processes as Linux shows them")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("end", ["kill", "interrupt", "exit"])
@@ -370,6 +372,7 @@ def test_workers_end_with_their_loader(end):
 # -- other ways to start -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_start_methods(method, tmp_path):
     script = tmp_path / "main.py"

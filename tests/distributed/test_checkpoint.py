@@ -13,6 +13,7 @@ from .world import needs_mpi, run
 CHECKS = Path(__file__).parent / "checkpoint_checks.py"
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_worlds(tmp_path, monkeypatch):
     monkeypatch.setenv("CHECKPOINTS", str(tmp_path))

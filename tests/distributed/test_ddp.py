@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from .world import needs_mpi, run
 
 CHECKS = Path(__file__).parent / "ddp_checks.py"
@@ -13,6 +15,7 @@ def test_two():
     run(CHECKS, [*names, "uneven", "compiled", "again", "averaged_parameters"], 2)
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_four():
     run(CHECKS, ["gradients_add_up", "unused", "one_batch_norm", "uneven"], 4)

@@ -14,6 +14,7 @@ from .world import SECONDS, environment, free_port, needs_mpi
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("victim", [0, 2])
 def test_late_unlike_and_dead_ranks_are_named(victim):
@@ -48,6 +49,7 @@ def test_late_unlike_and_dead_ranks_are_named(victim):
         assert f"rank {victim} died" in lines["dead"] and f"rank {victim} died" in lines["after"], (out, errors)
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_missing_ranks_are_named():
     with pytest.raises(dist.DistStoreError, match=r"1/3 clients joined: ranks 1, 2 are missing"):

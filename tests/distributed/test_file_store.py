@@ -93,12 +93,14 @@ def _start(path, count):
     return process
 
 
+@pytest.mark.slow
 def test_processes_count_together(path):
     processes = [_start(path, 100) for _ in range(2)]
     assert [process.wait(60) for process in processes] == [0, 0]
     assert dist.FileStore(path).get("count") == b"200"
 
 
+@pytest.mark.slow
 def test_killed_processes_leave_a_whole_table(path):
     dist.FileStore(path).set("before", "1")
     last = 0

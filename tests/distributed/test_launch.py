@@ -19,6 +19,7 @@ def launch(*arguments, by=("launch",)):
     return subprocess.Popen(command, env=environment(), stdout=-1, stderr=-1, text=True)
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_pytorchs_own_name_of_the_launcher():
     job = launch("--standalone", "--nproc-per-node", "2", PROGRAM, "go", by=("run", "-m", "torch.distributed.run"))
@@ -27,6 +28,7 @@ def test_pytorchs_own_name_of_the_launcher():
     assert sorted(out.splitlines()) == [f"rank {r} of 2, local {r}: 3, restarts 0" for r in (0, 1)]
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_a_killed_worker_leads_to_a_restart(tmp_path):
     job = launch("--standalone", "--nproc-per-node", "2", "--max-restarts", "1", "--log-dir", str(tmp_path), "-t", "1",
@@ -41,6 +43,7 @@ def test_a_killed_worker_leads_to_a_restart(tmp_path):
     assert (folder / "attempt_0/1/stderr.log").exists()
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_the_error_that_was_first_is_shown():
     job = launch("--nproc-per-node", "2", PROGRAM, "fail")
@@ -50,6 +53,7 @@ def test_the_error_that_was_first_is_shown():
     assert "rank      : 1 (local_rank: 1)" in root and "ValueError: something is wrong here" in root
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_two_launchers_meet():
     where = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{free_port()}", "--rdzv-id", "job"]
@@ -59,6 +63,7 @@ def test_two_launchers_meet():
     assert sorted(out for out, _ in outs) == [f"rank {r} of 2, local 0: 3, restarts 0\n" for r in (0, 1)]
 
 
+@pytest.mark.slow
 def test_signals_are_passed_on():
     job = launch("--standalone", PROGRAM, "sleep")
     assert job.stdout.readline() == "ready\n"

@@ -2,16 +2,20 @@
 
 from pathlib import Path
 
+import pytest
+
 from .world import needs_mpi, run
 
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_tensors_of_two():
     run(HERE / "dtensor_checks.py", ["meshes", "redistribution", "operations", "wrong", "training", "styles"], 2)
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_tensors_of_four():
     run(HERE / "dtensor_checks.py", ["meshes", "redistribution"], 4)
@@ -22,6 +26,7 @@ def test_parameters_of_two():
     run(HERE / "fsdp_checks.py", ["like_one_process", "details", "older_form", "memory", "computed_again"], 2)
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_parameters_of_four():
     run(HERE / "fsdp_checks.py", ["details"], 4)

@@ -24,6 +24,7 @@ def test_spawn_with_an_address():
     assert (code, out) == (0, ["0 of 2: 3 gloo", "1 of 2: 3 gloo"]), errors
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_spawn_with_a_file_and_a_second_world(tmp_path):
     code, out, errors = started(sys.executable, PROGRAM, "spawn", "twice", f"file://{tmp_path}/first")
@@ -40,6 +41,7 @@ def test_mpiexec():
     assert (code, out) == (0, ["0 of 2: 3 mpi", "1 of 2: 3 mpi"]), errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [False, pytest.param(True, marks=needs_mpi)])
 def test_an_error_of_a_child_is_raised_with_its_traceback(world):
     code, _, errors = started(sys.executable, PROGRAM, "fail", *([f"tcp://127.0.0.1:{free_port()}"] if world else []))

@@ -128,6 +128,7 @@ def test_beta_samples_move_along_quantiles(a, b):
     np.testing.assert_allclose(got.numpy()[kept], expected[kept], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_edges_of_the_support():
     one, zero, nan = torch.ones(1), torch.zeros(1), torch.full((1,), float("nan"))
     assert torch._standard_gamma_grad(one, zero).item() == 0

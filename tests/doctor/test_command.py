@@ -57,18 +57,21 @@ def test_json_is_a_list_of_findings_and_errors_decide_the_status(script):
         assert finding["file"] == str(script) and finding["severity"] == LESSONS[finding["id"]].severity
 
 
+@pytest.mark.slow
 def test_text_marks_the_line(script):
     text = doctor("--static", script, cwd=script.parent).stdout
     assert f"{script}:9: error[missing-zero-grad]" in text
     assert "    9 |     loss.backward()\n      |     ^^^^^^^^^^^^^^^\n" in text
 
 
+@pytest.mark.slow
 def test_sarif(script):
     run = json.loads(doctor("--static", "--format", "sarif", script, cwd=script.parent).stdout)["runs"][0]
     assert {r["ruleId"] for r in run["results"]} == {r["id"] for r in run["tool"]["driver"]["rules"]}
     assert run["results"][0]["locations"][0]["physicalLocation"]["region"] == {"startLine": 6}
 
 
+@pytest.mark.slow
 def test_comments_and_configuration_silence(script):
     text = WRONG.replace("weight_decay=0.1)", "weight_decay=0.1)  # doctor: ignore[adam-weight-decay]")
     script.write_text(
@@ -79,6 +82,7 @@ def test_comments_and_configuration_silence(script):
     assert done.returncode == 0 and done.stdout == "nothing found\n"
 
 
+@pytest.mark.slow
 def test_notebooks_and_modules(tmp_path):
     cells = [{"cell_type": "markdown", "source": ["# title"]}]
     cells += [{"cell_type": "code", "source": [line + "\n" for line in ["%matplotlib inline", *WRONG.splitlines()]]}]
@@ -92,29 +96,34 @@ def test_notebooks_and_modules(tmp_path):
     assert {f["line"] for f in found} == {6, 8, 9}
 
 
+@pytest.mark.slow
 def test_limits_end_the_program(script):
     script.write_text(WRONG.replace("range(4)", "range(10**9)"))
     done = doctor("--steps", 20, script, cwd=script.parent)
     assert done.returncode == 1 and "missing-zero-grad" in done.stdout and "own output" not in done.stderr
 
 
+@pytest.mark.slow
 def test_failures_that_nobody_explains(script):
     script.write_text("import torch\nraise ValueError('something else')\n")
     done = doctor(script, cwd=script.parent)
     assert done.returncode == 2 and "something else" in done.stderr
 
 
+@pytest.mark.slow
 def test_lists_and_lessons(tmp_path):
     assert [line.split()[0] for line in doctor("--list", cwd=tmp_path).stdout.splitlines()] == list(LESSONS)
     assert "optimizer.zero_grad()" in doctor("--explain", "missing-zero-grad", cwd=tmp_path).stdout
     assert doctor("--explain", "no-such-id", cwd=tmp_path).returncode == 2
 
 
+@pytest.mark.slow
 def test_run_with_the_doctor(script):
     done = doctor("--doctor", script, cwd=script.parent, command="run")
     assert done.stdout == "the program's own output\n" and "missing-zero-grad" in done.stderr
 
 
+@pytest.mark.slow
 def test_fixes_are_shown_and_applied(script):
     done = doctor("--static", "--diff", script, cwd=script.parent)
     assert "+    opt.zero_grad()\n" in done.stdout and script.read_text() == WRONG
@@ -172,6 +181,7 @@ def test_the_library_form():
     assert [(f.id, Path(f.file).name) for f in report.findings] == [("softmax-before-cross-entropy", "test_command.py")]
 
 
+@pytest.mark.slow
 def test_the_plugin(tmp_path):
     (tmp_path / "test_train.py").write_text(
         "import flambeau as torch\n"

@@ -58,6 +58,7 @@ def _environment():
     return {**os.environ, "PYTHONPATH": str(PROGRAMS.parents[2])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", WRONG, ids=lambda p: p.stem)
 def test_the_mistake_is_found(path, examined):
     result = examined["own", path.name]
@@ -80,6 +81,7 @@ def test_nothing_else_is_found(path, examined):
     assert not [f for f in result["found"] if f[2] != "hint" and f[0] not in about] and not result["failure"], result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", CORRECT, ids=lambda p: p.stem)
 def test_correct_programs_are_silent(path, examined):
     result = examined["own", path.name]

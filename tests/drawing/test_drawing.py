@@ -150,6 +150,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.slow
 def test_commands(tmp_path):
     made = run(tmp_path, PROGRAM, "run", "--plot", "FILE")
     assert made.returncode == 0 and made.stdout == "done\n"

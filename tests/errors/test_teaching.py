@@ -124,6 +124,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.slow
 def test_tracebacks_end_at_the_programs_line(tmp_path):
     text = run(tmp_path, PROGRAM)
     assert "return self.body(x)" in text and "frames inside flambeau are not shown" in text
@@ -133,6 +134,7 @@ def test_tracebacks_end_at_the_programs_line(tmp_path):
     assert "container.py" in full and "not shown" not in full
 
 
+@pytest.mark.slow
 def test_misspelt_names(tmp_path):
     assert "Did you mean: 'softmax'?" in run(tmp_path, "import torch\ntorch.sofmax(1)")
     assert run(tmp_path, "import torch\ntorch.ones(2).reshpae(2)").count("Did you mean: 'reshape'?") == 1
@@ -141,6 +143,7 @@ def test_misspelt_names(tmp_path):
         torch.cumsum(torch.ones(3), dmi=0)
 
 
+@pytest.mark.slow
 def test_errors_that_are_not_ours_are_shown_as_ever(tmp_path):
     text = run(tmp_path, "import torch\n{}['a']")
     assert text.rstrip().endswith("KeyError: 'a'")

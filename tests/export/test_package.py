@@ -68,11 +68,13 @@ def package(model, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_packages_run_without_source_and_without_llvm(tmp_path, model, package):
     x = torch.randn(2, 3, 8, 8)
     assert _without_llvm(tmp_path, package, [x], [model(x).detach()]) == "True []"
 
 
+@pytest.mark.slow
 def test_sizes_that_change(tmp_path):
     torch.manual_seed(1)
     net = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3)).eval()
@@ -87,6 +89,7 @@ def test_sizes_that_change(tmp_path):
         loaded(torch.randn(65, 6))
 
 
+@pytest.mark.slow
 def test_the_command_line(tmp_path, model, capsys):
     torch.export.save(torch.export.export(model, (torch.ones(1, 3, 8, 8),)), tmp_path / "m.pt2")
     cpu = {"x86_64": "x86-64-v2", "aarch64": "generic"}[platform.machine().lower()]
@@ -174,6 +177,7 @@ def test_other_files_and_other_ways(tmp_path, package, model):
         load_package(tmp_path / "nothing.fbo")
 
 
+@pytest.mark.slow
 def test_constants_can_be_replaced(package, model):
     loaded, x = load_package(package), torch.randn(2, 3, 8, 8)
     names = loaded.get_constant_fqns()
@@ -209,6 +213,7 @@ def test_arguments_are_checked(tmp_path):
         torch._inductor.aoti_load_package("x", device_index=0)
 
 
+@pytest.mark.slow
 def test_graph_modules(tmp_path):
     gm = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 3), nn.Tanh()))
     path = torch._inductor.aot_compile(

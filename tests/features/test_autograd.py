@@ -217,6 +217,7 @@ def test_nothing_is_kept_without_tracking():
     assert y.grad_fn is None
 
 
+@pytest.mark.slow
 def test_the_graph_lives_as_long_as_its_result():
     x = torch.ones(3, requires_grad=True)
     middle = x * 2

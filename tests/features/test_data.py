@@ -58,6 +58,7 @@ class Slow(D.Dataset):
         return torch.tensor([os.getpid(), start, time.monotonic()], dtype=torch.float64)
 
 
+@pytest.mark.slow
 def test_slow_samples_overlap():
     spans = torch.cat(list(D.DataLoader(Slow(), batch_size=4, num_workers=2))).tolist()
     assert any(p != q and a < d and c < b for p, a, b in spans for q, c, d in spans)
@@ -117,6 +118,7 @@ def main():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guard, works", [("if __name__ == '__main__':\n    main()\n", True), ("main()\n", False)])
 def test_the_main_guard(tmp_path, guard, works):
     path = tmp_path / "script.py"

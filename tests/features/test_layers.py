@@ -103,6 +103,7 @@ def test_embedding():
         table(torch.tensor([10]))
 
 
+@pytest.mark.slow
 def test_recurrent_layers():
     torch.manual_seed(0)
     x = torch.randn(7, 3, 4)
@@ -134,6 +135,7 @@ def test_gate_equations():
     assert torch.allclose(gru(x, h)[1][0], (1 - z) * (n + r * hn).tanh() + z * h[0], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_multihead_attention():
     torch.manual_seed(0)
     attention, x = nn.MultiheadAttention(embed_dim=8, num_heads=2, batch_first=True), torch.randn(3, 5, 8)

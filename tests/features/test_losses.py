@@ -29,6 +29,7 @@ def test_reductions():
     assert nn.MSELoss(reduction="none")(p, t).shape == (2, 3)
 
 
+@pytest.mark.slow
 def test_cross_entropy_is_log_softmax_and_nll(batch):
     logits, labels = batch
     loss = nn.CrossEntropyLoss()(logits, labels)
@@ -65,6 +66,7 @@ def test_ignored_positions_count_for_nothing(batch):
     )
 
 
+@pytest.mark.slow
 def test_binary_losses():
     assert nn.BCEWithLogitsLoss()(torch.tensor([200.0]), torch.tensor([0.0])) == 200
     x, t = torch.tensor([0.3, -1.0]), torch.tensor([1.0, 0.0])

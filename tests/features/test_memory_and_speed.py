@@ -4,6 +4,8 @@ import gc
 import time
 import weakref
 
+import pytest
+
 import flambeau as torch
 from flambeau import nn
 
@@ -41,6 +43,7 @@ def test_gradients_are_released_between_steps():
     assert model.weight.grad is None and gradient() is None
 
 
+@pytest.mark.slow
 def test_low_precision_and_channels_last_are_accepted():
     model, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)), torch.randn(2, 3, 8, 8)
     plain = model(x)

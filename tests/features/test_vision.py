@@ -59,6 +59,7 @@ def test_mnist(tmp_path):
         datasets.MNIST(root=tmp_path / "nowhere", train=True)
 
 
+@pytest.mark.slow
 def test_resnet50_with_a_new_head():
     model = models.resnet50()
     assert sum(p.numel() for p in model.parameters()) == 25_557_032 and model.fc.in_features == 2048

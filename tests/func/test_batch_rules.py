@@ -56,6 +56,7 @@ def _watched(monkeypatch):
     return seen
 
 
+@pytest.mark.slow
 def test_recorded_calls_loop_only_where_the_page_says_so(monkeypatch):
     seen = _watched(monkeypatch)
     for operand, call in [p.values for p in other_ways.parameters("vmap")]:

@@ -114,6 +114,7 @@ def test_a_ctx_can_have_other_saved_tensors():
         autograd_function.CtxWithSavedTensors(ctx, ())
 
 
+@pytest.mark.slow
 def test_gradients_are_fitted_to_their_inputs():
     fit = autograd_function.reductify_leaf
     g = torch.randn(2, 3, 4)

@@ -4,9 +4,11 @@ import random
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from attack import FACTOR, SEED, attack
 
 
+@pytest.mark.slow
 def test_confused_pickles():
     """Files whose values have wrong types load as errors or as tensors that are whole."""
     *_, outcomes = attack("confused_pickles.py", 1500 * FACTOR, SEED)
@@ -36,6 +38,7 @@ def _damage(files, rng):
         file.write_bytes(content)
 
 
+@pytest.mark.slow
 def test_damaged_caches(tmp_path, monkeypatch):
     """A program runs, with the same results, whatever became of the kernels that it kept."""
     monkeypatch.setenv("FLAMBEAU_CACHE_DIR", str(tmp_path / "cache"))
@@ -51,32 +54,38 @@ def test_damaged_caches(tmp_path, monkeypatch):
         assert attack("kernel_program.py") == right
 
 
+@pytest.mark.slow
 def test_extreme_numbers():
     """Sample calls with integers at the edges of 8 to 64 bits raise or return."""
     assert attack("extreme_numbers.py", FACTOR, SEED)[-1].startswith("end")
 
 
+@pytest.mark.slow
 def test_bombs():
     """Small archives and short programs that ask for much memory are refused."""
     *cases, end = attack("bombs.py")
     assert end == "end" and len(cases) > 20 and all("refused" in case for case in cases)
 
 
+@pytest.mark.slow
 def test_confused_archives():
     """Files of all formats with operations, types and names exchanged load as errors or as sound objects."""
     assert attack("confused_archives.py", 600 * FACTOR, SEED)[-1].startswith("end")
 
 
+@pytest.mark.slow
 def test_guarded_memory():
     """No kernel reads or writes beyond operands that end or begin at a page without rights."""
     assert attack("guarded.py", FACTOR, SEED)[-1].startswith("end")
 
 
+@pytest.mark.slow
 def test_crowds_of_threads():
     """Threads that train, add gradients, compile, save, fork and change the number of threads do not disturb each other."""
     assert attack("crowded.py", 12 * FACTOR, SEED)[-1].startswith("end")
 
 
+@pytest.mark.slow
 def test_processes_that_compile_the_same_kernels(tmp_path, monkeypatch):
     monkeypatch.setenv("FLAMBEAU_CACHE_DIR", str(tmp_path))
     with ThreadPoolExecutor(3) as pool:

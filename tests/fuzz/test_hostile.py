@@ -30,6 +30,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.slow
 def test_hostile_calls():
     done = run(str(HERE / "hostile_runner.py"))
     lines = done.stdout.splitlines()
@@ -160,6 +161,7 @@ def test_read_only_memory_is_never_written(dtype):
     assert bytes_ == bytes(range(8))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_neighbours_are_never_written():
     """Methods that write into a part of a buffer, right or wrong arguments alike, leave the rest as it was."""
@@ -182,6 +184,7 @@ def test_neighbours_are_never_written():
 # -- integers ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
 def test_integers_at_the_edge(dtype):
     """The smallest integer divided by -1, and shifts by more bits than there are, neither trap nor crash."""
@@ -230,6 +233,7 @@ def work(seed, results):
 """
 
 
+@pytest.mark.slow
 def test_threads():
     done = run("-c", _WORK + """
 alone, together = {}, {}

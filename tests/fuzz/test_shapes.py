@@ -2,6 +2,7 @@
 and their sharing of memory, joining, products, indexing, gathering and scattering."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import broadcastable, same, seeds, shapes, sides, tensor, values
@@ -39,6 +40,7 @@ def test_gradients_have_the_shape_of_their_inputs(two, seed):
 # -- reductions --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(shapes(), seeds, st.booleans(), st.data())
 def test_reductions(shape, seed, keepdim, data):
     a = values(seed, shape, "float64")
@@ -87,6 +89,7 @@ def test_cumulative(shape, seed, data):
     assert torch.equal(torch.gather(x, d, torch.cummax(x, d)[1]), torch.cummax(x, d)[0])
 
 
+@pytest.mark.slow
 @given(shapes(1, 3, 6), seeds, st.booleans(), st.data())
 def test_order(shape, seed, descending, data):
     a = np.round(values(seed, shape, "float64"))  # with equal elements
@@ -342,6 +345,7 @@ def test_mask_of_several_dimensions(shape, seed, data):
     same(x.masked_scatter(tensor(full), tensor(source)), a)
 
 
+@pytest.mark.slow
 @given(shapes(1, 3), seeds, st.sampled_from(["float32", "int64", "bfloat16", "bool"]), st.data())
 def test_gather_and_scatter(shape, seed, dtype, data):
     d = data.draw(st.integers(0, len(shape) - 1))

@@ -72,6 +72,7 @@ def outside_is_untouched(x):
     x.check("outside of the target")
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(BINARY)), st.data())
 def test_binary(name, data):
     dtype = data.draw(st.sampled_from(FLOATS))
@@ -90,6 +91,7 @@ def test_bitwise(name, data):
     same(getattr(torch, name)(x.tensor, y.tensor), BITWISE[name](x.array, y.array), message=name)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(ANY_TARGET), st.sampled_from(REAL), st.sampled_from(REAL), st.data())
 def test_binary_in_place(name, target, source, data):
     if not torch.can_cast(getattr(torch, source), getattr(torch, target)):
@@ -143,6 +145,7 @@ def test_out(name, data):
     outside_is_untouched(out)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_ternary(data):
     dtype = data.draw(st.sampled_from(FLOATS))
@@ -202,6 +205,7 @@ def test_along_one_dimension(data):
     x.check()
 
 
+@pytest.mark.slow
 @given(st.sampled_from(["float32", "float64", "complex64", "complex128", "int64"]), st.data())
 def test_products(dtype, data):
     n, k, m = (data.draw(st.integers(0, 5)) for _ in range(3))

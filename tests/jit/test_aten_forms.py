@@ -84,6 +84,7 @@ def test_a_whole_encoder_layer(norm_first, activation, kind):
     torch.testing.assert_close(made.detach(), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("averaged", [False, True])
 @pytest.mark.parametrize("boolean", [False, True])
 def test_attention_with_weights(averaged, boolean):

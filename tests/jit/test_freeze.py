@@ -52,6 +52,7 @@ def test_frozen_modules_run_as_programs(kind):
     assert isinstance(frozen, torch.jit.ScriptModule) and torch.equal(_loaded(frozen)(x), module(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["traced", "loaded"])
 def test_changed_state_is_noticed(kind):
     module = _made(kind)
@@ -81,6 +82,7 @@ def test_other_modules_are_no_reason_to_record_again():
     assert len(frozen.__dict__["_frozen"].entries) == 1
 
 
+@pytest.mark.slow
 def test_copies_are_frozen_and_apart():
     frozen, x = torch.jit.freeze(_made("loaded")), torch.randn(2, 3, 8, 8)
     expected = frozen(x)
@@ -102,6 +104,7 @@ class Counting(nn.Module):
         return x * self.count
 
 
+@pytest.mark.slow
 def test_attributes_that_a_program_changes():
     module = _loaded(torch.jit.script(Counting().eval()))
     compiled = torch.compile(module)

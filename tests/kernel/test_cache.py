@@ -160,6 +160,7 @@ def test_what_killed_processes_left_is_removed(folder):
     assert sorted(f.name for f in folder.iterdir()) == ["abc.56.78.tmp", "abc.kernel"]
 
 
+@pytest.mark.slow
 def test_programs_compile_again_what_is_damaged(tmp_path):
     assert program(tmp_path) == "0 told"
     files = sorted((tmp_path / "kernels").iterdir())

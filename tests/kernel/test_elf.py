@@ -162,6 +162,7 @@ print("llvmlite" in sys.modules)
 """
 
 
+@pytest.mark.slow
 @linux
 def test_a_process_whose_kernels_are_kept_does_not_load_llvm(tmp_path):
     env = {**os.environ, "FLAMBEAU_CACHE_DIR": str(tmp_path / "own")}

@@ -148,6 +148,7 @@ def test_histories_keep_the_numbers_of_their_own_call():
         np.testing.assert_allclose(slope(torch.nn.functional.selu)[-1].item(), 1.0507009873554805, rtol=1e-6)
 
 
+@pytest.mark.slow
 @needs_entry
 def test_no_reference_too_many():
     x, y = torch.rand(4, 4), torch.rand(4, 4)
@@ -165,6 +166,7 @@ def test_no_reference_too_many():
     assert run(1000) == before
 
 
+@pytest.mark.slow
 @needs_entry
 @pytest.mark.parametrize(
     "call",

@@ -48,6 +48,7 @@ def reference(x, y):
     return np.matmul(x.astype("f8"), y.astype("f8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("left", ["plain", "transposed", "strided", "reversed"])
 @pytest.mark.parametrize("right", ["plain", "transposed", "strided"])
@@ -277,6 +278,7 @@ def test_narrower_vectors(monkeypatch, width, registers):
                     check(function(left, y, np.empty(size, np.uint8)), reference(x, y), dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
 def test_tiny_matrices_beside_many_rows(dtype):
     rng = np.random.default_rng(5)

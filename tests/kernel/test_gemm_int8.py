@@ -123,6 +123,7 @@ for m in (1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [v for v in gemm_int8.variants() if v in ("tiles", "sdot")])
 def test_no_row_is_read_that_is_not_there(variant):
     """A page without rights begins behind the last row."""

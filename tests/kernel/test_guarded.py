@@ -104,6 +104,7 @@ def compare():
             _kept.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
 def test_nothing_beyond_operands_is_touched():
     for _, function, shapes, d in calls():

@@ -64,6 +64,7 @@ def test_an_error_in_a_part_is_raised():
         jit.compile("wanted", wrong + _part("second") + _main("first", "second"))
 
 
+@pytest.mark.slow
 def test_a_terminal_says_what_it_waits_for(tmp_path):
     code = """
 import flambeau as torch

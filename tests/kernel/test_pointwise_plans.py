@@ -66,6 +66,7 @@ def same(call, *operands):
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
 def test_operands_of_several_dtypes(call):
     compared = 0

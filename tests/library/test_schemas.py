@@ -107,6 +107,7 @@ def test_arguments_by_the_names_of_the_schema():
     assert torch.ops.aten.add.out(x, x, alpha=2, out=out) is out and out[1, 2] == 15
 
 
+@pytest.mark.slow
 def test_texts_cost_nothing_at_import():
     code = "import sys, flambeau; print([m for m in sys.modules if m in ('flambeau._schemas', 'flambeau._library.schema')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

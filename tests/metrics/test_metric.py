@@ -337,6 +337,7 @@ def test_bootstrap():
     assert torch.allclose(found["quantile"], found["raw"].quantile(0.5))
 
 
+@pytest.mark.slow
 def test_drawing():
     pytest.importorskip("matplotlib").use("Agg")
     import matplotlib.pyplot as plt
@@ -352,6 +353,7 @@ def test_drawing():
         plt.close(figure)
 
 
+@pytest.mark.slow
 def test_the_alias_finds_all_parts():
     import subprocess
     import sys

@@ -115,6 +115,7 @@ def test_recurrent_networks():
     _same(Net().eval(), torch.randint(0, 9, (2, 4)), torch.randint(0, 9, (3, 4)))
 
 
+@pytest.mark.slow
 def test_resnet():
     from flambeau.vision.models import resnet18
 

@@ -130,6 +130,7 @@ def test_rrelu():
         F.rrelu(x, 0.5, 0.1)
 
 
+@pytest.mark.slow
 def test_glu():
     x = torch.randn(3, 4, dtype=torch.float64).requires_grad_()
     a, b = x.detach().numpy()[:, :2], x.detach().numpy()[:, 2:]

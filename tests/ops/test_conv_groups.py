@@ -52,6 +52,7 @@ def _results(case, d, dense=False, one=False):
     return [y.detach(), *[t.grad for t in given]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values_and_gradients(case, threads, taken):

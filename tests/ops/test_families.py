@@ -33,6 +33,7 @@ def _file(folder):
     return found
 
 
+@pytest.mark.slow
 def test_families_wait_for_their_names(place):
     code = """
 def here(name):
@@ -51,6 +52,7 @@ assert not here("fft")
     _run(place, code)
 
 
+@pytest.mark.slow
 def test_what_a_program_puts_in_its_place_stays(place):
     code = """
 mine = lambda *args: "mine"
@@ -68,6 +70,7 @@ assert torch.ones(2).as_subclass(Sub).cumsum(0).tolist() == [2.0, 3.0]
     _run(place, code)
 
 
+@pytest.mark.slow
 def test_all_names_are_there_however_they_are_loaded(place, tmp_path):
     code = """
 import inspect, pickle
@@ -80,6 +83,7 @@ assert list(inspect.signature(torch.Tensor.logsumexp).parameters)[:2] == ["input
     assert _run(place, code) == _run(tmp_path, code)
 
 
+@pytest.mark.slow
 def test_the_order_of_loading_does_not_matter(place):
     code = """
 from flambeau._ops import _FAMILIES
@@ -91,6 +95,7 @@ print(torch.nn.functional.cross_entropy(torch.zeros(2, 3), torch.tensor([0, 1]))
     assert _run(place, code) == "tensor(1.0986)\n"
 
 
+@pytest.mark.slow
 def test_threads_never_see_half_a_family(place):
     """A name that stands early in a file is not given to another thread before the whole file is there."""
     code = """
@@ -122,6 +127,7 @@ assert seen == [True] * 12, seen
     _run(place, code)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
 def test_a_fork_waits_for_imports(place):
     code = """
@@ -152,6 +158,7 @@ thread.join()
     _run(place, code)
 
 
+@pytest.mark.slow
 def test_every_name_belongs_to_one_family(place):
     owners = {}
     for line in _file(place).read_text().split("\n")[1:]:
@@ -170,6 +177,7 @@ assert _methods._direct() == before
     _run(place, code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage", [lambda text: "0" + text, lambda text: text.replace(" conv ", " os "), lambda text: "\0"]
 )
@@ -183,6 +191,7 @@ def test_a_list_that_is_not_true_is_made_again(place, tmp_path, damage):
     assert copy.read_text() == kept
 
 
+@pytest.mark.slow
 def test_without_a_place_to_write_all_are_imported(tmp_path):
     file = tmp_path / "file"
     file.write_text("")

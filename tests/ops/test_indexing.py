@@ -62,6 +62,7 @@ def as_key(key):
     return made if isinstance(key, tuple) else made[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(array_and_key())
 def test_reads_as_numpy(case):
@@ -75,6 +76,7 @@ def test_reads_as_numpy(case):
         assert np.shares_memory(found.numpy(), array)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(array_and_key(), st.booleans())
 def test_writes_as_numpy(case, one_number):

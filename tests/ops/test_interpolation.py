@@ -66,6 +66,7 @@ def test_grid_sample(mode, padding, align):
     assert gradcheck(lambda x, grid: F.grid_sample(x, grid, mode, padding, align), (x, grid))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", "volume"])
 def test_second_derivatives_of_grid_sample(mode):
     rank = 3 if mode == "volume" else 2
@@ -104,6 +105,7 @@ def test_many_points_of_a_grid_are_alike(rank):
         np.testing.assert_allclose(torch.autograd.grad(one.square().sum(), leaf)[0].numpy(), expected.numpy())
 
 
+@pytest.mark.slow
 def test_grid_sample_rounds_where_pytorch_does():
     """In bfloat16 each operation is rounded, the channels of a point one after the other."""
     x = torch.tensor([[[[1.0, 2.0], [3.0, 5.0]], [[0.5, -1.0], [7.0, 0.25]], [[9.0, 2.5], [1.5, 4.0]]]]).bfloat16()

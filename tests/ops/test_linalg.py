@@ -151,6 +151,7 @@ def test_distances(p) -> None:
     close(torch.pdist(x, p), own[tuple(torch.triu_indices(30, 30, 1))])
 
 
+@pytest.mark.slow
 def test_low_rank() -> None:
     a = matrices(20, 2) @ matrices(2, 12, seed=1)
     u, s, v = torch.svd_lowrank(a, q=4)

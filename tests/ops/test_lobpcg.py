@@ -37,6 +37,7 @@ def test_generalised_problem_sparse_matrix_and_batches():
     assert torch.allclose(values, torch.linalg.eigvalsh(both)[:, -2:].flip(1))
 
 
+@pytest.mark.slow
 def test_gradient():
     a = matrix(12)
 

@@ -268,6 +268,7 @@ def test_targets_that_are_written_to(call):
         slope(True, True, True)
 
 
+@pytest.mark.slow
 def test_margins_in_half_precision():
     """Expected values as PyTorch gives them."""
     given = [0.3, 1.7, -0.4, 0.9, 2.2]

@@ -205,6 +205,7 @@ for run in (lambda: torch.add(x, y, out=o), lambda: torch.exp(x, out=o), lambda:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
 def test_no_temporary():
     subprocess.run([sys.executable, "-c", MEMORY], check=True, timeout=120)

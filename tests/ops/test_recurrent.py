@@ -135,6 +135,7 @@ def test_native_loops_equal_the_formula(mode, projection, counts):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_derivatives(mode):
     torch.manual_seed(2)

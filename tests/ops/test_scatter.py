@@ -46,6 +46,7 @@ def element_cases(draw):
     return x, dim, index.astype(draw(st.sampled_from((np.int64, np.int32))))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(element_cases())
 def test_elements_as_numpy(case):

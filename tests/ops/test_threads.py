@@ -155,6 +155,7 @@ def test_nothing_is_written_behind_memory(name, count, monkeypatch):
     assert fences.stand()
 
 
+@pytest.mark.slow
 def test_launchers_say_how_many_threads_there_are():
     command = [sys.executable, "-c", "import flambeau; print(flambeau.get_num_threads())"]
     done = subprocess.run(

@@ -565,6 +565,7 @@ WAYS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_record_is_reached():
     _, unreached = cases()
     found = {

@@ -24,6 +24,7 @@ HERE = Path(__file__).parent
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
+@pytest.mark.slow
 @linux
 def test_a_thousand_damaged_files():
     run = subprocess.run([sys.executable, HERE / "mutations.py", "1000"], capture_output=True, text=True, timeout=120, cwd=HERE.parents[1],

@@ -46,6 +46,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["nameless", "named", "at once"])
 def test_what_a_killed_process_left_is_removed(tmp_path, how):
     target = tmp_path / "x.pt"
@@ -102,6 +103,7 @@ class Interrupt(Exception):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_interrupts_leave_no_descriptors(tmp_path, way):
     """An exception at any moment: a timer raises it between two instructions."""

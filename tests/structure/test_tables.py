@@ -6,6 +6,8 @@ What is still kept by hand is listed here, with what it holds. The list may only
 import ast
 from pathlib import Path
 
+import pytest
+
 import flambeau
 from flambeau._ops.registry import functions, methods, records
 
@@ -62,6 +64,7 @@ def _tables():
     return found
 
 
+@pytest.mark.slow
 def test_no_table_of_operations_outside_their_declarations():
     found = _tables()
     assert sorted(found.keys() - KNOWN) == [], "say it on the declaration (see _ops/facts.py)"

@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 PROGRAMS = sorted((HERE / "programs").glob("*.py"))
 
 
+@pytest.mark.slow
 def test_stubs_are_up_to_date():
     """Asked in a process of its own, in which nobody has added to the package."""
     command = [sys.executable, str(ROOT / "tools" / "stubs.py"), "--check"]
@@ -60,6 +61,7 @@ def test_programs_and_mistakes(tmp_path):
     assert found == planted, said
 
 
+@pytest.mark.slow
 def test_link_for_programs_that_import_torch(tmp_path):
     command = [sys.executable, "-m", "flambeau", "typings", "typings"]
     made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)})

@@ -16,6 +16,7 @@ KNOWN = [
 ]
 
 
+@pytest.mark.slow
 def test_every_model_has_the_published_number_of_parameters():
     wrong = []
     with torch.device("meta"):

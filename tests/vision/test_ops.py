@@ -287,6 +287,7 @@ def test_traced_lists_of_boxes_and_autocast():
         assert torch.equal(ops.roi_align(x, parts, 2), expected)
 
 
+@pytest.mark.slow
 def test_roi_align_gradients():
     x = torch.randn(2, 3, 6, 6, dtype=torch.float64, requires_grad=True)
     boxes = torch.tensor([[0.0, 0, 0, 4, 4], [1, 1, 1, 5, 3]], dtype=torch.float64)

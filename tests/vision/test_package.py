@@ -10,6 +10,7 @@ def _run(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
+@pytest.mark.slow
 def test_import_is_light():
     code = """
 import sys
@@ -21,6 +22,7 @@ print(*sorted({name.split('.')[0] for name in sys.modules} & {'PIL', 'tqdm', 'll
     assert _run(code) == []
 
 
+@pytest.mark.slow
 def test_alias():
     code = """
 import sys
@@ -40,6 +42,7 @@ print(torchvision.__name__, resnet18.__module__, F.__name__)
     assert found == ["flambeau.vision", "flambeau.vision.models.resnet", "flambeau.vision.transforms.functional"]
 
 
+@pytest.mark.slow
 def test_without_pillow():
     code = """
 import sys
