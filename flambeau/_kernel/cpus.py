@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import platform
 import re
 from typing import NamedTuple
@@ -14,6 +15,12 @@ _INSTRUCTIONS = re.compile(
     r"sse|ssse|pni$|avx|amx|fma|f16c$|bmi|abm$|popcnt$|movbe$|aes$|vaes$|v?pclmul|gfni$|sha_ni$|adx$|cmov$|cx16$|lahf_lm$|rd(rand|seed)$"
 )
 _OF_ARM = re.compile(r"(?!evtstrm$|cpuid$|paca$|pacg$|bti$|mte)")
+# What LLVM calls instructions for which Linux has another word; otherwise it is the same without underscores.
+_LLVM = {
+    "abm": "lzcnt", "amx_bf16": "amx-bf16", "amx_int8": "amx-int8", "amx_tile": "amx-tile", "asimd": "neon", "asimddp": "dotprod",
+    "atomics": "lse", "bmi1": "bmi", "crc32": "crc", "fp": "fp-armv8", "lahf_lm": "sahf", "pclmulqdq": "pclmul", "pni": "sse3",
+    "sse4_1": "sse4.1", "sse4_2": "sse4.2",
+}  # fmt: skip
 
 
 class Cpu(NamedTuple):
@@ -24,7 +31,9 @@ class Cpu(NamedTuple):
     words: frozenset[str]
 
     def target(self, llvm: str) -> Target:
-        return Target(llvm, self.name, self.features)
+        kind = "x86_64" if self.name.startswith("x86") else "aarch64"
+        same = kind == os.uname().machine.replace("arm64", "aarch64")
+        return Target(llvm, self.name, self.features, "" if same else f"{kind}-unknown-linux-gnu")
 
 
 def _cpu(name: str, features: str, words: str, base: Cpu | None = None) -> Cpu:
@@ -42,7 +51,7 @@ _V4 = _cpu(
 )
 _ARM = _cpu("generic", "fp-armv8 neon", "asimd fp")
 _A72 = _cpu("cortex-a72", "crc", "crc32", _ARM)
-_N1 = _cpu("neoverse-n1", "lse", "asimddp asimdhp asimdrdm atomics fphp lrcpc", _A72)
+_N1 = _cpu("neoverse-n1", "dotprod lse", "asimddp asimdhp asimdrdm atomics fphp lrcpc", _A72)
 _V = _cpu("neoverse-v1", "sve", "bf16 fcma i8mm jscvt sve", _N1)
 _NAMED = {"x86_64": (_V1, _V2, _V3, _V4), "aarch64": (_ARM, _A72, _N1, _V)}
 
@@ -57,6 +66,17 @@ def named(name: str) -> Cpu:
             "or for the machine itself if none is named"
         )
     return known[name]
+
+
+def able() -> list[Cpu]:
+    """The CPUs by name whose code this one runs, the ablest first."""
+    own = words()
+    return [cpu for cpu in reversed(_NAMED.get(platform.machine().lower(), ())) if cpu.words <= own]
+
+
+def features() -> dict[str, bool]:
+    """What this machine can do, in LLVM's words; nothing if the system does not say."""
+    return {_LLVM.get(word, word.replace("_", "")): True for word in words()}
 
 
 @functools.cache

@@ -233,6 +233,7 @@ def _main(plan: Plan, added: bool) -> Vectors:
         plain = plain & (k <= plan.depth) & (k * n <= _SMALL // size)
         plain = plain & (r.value(f"urem i64 {n.name}, {plan.columns}", "i64") == 0)
     packed_step = r.constant("i64", plan.columns * size)
+    strip = plan.strip_at_run_time(r)
     next_row, next_step = r.select(by_rows, a_row, zero), r.select(by_rows, a_column * plan.lanes, zero)
 
     with r.loop(zero, batch) as item:
@@ -276,8 +277,8 @@ def _main(plan: Plan, added: bool) -> Vectors:
                           minimum(n - j, broad), *factors)  # fmt: skip
             r.branch(end)
             r.start_block(panels)
-        with r.loop(zero, n, plan.strip) as jc, r.loop(zero, maximum(k, 1), plan.depth) as pc:
-            depth, columns = minimum(k - pc, plan.depth), minimum(n - jc, plan.strip)
+        with r.loop(zero, n, strip) as jc, r.loop(zero, maximum(k, 1), plan.depth) as pc:
+            depth, columns = minimum(k - pc, plan.depth), minimum(n - jc, strip)
             source = r.at(b, pc * b_row, jc * b_column)
             with r.when(~plain):
                 invoke(r, "pack_right", right, source, b_column, b_row, columns, depth)

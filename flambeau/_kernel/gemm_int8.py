@@ -31,7 +31,7 @@ def variants() -> tuple[str, ...]:
     """The instructions for sums of products of bytes that this CPU has, the best first."""
     features, found = jit.cpu_features(), []
     if platform.machine().lower() in ("aarch64", "arm64"):
-        if features.get("dotprod") or _listed("asimddp"):
+        if features.get("dotprod"):
             found.append("sdot")
     elif features.get("amx-int8") and features.get("avx512f") and amx.permitted():
         found.append("tiles")
@@ -42,15 +42,6 @@ def variants() -> tuple[str, ...]:
     if features.get("avx512bw" if vectors()[0] == 64 else "avx2"):
         found.append("pairs")
     return (*found, "plain")
-
-
-def _listed(name: str) -> bool:
-    """Whether Linux lists a feature of the CPU; LLVM does not ask for all of them."""
-    try:
-        with open("/proc/cpuinfo") as file:
-            return any(name in line.split() for line in file if line.startswith("Features"))
-    except OSError:
-        return False
 
 
 def offset(variant: str) -> int:

@@ -1,69 +1,94 @@
 """Gives the machine code of LLVM assembly: compiled once for this CPU, kept in memory and on disk.
 
-Where it is kept, or part of a package that was loaded, LLVM has nothing to do and is not loaded.
+Where it is kept, comes with flambeau or with a package that was loaded, LLVM has nothing to do and is not loaded.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import hashlib
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from .._core.state import COMPILING, held_over_forks, unobserved
-from . import elf, llvm
+from . import archives, cpus, elf, llvm
 from .cache import Cache
 from .modules import DIGITS, Part, split
-from .target import Target, host
+from .target import Host, Target, interpreter
 
 _lock = threading.RLock()  # finalizers and signal handlers that run in the midst may need kernels, too
 held_over_forks(_lock, COMPILING)
 _addresses: dict[str, int] = {}  # of the functions of parts, by symbol
+_words: dict[str, Any] = {}  # that kernels read, by name
 _BEGAN = time.time_ns()
-_PACKAGE = Path(__file__).parent.parent
 
 
 class Shelf:
-    """Object code that somebody brought: a package's, by digests, made for a target on a machine with such caches. `index` has the
-    symbols of kernels by their names and keys; it holds for the same files of ours (`sources`)."""
+    """Object code that somebody brought, by digests: a package's, made for a target. `index` has the symbols of kernels by their names
+    and keys; it holds for the same files of ours (`sources`)."""
 
-    def __init__(
-        self, target: Target, objects: Mapping[str, bytes], index: Mapping[str, str], sources: str, caches: Mapping[str, int]
-    ):  # fmt: skip
-        self.target, self.key, self.objects = target, target.key, objects
-        self.index, self.sources, self.caches = index, sources, caches
+    def __init__(self, target: Target, objects: Mapping[str, bytes], index: Mapping[str, str], sources: str):
+        self.target, self.objects, self._index, self.sources = target, objects, index, sources
 
     def read(self, digest: str) -> bytes | None:
         return self.objects.get(digest)
+
+    def symbols(self, key: str) -> str:
+        """The parts of a kernel by its name and key, if it is known and our files are those that it was made by."""
+        return self._index.get(key, "") if self.sources == archives.contents() else ""
 
 
 class _Setting:
     """What kernels are made for in this process, and where they are found."""
 
-    def __init__(self, target: Target | None = None, caches: Mapping[str, int] | None = None):
+    def __init__(self, target: Target | None = None):
         self.cache = Cache.open()
-        self.target = host(self.cache, llvm.host) if target is None else target
-        self.key, self.features = self.target.key, self.target.abilities()
-        self.caches = caches  # sizes of the caches that kernels are made for; None: as they are here
-        self.shelves: list[Shelf] = []
+        self._host = Host(self.cache, llvm.host)
+        self.shelves: list[Shelf | archives.Archive] = []
         self.gathered: Gathered | None = None
+        self.features = target.abilities() if target else cpus.features() or self.target.abilities()
+        self.rendered = f"{interpreter()} {sorted(self.features.items())}"  # what texts depend on besides files
+
+    @functools.cached_property
+    def known(self) -> Target | None:
+        """What kernels are compiled for, if that is known without LLVM."""
+        return self._host.kept()
+
+    @functools.cached_property
+    def target(self) -> Target:
+        """What kernels are compiled for."""
+        return self.known or self._host.asked()
+
+    def kept(self, digest: str) -> bytes | None:
+        """The object code of a part on disk. Where nobody has asked yet what this machine is, there is none."""
+        target = vars(self).get("target") or self.known
+        return None if self.cache is None or target is None else self.cache.read(_digest(target.key, digest))
 
     def read(self, digest: str) -> bytes | None:
-        return None if self.cache is None else self.cache.read(digest)
+        """The object code of a part, wherever it is."""
+        found = next((data for shelf in self.shelves if (data := shelf.read(digest)) is not None), None)
+        return self.kept(digest) if found is None else found
 
 
 class Gathered:
-    """The object code of all kernels of a process, for a package, and by which keys they are known. If this CPU cannot run what is made for
-    the target, `here` says what the same kernels are made for to be run."""
+    """The kernels that a process asks for, to be compiled for a target, and by which keys they are known."""
 
-    def __init__(self, here: Target | None):
-        self.objects: dict[str, bytes] = {}
+    def __init__(self, target: Target, native: Callable[[str], str]):
+        self.target, self.native = target, native
+        self.parts: dict[str, Part] = {}
         self.index: dict[str, str] = {}
-        self.here = here
+
+    def objects(self) -> dict[str, bytes]:
+        """Their object code, by digests."""
+        with _lock:
+            setting = _setting()
+            same = setting.target == self.target
+            kept = {digest: data for digest in self.parts if same and (data := setting.kept(digest)) is not None}
+            return {**kept, **llvm.objects_of(self.target, [p for d, p in self.parts.items() if d not in kept])}
 
 
 _settings: list[_Setting] = []
@@ -73,24 +98,26 @@ def _setting() -> _Setting:
     """Found out at the first kernel."""
     if not _settings:
         _settings.append(_Setting())
+        _settings[0].shelves.extend(archives.usable())
     return _settings[0]
 
 
 def bring(shelf: Shelf) -> None:
-    """Adds object code that kernels are looked for in. If this process has none yet, it makes its own for the same target."""
+    """Adds object code that kernels are looked for in. If this process has none yet, it renders its own for the same target."""
     with _lock:
         if not _settings:
-            _settings.append(_Setting(shelf.target, shelf.caches))
+            _settings.append(_Setting(shelf.target))
         _settings[0].shelves.append(shelf)
 
 
-def gather(target: Target | None = None, runs: bool = True) -> Gathered:
-    """Collects all kernels from now on, made for this CPU or for another target, which this one may not be able to run."""
+def gather(target: Target | None = None, native: Callable[[str], str] = lambda text: text) -> Gathered:
+    """Collects all kernels from now on, rendered for this CPU or for another target. This process runs the same texts; `native` makes
+    those of them that this kind of machine has not the instructions for fit it."""
     with _lock:
         if _settings:
             raise RuntimeError("kernels were made already in this process")
-        _settings.append(_Setting(target))
-        _settings[0].gathered = found = Gathered(None if runs else llvm.host())
+        _settings.append(setting := _Setting(target))
+        setting.gathered = found = Gathered(target or setting.target, native)
         return found
 
 
@@ -100,7 +127,7 @@ def in_use() -> bool:
 
 
 def target() -> Target:
-    """What kernels are made for."""
+    """What kernels are compiled for."""
     with _lock:
         return _setting().target
 
@@ -113,15 +140,13 @@ def cache_directory() -> str | None:
 
 
 def cpu_features() -> Mapping[str, bool]:
-    """What the CPU can do: names of LLVM's to True or False."""
+    """What the CPU that kernels are rendered for can do: names of LLVM's to True; others are missing or False."""
     with _lock:
         return _setting().features
 
 
 def cache_size(level: int) -> int:
     """Bytes of a core's cache; 0 if the system does not say."""
-    if _settings and _settings[0].caches is not None:
-        return _settings[0].caches.get(str(level), 0)
     try:
         with open(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size") as file:
             return int(file.read().strip().rstrip("K")) << 10
@@ -129,107 +154,113 @@ def cache_size(level: int) -> int:
         return 0
 
 
+def word(name: str, value: int) -> None:
+    """Lets kernels read a number, as `@name = external global i64`, that differs between machines which share their object code."""
+    _words.setdefault(name, ctypes.c_int64(value))
+
+
+def _resolve(name: str) -> int:
+    held = _words.get(name)
+    return _addresses.get(name) or (elf.process_symbol(name) if held is None else ctypes.addressof(held))
+
+
+def _linked(setting: _Setting, symbol: str, objects: Sequence[bytes]) -> int:
+    """The address of a function by LLVM's own linker."""
+    words = {name: ctypes.addressof(held) for name, held in _words.items()}
+    _addresses[symbol] = address = llvm.linked(setting.target, symbol, objects, words)
+    return address
+
+
 def _link(setting: _Setting, parts: Sequence[Part], objects: Sequence[bytes | None]) -> int:
     """Loads object files, each of which may call those before it; gives the address of the last part's function. None stands for what
     is loaded already."""
-    if setting.gathered is not None:
-        setting.gathered.objects.update({part.digest: data for part, data in zip(parts, objects) if data is not None})
-        if setting.gathered.here is not None:
-            made = llvm.objects_of(setting.gathered.here, parts)
-            objects = [made[part.digest] for part in parts]
     if not elf.machine():
-        whole = [data for data in objects if data is not None]
-        _addresses[parts[-1].symbol] = llvm.linked(setting.target, parts[-1].symbol, whole)
-        return _addresses[parts[-1].symbol]
+        return _linked(setting, parts[-1].symbol, [data for data in objects if data is not None])
     for part, data in zip(parts, objects):
         if part.symbol not in _addresses:
-            found = elf.load(data or b"", lambda name: _addresses.get(name) or elf.process_symbol(name))
+            found = elf.load(data or b"", _resolve)
             if part.symbol not in found:
                 raise elf.Unloadable(f"the object file has no function {part.symbol}")
             _addresses[part.symbol] = found[part.symbol]
     return _addresses[parts[-1].symbol]
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(f"{_setting().key}\n{text}".encode()).hexdigest()[:DIGITS]
-
-
-def _files() -> list[Path]:
-    return sorted([f for folder in ("_core", "_kernel", "_backend", "_ops") for f in (_PACKAGE / folder).rglob("*.py")])
+def _digest(*facts: str) -> str:
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:DIGITS]
 
 
 @functools.cache
-def _sources() -> list[tuple[str, int, int]] | None:
+def _sources() -> str | None:
     """What changes with any file that a module's text may depend on; None if one was written since the program began."""
-    found = [(str(f.relative_to(_PACKAGE)), (info := f.stat()).st_mtime_ns, info.st_size) for f in _files()]
-    return None if max([changed for _, changed, _ in found]) > _BEGAN else found
-
-
-@functools.cache
-def contents() -> str:
-    """The digest of all files that a module's text may depend on, the same wherever they are installed."""
-    digest = hashlib.sha256()
-    for file in _files():
-        digest.update(f"{file.name} ".encode() + file.read_bytes())
-    return digest.hexdigest()
+    found = [(f.as_posix(), (info := f.stat()).st_mtime_ns, info.st_size) for f in archives.files()]
+    return None if max([changed for _, changed, _ in found]) > _BEGAN else str(found)
 
 
 def compile_rendered(name: str, key: Any, render: Callable[[], str]) -> int:
-    """The same for a module whose text takes long to make: it is not made if one is known on this machine by its `key`, which
-    says, together with the files of the package, all that the text depends on."""
+    """The same for a module whose text takes long to make: it is not made if one is known by its `key`, which says, together with
+    the files of the package, all that the text depends on."""
     sources = _sources()
-    if sources is None:
-        return compile(name, render())
     with _lock, unobserved():
         setting = _setting()
-        cache, own = setting.cache, _digest(f"{name} {key} {sources}")
-        known = None if cache is None or setting.gathered is not None else cache.read(own)
-        ways = [] if known is None else [(known.decode("ascii", "replace"), setting.read)]
-        ways += [
-            (shelf.index.get(f"{name} {key}", ""), shelf.read)
-            for shelf in setting.shelves
-            if shelf.sources == contents()
-        ]
-        for symbols, read in ways:
-            parts = [Part(symbol, symbol[-DIGITS:], "") for symbol in symbols.split()]
-            address = _kept(setting, parts, read) if parts else None
-            if address is not None:
-                return address
+        if sources is not None and setting.gathered is None:
+            known = f"{name} {key}"
+            for shelf in setting.shelves:
+                address = _named(setting, shelf.symbols(known))
+                if address is not None:
+                    return address
+            own = _digest(known, sources, setting.rendered)
+            if setting.cache is not None and (kept := setting.cache.read(own)) is not None:
+                address = _named(setting, kept.decode("ascii", "replace"))
+                if address is not None:
+                    return address
     with unobserved():
         text = render()
-    address = compile(name, text)
     with _lock:
-        symbols = " ".join([part.symbol for part in split(name, text, setting.key)])
-        if cache is not None:
-            cache.write(own, symbols.encode())
+        address, parts = _compiled(name, text)
+        symbols = " ".join([part.symbol for part in parts])
         if setting.gathered is not None:
             setting.gathered.index[f"{name} {key}"] = symbols
+        elif setting.cache is not None and sources is not None:
+            setting.cache.write(own, symbols.encode())
     return address
 
 
 def compile(name: str, text: str) -> int:
     """The address of function `name` of a module; what it consists of is compiled at most once on this machine."""
+    return _compiled(name, text)[0]
+
+
+def _compiled(name: str, text: str) -> tuple[int, list[Part]]:
+    """The address, and the parts that are known by it."""
     with _lock, unobserved():
         setting = _setting()
-        parts = split(name, text, setting.key)
-        address = _kept(setting, parts, setting.read)
-        for shelf in setting.shelves:
-            if address is None:
-                brought = parts if shelf.key == setting.key else split(name, text, shelf.key)
-                address = _kept(setting, brought, shelf.read)
-        return _from_source(setting, parts) if address is None else address
+        wanted = parts = split(name, text)
+        if setting.gathered is not None:
+            setting.gathered.parts.update({part.digest: part for part in parts})
+            parts = split(name, setting.gathered.native(text))
+        address = _kept(setting, parts)
+        return _from_source(setting, parts) if address is None else address, wanted
 
 
-def _kept(setting: _Setting, parts: Sequence[Part], read: Callable[[str], bytes | None]) -> int | None:
+def _named(setting: _Setting, symbols: str) -> int | None:
+    """The address of the last of several functions, if all of them are kept and whole."""
+    parts = [Part(symbol, symbol[-DIGITS:], "") for symbol in symbols.split()]
+    return _kept(setting, parts) if parts else None
+
+
+def _kept(setting: _Setting, parts: Sequence[Part]) -> int | None:
     """The address of the last part's function, if all of them are kept and whole."""
     if parts[-1].symbol in _addresses:
         return _addresses[parts[-1].symbol]
     alone = not elf.machine()  # LLVM's linker wants all parts each time
-    objects = [read(part.digest) if alone or part.symbol not in _addresses else None for part in parts]
-    if any([data is None and (alone or part.symbol not in _addresses) for part, data in zip(parts, objects)]):
-        return None
+    objects: list[bytes | None] = []
+    for part in reversed(parts):  # the last is the one that is most often missing
+        loaded = part.symbol in _addresses and not alone
+        objects.append(None if loaded else setting.read(part.digest))
+        if objects[-1] is None and not loaded:
+            return None
     try:
-        return _link(setting, parts, objects)
+        return _link(setting, parts, objects[::-1])
     except RuntimeError as error:
         if setting.cache is not None:
             setting.cache.tell(parts[-1].digest, str(error))
@@ -244,13 +275,12 @@ def _from_source(setting: _Setting, parts: Sequence[Part]) -> int:
         made = llvm.objects_of(setting.target, missing)
     if setting.cache is not None:
         for digest, data in made.items():
-            setting.cache.write(digest, data)
+            setting.cache.write(_digest(setting.target.key, digest), data)
     objects = [made.get(part.digest) or kept[part.digest] or b"" for part in parts]
     try:
         return _link(setting, parts, objects)
     except elf.Unloadable:  # something that only LLVM's linker knows
-        _addresses[parts[-1].symbol] = address = llvm.linked(setting.target, parts[-1].symbol, objects)
-        return address
+        return _linked(setting, parts[-1].symbol, objects)
 
 
 class _Notice:

@@ -22,6 +22,9 @@ from .symbols import Complex, symbols
 from .ufunc import make_ufunc
 from .value import PART, SIZE, Value, is_float
 
+# Where kernels stand that are known by their names: a change of these files is seen (`archives.files`).
+_OURS = tuple([f"{__package__.partition('.')[0]}.{folder}." for folder in ("_core", "_kernel", "_backend", "_ops")])
+
 
 class Array:
     """One operand inside a kernel: its elements by core index, its core sizes as `shape`."""
@@ -461,7 +464,7 @@ class Kernel:
             return self.render(types, options)
 
         function = self.function
-        ours = function.__module__.startswith(f"{__package__.partition('.')[0]}.")
+        ours = function.__module__.startswith(_OURS)
         if not ours or function.__closure__ or not all(_is_constant(v) for v in options.values()):
             return jit.compile("kernel", render())
         key = function.__module__, function.__qualname__, self.signature, types, sorted(options.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._core.state import uncollected
@@ -40,7 +40,11 @@ def host() -> Target:
 
 
 def _machine(target: Target) -> Any:
-    found = loaded().Target.from_default_triple()
+    kinds = loaded().Target
+    if target.triple:  # machines of another kind: their instructions are spelt as intrinsics, as they are not parsed here
+        loaded().initialize_all_targets()
+        loaded().initialize_all_asmprinters()
+    found = kinds.from_triple(target.triple) if target.triple else kinds.from_default_triple()
     return found.create_target_machine(
         cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="default"
     )
@@ -145,8 +149,11 @@ def _linker(target: Target) -> Any:
 _libraries: list[Any] = []  # they are unloaded when they are forgotten
 
 
-def linked(target: Target, symbol: str, objects: Sequence[bytes]) -> int:
-    """The address of a function in object files, by LLVM's own linker: for systems whose files are not known to ours."""
+def linked(target: Target, symbol: str, objects: Sequence[bytes], words: Mapping[str, int]) -> int:
+    """The address of a function in object files, by LLVM's own linker: for systems whose files are not known to ours. `words` are the
+    addresses of numbers that they read."""
+    for name, address in words.items():
+        loaded().add_symbol(name, address)
     builder = loaded().JITLibraryBuilder()
     for data in objects:
         builder.add_object_img(data)

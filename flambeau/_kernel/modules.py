@@ -1,6 +1,8 @@
 """A module of LLVM assembly as parts that are compiled each by itself: side by side, and once for all kernels that have them.
 
-A long function that is internal and not to be inlined is a part; what is left, with the function that is wanted, is one too.
+A long function that is internal and not to be inlined is a part; what is left, with the function that is wanted, is one too. Parts
+may come from different compilers for different CPUs: what they give each other are words, floats and pointers, which lie in the same
+registers everywhere.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ import hashlib
 import re
 from typing import NamedTuple
 
-_APART = re.compile(r"define internal [^@]*@(\w+)\(.*\bnoinline\b")
+_APART = re.compile(r"define internal [^@<]*@(\w+)\([^<\n]*\bnoinline\b")  # and without vectors for arguments
+_GIVEN = re.compile(r"declare |@\w+ = external global ")  # by others
 _FUNCTION = re.compile(r"define [^@]*@(\w+)\(")
 _NAMES = re.compile(r"@([\w.$]+)")
 DIGITS = 40  # of a digest
@@ -17,19 +20,19 @@ _LONG = 6000  # characters; shorter ones are compiled faster than kept apart
 
 
 class Part(NamedTuple):
-    """Functions to compile: the name of the one that is called, the digest of all that they depend on, and the text."""
+    """Functions to compile: the name of the one that is called, the digest of the text, and the text."""
 
     symbol: str
     digest: str
     text: str
 
 
-def split(name: str, text: str, key: str) -> list[Part]:
-    """The parts of a module; that of function `name`, which is wanted, comes last. The key stands for compiler and machine."""
+def split(name: str, text: str) -> list[Part]:
+    """The parts of a module; that of function `name`, which is wanted, comes last."""
     shared, functions = _pieces(text)
     apart = {own: body for own, body in functions.items() if len(body) >= _LONG and _APART.match(body)}
-    if not apart or not all(line.startswith("declare") for line in shared.values()) or _entangled(apart, functions):
-        return [_part(name, text, key)]
+    if not apart or not all(_GIVEN.match(line) for line in shared.values()) or _entangled(apart, functions):
+        return [_part(name, text)]
     parts: dict[str, Part] = {}
 
     def complete(body: str, own: str) -> str:
@@ -46,9 +49,9 @@ def split(name: str, text: str, key: str) -> list[Part]:
         return "\n".join([*lines, body])
 
     for own in _in_order(apart):
-        parts[own] = _part(own, complete(apart[own], own).replace("define internal", "define"), key)
+        parts[own] = _part(own, complete(apart[own], own).replace("define internal", "define"))
     rest = "\n".join([body for own, body in functions.items() if own not in apart])
-    return [*parts.values(), _part(name, complete(rest, name), key)]
+    return [*parts.values(), _part(name, complete(rest, name))]
 
 
 def _pieces(text: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -93,7 +96,7 @@ def _in_order(apart: dict[str, str]) -> list[str]:
     return list(done)
 
 
-def _part(name: str, text: str, key: str) -> Part:
-    digest = hashlib.sha256(f"{key}\n{text}".encode()).hexdigest()[:DIGITS]
+def _part(name: str, text: str) -> Part:
+    digest = hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
     symbol = f"{name}_{digest}"
     return Part(symbol, digest, text.replace(f"@{name}(", f"@{symbol}("))

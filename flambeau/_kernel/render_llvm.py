@@ -305,12 +305,12 @@ class Llvm:
         self,
         start: Value,
         stop: Value,
-        step: int = 1,
+        step: int | Value = 1,
         independent: bool = False,
         abreast: int = 0,
         masked: bool = False,
     ) -> Iterator[Value]:
-        """A counted loop over i64. `independent` promises that no iteration reads what another writes; `abreast` says
+        """A counted loop over i64, downwards if the step is a negative number. `independent` promises that no iteration reads what another writes; `abreast` says
         how many vectors are computed side by side (1 where there are hardly more iterations than lanes); `masked`, that
         the last vector may have lanes beyond the end, which are masked."""
         slot = self.variable("i64")
@@ -319,7 +319,8 @@ class Llvm:
         self.branch(head)
         self.start_block(head)
         i = self.read(slot, "i64")
-        self.branch_if(self.compare("lt" if step > 0 else "gt", i, stop), body, end)
+        down = not isinstance(step, Value) and step < 0
+        self.branch_if(self.compare("gt" if down else "lt", i, stop), body, end)
         self.start_block(body)
         outer, properties = self.access_group, []
         if independent:
@@ -335,7 +336,7 @@ class Llvm:
             hint = f", !llvm.loop {self._node(f'distinct !{{{names}}}')}"
         yield i
         self.access_group = outer
-        following = self.value(f"add nsw i64 {i.name}, {step}", "i64")
+        following = self.value(f"add nsw i64 {i.name}, {step.name if isinstance(step, Value) else step}", "i64")
         self.write(slot, "i64", following)
         self.emit(f"br label %{head}{hint}")
         self.start_block(end)

@@ -22,37 +22,51 @@ _TELLING = (
 
 
 class Target(NamedTuple):
-    """A kind of CPU in LLVM's words: features are "+avx2,-sve,…"."""
+    """A kind of CPU in LLVM's words: features are "+avx2,-sve,…"; a triple names machines of another kind than this."""
 
     llvm: str
     cpu: str
     features: str
+    triple: str = ""
 
     @property
     def key(self) -> str:
-        """What object code depends on besides its source: free-threaded interpreters have other objects."""
-        return f"{self.llvm}|{self.cpu}|{self.features}|{(sys.version_info[:2], object.__basicsize__)}"
+        """What object code depends on besides its source."""
+        return f"{self.llvm}|{self.cpu}|{self.features}"
 
     def abilities(self) -> dict[str, bool]:
         """Names of features to whether the CPU has them."""
         return {name[1:]: name[0] == "+" for name in self.features.split(",") if name}
 
 
-def host(cache: Cache | None, ask: Callable[[], Target]) -> Target:
-    """This machine: as it was told when a process last asked on the same CPU with the same LLVM."""
-    facts = None if cache is None else _facts()
-    if cache is None or facts is None:
-        return ask()
-    own = hashlib.sha256(f"host {facts}".encode()).hexdigest()[:40]
-    kept = cache.read(own)
-    if kept is not None:
-        try:
-            return Target(*map(str, json.loads(kept)))
-        except (ValueError, TypeError):  # of another form than ours: ask again
-            pass
-    found = ask()
-    cache.write(own, json.dumps(found).encode())
-    return found
+def interpreter() -> str:
+    """What a kernel's text depends on besides the package's files: free-threaded interpreters have other objects."""
+    return f"{sys.version_info[:2]} {object.__basicsize__}"
+
+
+class Host:
+    """This machine, as LLVM told it when a process last asked on the same CPU with the same LLVM."""
+
+    def __init__(self, cache: Cache | None, ask: Callable[[], Target]):
+        self.cache, self.ask = cache, ask
+        facts = None if cache is None else _facts()
+        self.digest = None if facts is None else hashlib.sha256(f"host {facts}".encode()).hexdigest()[:40]
+
+    def kept(self) -> Target | None:
+        """What is on disk; LLVM is not asked."""
+        if self.cache is not None and self.digest is not None and (kept := self.cache.read(self.digest)) is not None:
+            try:
+                return Target(*map(str, json.loads(kept)))
+            except (ValueError, TypeError):  # of another form than ours: ask again
+                pass
+        return None
+
+    def asked(self) -> Target:
+        """What LLVM says; it is kept."""
+        found = self.ask()
+        if self.cache is not None and self.digest is not None:
+            self.cache.write(self.digest, json.dumps(found).encode())
+        return found
 
 
 def _facts() -> list[str] | None:

@@ -54,7 +54,9 @@ def depth() -> int:
 @functools.cache
 def strip_bytes() -> int:
     """Bytes of a packed strip of the right operand: it stays in the second cache, from where every tile reads it."""
-    return max(128 << 10, min(jit.cache_size(2) or 1 << 20, 4 << 20) // 2)
+    found = max(128 << 10, min(jit.cache_size(2) or 1 << 20, 4 << 20) // 2)
+    jit.word("strip_bytes", found)
+    return found
 
 
 def height(rows: int, wide: int = 2) -> int:
@@ -97,9 +99,16 @@ class Plan:
         self.padded = -(-rows // self.lanes) * self.lanes  # a packed row of the left operand
         self.depth = depth()
         self.length = max(self.depth, _NEAR // (rows * self.size) & -64)  # of `rows` rows that stay in the first cache
-        self.strip = max(1, strip_bytes() // (self.depth * self.columns * self.size)) * self.columns
+        self.unit = self.depth * self.columns * self.size  # bytes of the narrowest strip
+        self.strip = max(1, strip_bytes() // self.unit) * self.columns
         self.left_bytes = -(-rows * self.depth * self.size // 64) * 64  # one panel, which stays in the first cache
         self.right_bytes = self.strip * self.depth * self.size
+
+    def strip_at_run_time(self, r: Any) -> Value:
+        """The same as `strip`, in a kernel: machines with other caches run the same code."""
+        r.declarations.add("@strip_bytes = external global i64")
+        held = r.value("load i64, ptr @strip_bytes, align 8", "i64")
+        return maximum(r.value(f"udiv i64 {held.name}, {self.unit}", "i64"), 1) * self.columns
 
     @property
     def scratch(self) -> int:

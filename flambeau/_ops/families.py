@@ -1,7 +1,8 @@
 """Families of operations are imported when one of their names is first asked for.
 
 Which names are whose is found out by importing them all once. It is kept beside the kernels, together with the sizes and times
-of the files it holds for; without such a list (a first run, files that changed, no place to write) all are imported at once.
+of the files it holds for, or comes with flambeau, together with the digest of all files; without such a list (files that changed, or no
+place to write) all are imported at once.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .._core.state import IMPORTING, held_over_forks, unobserved
-from .._kernel.cache import chosen_root, writers
+from .._kernel import archives
+from .._kernel.cache import chosen_root
 from .._version import __version__
 
 _waiting: dict[str, None] = {}  # families that are not imported yet
@@ -153,7 +155,9 @@ def defer(families: Iterable[str], tables: dict[str, Table], space: Any) -> None
     all_tables: dict[str, dict[str, Any]] = {"": vars(space), **tables}
     path = _place()
     state = _state() if path else ""
-    found = _read(path, state, all_tables) if path else None
+    found = _read(path, lambda: state, all_tables) if path else None
+    if found is None and archives.in_use():
+        found = _read(str(archives.FOLDER / "families"), archives.contents, all_tables)
     if found is not None:
         for kind, table in tables.items():
             table.owners = found[kind]
@@ -196,16 +200,16 @@ def _state() -> str:
     return " ".join(sorted(found))
 
 
-def _read(path: str, state: str, tables: Iterable[str]) -> dict[str, dict[str, str]] | None:
+def _read(path: str, state: Callable[[], str], tables: Iterable[str]) -> dict[str, dict[str, str]] | None:
     """Whose the names in each table are, of families that wait; None if there is no list of them that is true."""
     try:
         with open(path, encoding="utf-8") as file:
-            if writers(os.fstat(file.fileno())) is not None:
+            if not archives.private(os.fstat(file.fileno())):
                 return None
             lines = file.read().split("\n")
     except (OSError, UnicodeDecodeError):
         return None
-    if lines[0] != state:
+    if lines[0] != state():
         return None
     found: dict[str, dict[str, str]] = {name: {} for name in tables}
     for line in lines[1:]:

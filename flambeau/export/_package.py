@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .._autograd.modes import no_grad
-from .._kernel import cpus, elf, jit
+from .._kernel import archives, cpus, elf, jit
 from .._kernel.target import Target
 from .._serialization import files
 from .._serialization.archive import ArchiveError, Reader
@@ -30,7 +30,7 @@ from .exported_program import ExportedProgram
 
 __all__ = ["AOTICompiledModel", "load_package", "write_package"]
 
-_FORMAT = 1
+_FORMAT = 2
 _MANIFEST, _OBJECTS, _GRAPH = "flambeau/manifest.json", "flambeau/objects", "models/model.json"
 _LARGEST = 1 << 30  # bytes of object code
 _PROGRAMS = 64  # sets of sizes for which programs are kept
@@ -77,12 +77,12 @@ def _built(folder: str, cpu: str | None) -> dict[str, bytes]:
 
 def manifest(gathered: jit.Gathered, words: frozenset[str], graph: bytes) -> tuple[bytes, bytes]:
     """The contents of a package's two records."""
-    target, objects = jit.target(), gathered.objects
+    target, objects = gathered.target, gathered.objects()
     code = b"".join(objects.values())
     about = {
         "format": _FORMAT, "flambeau": __version__, "python": _python(), "machine": platform.machine().lower(),
         "llvm": target.llvm, "cpu": target.cpu, "features": target.features, "words": sorted(words),
-        "caches": {str(level): jit.cache_size(level) for level in (1, 2, 3)}, "sources": jit.contents(), "index": gathered.index,
+        "sources": archives.contents(), "index": gathered.index,
         "objects": [(digest, len(data)) for digest, data in objects.items()],
         "checksums": {_GRAPH: _checksum(graph), _OBJECTS: _checksum(code)},
     }  # fmt: skip
@@ -163,10 +163,9 @@ def _shelf(archive: Reader, about: dict[str, Any]) -> jit.Shelf:
             raise PackageError("the package is damaged: its object code is not where the manifest says")
         objects[str(digest)], at = code[at : at + size], at + size
     texts = [about[name] for name in ("llvm", "cpu", "features", "sources")]
-    tables = [(about["index"], str), (about["caches"], int)]
-    if any(type(t) is not str for t in texts) or any(type(v) is not kind for t, kind in tables for v in t.values()):
-        raise TypeError("a text or a table is none")
-    return jit.Shelf(Target(*texts[:3]), objects, about["index"], texts[3], about["caches"])
+    if any(type(t) is not str for t in [*texts, *about["index"].values()]):
+        raise TypeError("a text is none")
+    return jit.Shelf(Target(*texts[:3]), objects, about["index"], texts[3])
 
 
 class AOTICompiledModel:

@@ -25,7 +25,7 @@ def main() -> None:
     folder, name = Path(sys.argv[1]), sys.argv[2]
     if name:
         cpu = cpus.named(name)
-        words, gathered = cpu.words, jit.gather(cpu.target(llvm.host().llvm), cpu.words <= cpus.words())
+        words, gathered = cpu.words, jit.gather(cpu.target(llvm.host().llvm))
     else:
         words, gathered = cpus.words(), jit.gather()
     from . import _archive, _package  # they may make kernels, which are to be gathered

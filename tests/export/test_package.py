@@ -130,7 +130,7 @@ def _changed(package, path, **changes):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"format": 2}, "of format 2"),
+        ({"format": 3}, "of format 3"),
         ({"machine": "riscv64"}, "is for riscv64"),
         ({"python": [3, 99, 16]}, "is for Python 3.99"),
         ({"words": ["asimd", "telepathy"]}, "cannot do.*telepathy"),
@@ -141,7 +141,7 @@ def _changed(package, path, **changes):
         ({"objects": [["a", -1]]}, "not where the manifest says"),
         ({"index": {"a": 5}}, "not in order"),
         ({"cpu": None}, "not in order"),
-        ({"caches": []}, "not in order"),
+        ({"index": []}, "not in order"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path, package, changes, message):

@@ -13,6 +13,7 @@ addresses, calls of C functions, branches, early returns. All values are integer
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -145,8 +146,10 @@ class Memory:
         return self.r.cast(done, "i64")
 
     def pause(self, instruction: str) -> None:
-        """Waits for a moment."""
-        self.r.emit(f'call void asm sideeffect "{instruction}", ""()')
+        """Waits for a moment, by an intrinsic of LLVM."""
+        if instruction:
+            self.r.declarations.add(f"declare void @{re.sub(' [0-9]+', '', instruction)}")
+            self.r.emit(f"call void @{instruction}")
 
 
 class _Fields:

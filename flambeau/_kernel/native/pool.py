@@ -28,7 +28,8 @@ MOST_THREADS = 256  # that work on one operation
 # How many threads one operation may use, and the bytes from which pointwise results are written past the caches.
 settings = array("q", [1, 1 << 62])
 # How to wait for a moment, and how often before going to sleep: about a fifth of a millisecond in all.
-_PAUSE = {"x86_64": ("pause", 4000), "amd64": ("pause", 4000), "aarch64": ("yield", 40000), "arm64": ("yield", 40000)}
+_INTEL, _ARM = ("llvm.x86.sse2.pause()", 4000), ("llvm.aarch64.hint(i32 1)", 40000)
+_PAUSE = {"x86_64": _INTEL, "amd64": _INTEL, "aarch64": _ARM, "arm64": _ARM}
 
 MOST_DIMS = 8
 # A ufunc's loop with its arguments: its address, operand addresses, extents, steps.
