@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import os
 import sys
 import threading
 import time
@@ -284,14 +285,15 @@ def _from_source(setting: _Setting, parts: Sequence[Part]) -> int:
 
 
 class _Notice:
-    """A line on a terminal while kernels are compiled, once that takes longer than a blink."""
+    """A line on a terminal while kernels are compiled, once that has taken more than a second; never if FLAMBEAU_PROGRESS is 0."""
 
     def __init__(self) -> None:
         self.count, self.spent, self.start, self.shown = 0, 0.0, 0.0, False
 
     def __enter__(self) -> None:
         self.count, self.start = self.count + 1, time.monotonic()
-        self.shown = self.spent > 0.3 and sys.stderr is not None and sys.stderr.isatty()
+        wanted = self.spent > 1.0 and os.environ.get("FLAMBEAU_PROGRESS") != "0"
+        self.shown = wanted and sys.stderr is not None and sys.stderr.isatty()
         if self.shown:
             text = f"flambeau: compiling kernel {self.count} for this processor, kept for later runs"
             sys.stderr.write(f"\r{text}\x1b[K")

@@ -41,7 +41,7 @@ def host() -> Target:
 
 def _machine(target: Target) -> Any:
     kinds = loaded().Target
-    if target.triple:  # machines of another kind: their instructions are spelt as intrinsics, as they are not parsed here
+    if target.triple:  # of another kind of machine: its instructions are intrinsics, as their names are not parsed here
         loaded().initialize_all_targets()
         loaded().initialize_all_asmprinters()
     found = kinds.from_triple(target.triple) if target.triple else kinds.from_default_triple()

@@ -68,7 +68,7 @@ def test_a_terminal_says_what_it_waits_for(tmp_path):
     code = """
 import flambeau as torch
 from flambeau._kernel import jit
-jit._notice.spent = 1.0
+jit._notice.spent = 1.5
 print(torch.ones(3).sum().item())
 """
     env = {**os.environ, "FLAMBEAU_CACHE_DIR": str(tmp_path)}
@@ -81,3 +81,15 @@ print(torch.ones(3).sum().item())
     assert "compiling kernel 1 for this processor" in shown and shown.endswith("\r\x1b[K")  # and is wiped away
     again = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert (again.stdout, again.stderr) == ("3.0\n", "")
+
+
+def test_the_line_can_be_switched_off(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    notice = jit._Notice()
+    notice.spent = 1.5
+    with notice:
+        assert notice.shown
+    monkeypatch.setenv("FLAMBEAU_PROGRESS", "0")
+    with notice:
+        assert not notice.shown
+    assert capsys.readouterr().err.count("compiling kernel") == 1
