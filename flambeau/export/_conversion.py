@@ -289,6 +289,8 @@ class converted:
         made.meta["nn_module_stack"] = stack
         if node.place:
             made.meta["stack_trace"] = node.place
+        if node.part:
+            made.meta["part"] = node.part
         return made
 
     # -- outputs -------------------------------------------------------------------------------------------------------------

@@ -76,6 +76,7 @@ class Recorder(Tracer):
     def __init__(self, root: Module):
         super().__init__(root)
         self.questions: list[tuple[str, Value, Any, bool, str]] = []
+        self.part = 0  # of the program, where it is cut into several (pipelining)
         self.literals: dict[str, Tensor] = {}  # constants by their names in the graph
         self._names = dict(_tensors_of(root))
         found = {id(v.example): v for v in self.attributes()}
@@ -135,7 +136,7 @@ class Recorder(Tracer):
 
     def _add(self, node: Node) -> None:
         super()._add(node)
-        node.place = _stack()
+        node.place, node.part = _stack(), self.part
 
     @staticmethod
     def warn(what: str) -> None:

@@ -49,12 +49,13 @@ class Value:
 class Node:
     """One operator: name without namespace, arguments (with values for tensors and sizes) and results."""
 
-    __slots__ = ("args", "form", "named", "op", "outputs", "place", "scope")
+    __slots__ = ("args", "form", "named", "op", "outputs", "part", "place", "scope")
 
     def __init__(self, op: str, args: list[Any], named: dict[str, Any], outputs: list[Value], form: str):
         self.op, self.args, self.named, self.outputs, self.form = op, args, named, outputs, form
         self.scope = ""  # set by hooks of programs, see Tracer.push_scope
         self.place = ""  # the lines that it ran for, where a recording keeps them
+        self.part = 0  # of a program that is cut into several, see Recorder.part
         for value in outputs:
             value.node = self
 

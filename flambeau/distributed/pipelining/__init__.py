@@ -1,28 +1,21 @@
-"""Stages of a model in different processes, which are not implemented."""
+"""A model as stages in different processes: a batch goes through them in parts, so that all stages work at once."""
 
 from __future__ import annotations
 
-from typing import Any
+from ._pipe import Pipe, SplitPoint, pipe_split, pipeline
+from .schedules import (
+    Schedule1F1B,
+    ScheduleDualPipeV,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+    ScheduleLoopedBFS,
+    ScheduleZBVZeroBubble,
+)
+from .stage import PipelineStage, build_stage
 
 __all__ = [
-    "Pipe", "PipelineStage", "Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B", "SplitPoint", "pipe_split", "pipeline",
+    "Pipe", "PipelineStage", "Schedule1F1B", "ScheduleDualPipeV", "ScheduleGPipe", "ScheduleInterleaved1F1B",
+    "ScheduleInterleavedZeroBubble", "ScheduleLoopedBFS", "ScheduleZBVZeroBubble", "SplitPoint", "build_stage", "pipe_split",
+    "pipeline",
 ]  # fmt: skip
-
-_WHY = (
-    "torch.distributed.pipelining is not implemented: divide the layers' weights instead (fully_shard, parallelize_module), or "
-    "send activations between processes with torch.distributed.send and recv"
-)
-
-
-def _refuse(*args: Any, **kwargs: Any) -> Any:
-    """Not available."""
-    raise NotImplementedError(_WHY)
-
-
-Pipe = PipelineStage = Schedule1F1B = ScheduleGPipe = ScheduleInterleaved1F1B = pipe_split = pipeline = _refuse
-
-
-class SplitPoint:
-    """Not available: where a model is cut."""
-
-    BEGINNING, END = 1, 2
