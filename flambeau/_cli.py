@@ -8,7 +8,6 @@ import platform
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from ._version import __version__
 
@@ -34,6 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     run.add_argument("--doctor", action="store_true", help="report mistakes of the program when it ends")
     run.add_argument("--plot", action="store_true", help="draw the losses that backward was called on, at the end")
+    run.add_argument(
+        "--watch",
+        metavar="FILE.html",
+        help="show the run in a page of this machine while it goes; with =FILE.html, write one after it",
+    )
+    run.add_argument("--watch-port", type=int, default=0, metavar="N", help="of the page's address (a free one)")
     run.add_argument("-c", action="store_true", dest="code", help="the program is given as text, as in python -c")
     run.add_argument("program", help="path of a script, name of a module after -m, or text after -c")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
@@ -74,11 +79,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kept.add_argument(
         "--limit", type=float, metavar="MB", help="remove those not used for longest beyond so many megabytes"
     )
+    watching = commands.add_parser("watch", help="show and compare runs that were kept by run --watch")
+    watching.add_argument("folder", nargs="?", default="runs", help="of runs, or of one run (runs)")
+    watching.add_argument("--port", type=int, default=0, help="of the page's address (a free one)")
+    watching.add_argument("--html", metavar="FILE", help="write the runs as one page instead")
+    watching.add_argument("--csv", metavar="FILE", help="write the numbers of one run as a table instead")
+    watching.add_argument("--tensorboard", metavar="FOLDER", help="write event files instead")
     commands.add_parser("info", help="versions, CPU, cache: what a bug report needs")
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["launch"]:  # its options are the launcher's
         return launch(given[1:])
-    chosen = parser.parse_args(given)
+    chosen = parser.parse_args(_plain_watch(given))
     if chosen.command is None:
         parser.print_help()
         return 0
@@ -87,15 +98,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return demonstrate(chosen.epochs, chosen.seed, chosen.directory, chosen.resume)
     if chosen.command == "run":
+        if chosen.watch is not None:
+            return watched(chosen)
         if chosen.doctor:
             from .doctor.program import run_watched  # loads the doctor: only where it is asked for
 
             return run_watched(chosen.program, chosen.arguments, chosen.module)
-        if chosen.plot:
-            return plotted(chosen)
-        if chosen.code:
-            return run_code(chosen.program, chosen.arguments)
-        return run_program(chosen.program, chosen.arguments, chosen.module, chosen.compile)
+        return plotted(chosen) if chosen.plot else run_chosen(chosen)
+    if chosen.command == "watch":
+        from .watch.program import serve  # loads the watch: only where it is asked for
+
+        return serve(chosen.folder, chosen.port, chosen.html, chosen.csv, chosen.tensorboard)
     if chosen.command == "warm":
         return warmed(chosen.program, chosen.arguments)
     if chosen.command == "cache":
@@ -140,6 +153,34 @@ def run_program(program: str, arguments: Sequence[str], module: bool = False, co
     else:
         runpy.run_path(file, run_name="__main__")
     return 0
+
+
+def run_chosen(chosen: argparse.Namespace) -> int:
+    """Runs the program that the command line names."""
+    if chosen.code:
+        return run_code(chosen.program, chosen.arguments)
+    return run_program(chosen.program, chosen.arguments, chosen.module, chosen.compile)
+
+
+def _plain_watch(given: list[str]) -> list[str]:
+    """`--watch` takes a file only after `=`, so that the program may follow it."""
+    if given[:1] == ["run"]:
+        for i, word in enumerate(given[1:], 1):
+            if not word.startswith("-"):
+                break
+            if word == "--watch":
+                return [*given[:i], "--watch=", *given[i + 1 :]]
+    return given
+
+
+def watched(chosen: argparse.Namespace) -> int:
+    """Runs a program while a page shows it."""
+    from .watch.program import run_watched  # loads the watch: only where it is asked for
+
+    name = "-c" if chosen.code else chosen.program
+    return run_watched(
+        lambda: run_chosen(chosen), name, chosen.arguments, chosen.watch, chosen.watch_port, chosen.doctor
+    )
 
 
 def run_code(text: str, arguments: Sequence[str]) -> int:
@@ -228,23 +269,20 @@ def launch(arguments: Sequence[str]) -> int:
 
 def plotted(chosen: argparse.Namespace) -> int:
     """Runs a program, and draws at its end the losses that it called `backward` on."""
-    from ._tensor import Tensor
+    from ._observe.steps import Step, Steps, value_of
     from .drawing import curve
 
     losses: list[float] = []
-    backward: Any = Tensor.backward
 
-    def noted(self: Any, *args: Any, **named: Any) -> None:
-        if self.numel() == 1:
-            losses.append(float(self.detach()))
-        backward(self, *args, **named)
+    def note(step: Step) -> None:
+        losses.extend(value_of([value]) for values in step.losses.values() for value in values)
 
-    tensors: Any = Tensor
-    tensors.backward = noted
+    steps = Steps()
+    steps.on_step.append(note)
     try:
-        return run_program(chosen.program, chosen.arguments, chosen.module, chosen.compile)
+        with steps:
+            return run_chosen(chosen)
     finally:
-        tensors.backward = backward
         print(curve(losses, title="loss at every backward"), file=sys.stderr)
 
 

@@ -8,8 +8,8 @@ import inspect
 import os
 from typing import Any
 
+from ..._observe.frames import Place, is_user_file
 from ..static.source import Source
-from .frames import Place, is_user_file
 
 
 @functools.lru_cache(maxsize=64)

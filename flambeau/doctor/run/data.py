@@ -6,9 +6,9 @@ import time
 import weakref
 from typing import Any
 
+from ..._observe.frames import here
 from ...utils import data as loading
 from ...utils.data import _iterators
-from .frames import here
 from .session import Session
 from .training import Training
 

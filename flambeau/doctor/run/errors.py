@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from .frames import here, place_of, user_frame
+from ..._observe.frames import here, place_of, user_frame
 from .session import Enough, Session
 
 # A phrase of the error (lower case), the id, what happened. The first that fits decides.

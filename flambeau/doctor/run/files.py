@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from ... import Tensor, nn, optim
-from .frames import here
+from ..._observe.frames import here
 from .session import Session
 from .training import Training
 

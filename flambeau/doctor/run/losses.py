@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ... import Tensor, float32, float64
+from ..._observe.frames import here
 from ...nn import functional as F
 from .errors import Errors
-from .frames import here
 from .session import Session
 
 # Nodes that only change the form of a value.

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ... import Tensor, is_grad_enabled, nn
+from ..._observe.frames import here, is_user_file
 from ...nn.modules import batchnorm, dropout, rnn
 from ...nn.modules import loss as loss_modules
 from .classes import attribute_place, place_in, read_in_methods, used_by_element
 from .errors import Errors
-from .frames import here, is_user_file
 from .graphs import Graphs, Mark
 from .session import Session
 from .training import Training

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ... import Tensor, jit, nn
+from ..._observe.frames import here
 from ...backends import cudnn
 from ...nn.modules import batchnorm, dropout, rnn
 from ...utils import checkpoint as checkpointing
 from .classes import source_of
-from .frames import here
 from .session import Session
 
 

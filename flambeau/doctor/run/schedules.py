@@ -6,9 +6,9 @@ import itertools
 from typing import Any
 
 from ... import nn
+from ..._observe.frames import here
 from ...amp import grad_scaler
 from ...optim import lr_scheduler
-from .frames import here
 from .session import Session
 from .training import Training, accumulation
 

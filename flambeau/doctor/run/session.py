@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from ..._observe.frames import Place, here
+from ..._observe.patches import Patches
 from ..findings import Finding, Findings
-from .frames import Place, here
-from .patches import Patches
 
 
 class Enough(BaseException):

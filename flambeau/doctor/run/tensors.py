@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ... import Tensor, float32, is_grad_enabled, nn
+from ..._observe.frames import here, is_user_file
 from .classes import source_of
 from .errors import Errors
-from .frames import here, is_user_file
 from .losses import producer
 from .modules import address
 from .session import Session

@@ -8,9 +8,9 @@ import numpy as np
 
 from ... import Tensor, autograd, nn
 from ..._autograd.node import sequence
+from ..._observe.frames import Place, here
 from ...optim import optimizer as optimizers
 from .errors import Errors
-from .frames import Place, here
 from .graphs import Graphs
 from .session import Session
 

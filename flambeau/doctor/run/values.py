@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ... import Tensor, nn
+from ..._observe.frames import here, is_user_file, user_frame
 from ...amp import grad_scaler
 from ...nn import functional as F
-from .frames import here, is_user_file, user_frame
 from .losses import producer
 from .session import Session
 from .training import Training

@@ -1,4 +1,4 @@
-"""Functions put in the place of others while the doctor watches, and back again afterwards."""
+"""Functions put in the place of others while a program is observed, and back again afterwards."""
 
 from __future__ import annotations
 
