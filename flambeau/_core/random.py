@@ -44,14 +44,8 @@ _STATE_LAYOUT = np.dtype(
     }
 )  # fmt: skip
 
-_U11, _U7, _U15, _U18 = (np.uint32(shift) for shift in (11, 7, 15, 18))
-_TEMPER_B, _TEMPER_C = np.uint32(0x9D2C5680), np.uint32(0xEFC60000)
-_LOW_24 = np.uint32((1 << 24) - 1)
-_LOW_53 = np.uint64((1 << 53) - 1)
-_SHIFT_32 = np.uint64(32)
 
-
-kernels: Any = None  # machine code for the hot loops, once `random_native.install` has been called
+kernels: Any = None  # machine code for the loops, which `random_native.install` hands over when the package is imported
 
 
 def use_kernels(compiled: Any) -> None:
@@ -66,20 +60,6 @@ def address(array: Array) -> int:
     except (TypeError, ValueError):  # an empty array, or a type that buffers do not know: the slow way
         place: int = array.__array_interface__["data"][0]
         return place
-
-
-def _temper(words: Array, scratch: Array) -> None:
-    """The output function of mt19937, in place."""
-    np.right_shift(words, _U11, out=scratch)
-    np.bitwise_xor(words, scratch, out=words)
-    np.left_shift(words, _U7, out=scratch)
-    np.bitwise_and(scratch, _TEMPER_B, out=scratch)
-    np.bitwise_xor(words, scratch, out=words)
-    np.left_shift(words, _U15, out=scratch)
-    np.bitwise_and(scratch, _TEMPER_C, out=scratch)
-    np.bitwise_xor(words, scratch, out=words)
-    np.right_shift(words, _U18, out=scratch)
-    np.bitwise_xor(words, scratch, out=words)
 
 
 class MersenneState:
@@ -150,7 +130,7 @@ class MersenneState:
 
     def words(self, count: int) -> Array:
         """The next `count` raw words as uint32."""
-        if count <= (4 * BLOCK if kernels is None else 64):
+        if count <= 64:
             if count:
                 self._exhausted_next = BLOCK
             return self._bits.random_raw(count).astype(np.uint32)
@@ -159,49 +139,16 @@ class MersenneState:
         return out
 
     def fill(self, out: Array) -> None:
-        """Write the next words into a contiguous uint32 array.
-
-        One word is asked of NumPy per block, only to make it twist; the block is then copied out
-        raw and tempered in large passes, which is faster than asking for each word.
-        """
-        if kernels is not None:
-            kernels.fill(self._address, kernels.address(out), out.size)
-            self._exhausted_next = BLOCK if out.size else self._exhausted_next
-            return
-        scratch = np.empty(min(out.size, CHUNK), np.uint32)
-        for start in range(0, out.size, CHUNK):
-            piece = out[start : start + CHUNK]
-            self._fill_raw(piece)
-            _temper(piece, scratch[: piece.size])
-
-    def _fill_raw(self, out: Array) -> None:
-        memory, key, twist = self._memory, self._key, self._bits.random_raw
-        position = int(memory[BLOCK])
-        done = min(BLOCK - position, out.size)
-        out[:done] = key[position : position + done]
-        memory[BLOCK] = position + done
-        whole = (out.size - done) // BLOCK
-        for row in out[done : done + whole * BLOCK].reshape(whole, BLOCK):
-            memory[BLOCK] = BLOCK
-            twist(None, False)
-            row[:] = key
-        if whole:
-            memory[BLOCK] = BLOCK
-        done += whole * BLOCK
-        rest = out.size - done
-        if rest:
-            memory[BLOCK] = BLOCK
-            twist(None, False)
-            out[done:] = key[:rest]
-            memory[BLOCK] = rest
+        """Write the next words into a contiguous uint32 array."""
         if out.size:
+            kernels.fill(self._address, kernels.address(out), out.size)
             self._exhausted_next = BLOCK
 
     def words64(self, count: int) -> Array:
         """The next `count` 64-bit words, each made of two raw words, the high one first."""
         pairs = self.words(2 * count).view(np.uint64)
-        high = np.left_shift(pairs, _SHIFT_32)
-        np.right_shift(pairs, _SHIFT_32, out=pairs)
+        high = np.left_shift(pairs, np.uint64(32))
+        np.right_shift(pairs, np.uint64(32), out=pairs)
         np.bitwise_or(pairs, high, out=pairs)
         return pairs
 
@@ -211,37 +158,20 @@ class MersenneState:
         step = CHUNK // 2
         for start in range(0, count, step):
             piece = out[start : start + step]
-            if kernels is not None:
-                words = self.words(2 * piece.size)
-                kernels.doubles(address(words), address(piece), piece.size, low, high)
-                continue
-            bits = self.words64(piece.size)
-            np.bitwise_and(bits, _LOW_53, out=bits)
-            np.multiply(bits.view(np.int64), 2.0**-53, out=piece)
-            _stretch(piece, low, high)
+            words = self.words(2 * piece.size)
+            kernels.doubles(address(words), address(piece), piece.size, low, high)
         return out
 
     def floats(self, count: int, low: float = 0.0, high: float = 1.0) -> Array:
         """The next `count` float32 in [low, high), of 24 bits each."""
         out = empty(count, np.float32)
-        if self.write_floats(out, low, high):
-            return out
-        for start in range(0, count, CHUNK):
-            piece = out[start : start + CHUNK]
-            bits = self.words(piece.size)
-            np.bitwise_and(bits, _LOW_24, out=bits)
-            np.copyto(piece, bits.view(np.int32), casting="unsafe")
-            np.multiply(piece, np.float32(2.0**-24), out=piece)
-            _stretch(piece, low, high)
+        self.write_floats(out, low, high)
         return out
 
     def write_floats(self, out: Array, low: float = 0.0, high: float = 1.0) -> bool:
-        """Fills dense writable float32 memory as `floats` does; False if there is no machine code for it."""
-        if kernels is None:
-            return False
-        count = out.size
-        if count:
-            kernels.floats(self._address, kernels.address(out), count, low, high)
+        """Fills dense writable float32 memory as `floats` does; that is always one step."""
+        if out.size:
+            kernels.floats(self._address, kernels.address(out), out.size, low, high)
             self._exhausted_next = BLOCK
         return True
 
@@ -273,40 +203,11 @@ def narrow(values: Array, dtype: np.dtype[Any]) -> Array:
         return values.astype(dtype)
 
 
-def two_product(a: Array, b: Array | float) -> tuple[Array, Array]:
-    """a * b in float64 and its exact rounding error (Dekker)."""
-    product = a * b
-    split = 134217729.0 * a
-    a_high = split - (split - a)
-    a_low = a - a_high
-    split_b = 134217729.0 * b
-    b_high = split_b - (split_b - b)
-    b_low = b - b_high
-    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-    return product, error
-
-
-def multiply_add(values: Array, scale: Any, shift: Any) -> Array:
-    """values * scale + shift rounded once, which is how PyTorch's builds evaluate it."""
-    out: Array
-    if shift == 0.0:
-        out = values if scale == 1.0 else values * values.dtype.type(scale)
-        return out
-    if scale == 1.0:
-        out = values + values.dtype.type(shift)
-        return out
-    if kernels is not None and values.dtype == np.float64 and values.flags.c_contiguous:
-        out = np.empty_like(values)
-        kernels.affine(address(values), address(out), values.size, scale, shift)
-        return out
-    if values.dtype == np.float32:
-        wide = np.multiply(values, float(scale), dtype=np.float64)
-        return np.add(wide, float(shift), out=wide).astype(np.float32)
-    product, error = two_product(values, scale)
-    total = product + shift
-    back = total - product
-    rounding = (product - (total - back)) + (shift - back)
-    out = total + (rounding + error)
+def multiply_add(values: Array, scale: float, shift: float) -> Array:
+    """float64 values * scale + shift rounded once, which is how PyTorch's builds evaluate it."""
+    values = np.ascontiguousarray(values)
+    out = np.empty_like(values)
+    kernels.affine(address(values), address(out), values.size, scale, shift)
     return out
 
 
@@ -320,11 +221,3 @@ def part_of(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
 def check_floating(name: str, dtype: np.dtype[Any]) -> None:
     if dtype not in SIGNIFICAND_BITS:
         raise NotImplementedError(f"{name}: not implemented for {dtype}")
-
-
-def _stretch(values: Array, low: float, high: float) -> None:
-    """Take [0, 1) to [low, high) in place; what rounding takes to the open end becomes `low`."""
-    if (low, high) != (0.0, 1.0):
-        low_value, high_value = values.dtype.type(low), values.dtype.type(high)
-        values[...] = multiply_add(values, high_value - low_value, low_value)
-        values[values == high_value] = low_value

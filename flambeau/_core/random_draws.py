@@ -30,7 +30,6 @@ from .random import (
 _WIDE_RANGE = 1 << 28  # from this range on PyTorch spends 64 bits on an integer
 _LARGE_PERMUTATION = (2**32 - 1) // 20
 _FEW_SWAPS = 64  # up to here a plain loop is as fast as anything
-_LOW_21 = np.uint32((1 << 21) - 1)
 
 
 def uniform(engine: MersenneState, shape: Shape, dtype: Any, low: float = 0.0, high: float = 1.0) -> Array:
@@ -194,66 +193,20 @@ def randperm(engine: MersenneState, n: int, dtype: Any = np.int64) -> Array:
     if n < 2:
         return np.arange(n).astype(dtype)
     targets = engine.words(n - 1)
-    if random.kernels is not None and n > _FEW_SWAPS:
+    if n <= _FEW_SWAPS:
+        np.remainder(targets, np.arange(n, 1, -1, dtype=np.uint32), out=targets)
+        values = _swap_loop((targets + np.arange(n - 1, dtype=np.uint32)).tolist())
+    else:
         values = np.empty(n, np.int64)
         random.kernels.swap(address(targets), address(values), n)
-        return _from_int64(values, dtype)
-    np.remainder(targets, np.arange(n, 1, -1, dtype=np.uint32), out=targets)
-    targets += np.arange(n - 1, dtype=np.uint32)
-    values = _swap_loop(targets) if n <= _FEW_SWAPS else _swap_all(targets.astype(np.intp))
     return _from_int64(values, dtype)
 
 
-def _swap_loop(targets: Array) -> Array:
-    values = list(range(targets.size + 1))
-    for i, j in enumerate(targets.tolist()):
+def _swap_loop(targets: list[int]) -> Array:
+    values = list(range(len(targets) + 1))
+    for i, j in enumerate(targets):
         values[i], values[j] = values[j], values[i]
     return np.array(values, np.int64)
-
-
-def _swap_all(targets: Array) -> Array:
-    """The result of swapping positions i and targets[i] >= i for i = 0, 1, ..., without that loop.
-
-    Step i puts what position i held into position targets[i], so that every position's content
-    is found by following the last earlier step that aimed at it.
-    """
-    n = targets.size + 1
-    steps = np.arange(n - 1)
-    moving = steps[targets != steps]
-    latest = np.full(n, -1)
-    latest[targets[moving]] = moving  # NumPy keeps the last of repeated writes
-    held = _held_before(latest)
-
-    out = np.empty(n, np.int64)
-    out[n - 1] = held[n - 1]
-    aimed = targets.copy()
-    still = steps[targets == steps]
-    out[still] = held[still]
-    # Peel the steps off each position from the last to the first: the content that a step takes
-    # away is what the step before it left there.
-    active = moving
-    while active.size:
-        aims = aimed[active]
-        is_last = latest[aims] == active
-        last, active = active[is_last], active[~is_last]
-        positions = aims[is_last]
-        latest[positions] = -1
-        latest[aimed[active]] = active
-        before = latest[positions]
-        out[last] = np.where(before < 0, positions, held[before])
-    return out
-
-
-def _held_before(latest: Array) -> Array:
-    """What each position holds just before its own step: the end of its chain of `latest`."""
-    held = np.where(latest < 0, np.arange(latest.size), latest)
-    open_ = np.flatnonzero(latest >= 0)
-    while open_.size:
-        ahead = held[held[open_]]
-        changed = ahead != held[open_]
-        held[open_] = ahead
-        open_ = open_[changed]
-    return held
 
 
 def bernoulli(engine: MersenneState, shape: Shape, dtype: Any, p: float) -> Array:
@@ -275,19 +228,10 @@ def keep_mask(engine: MersenneState, shape: Shape, keep: float) -> Array:
     count = element_count(shape)
     out = empty(count, np.bool_)
     threshold = ceil(keep * 2.0**53)  # of 53 bits: a draw is below `keep` if its bits are below this
-    high, low = np.uint32(threshold >> 32), threshold & 0xFFFFFFFF
     for start in range(0, count, CHUNK // 2):
         piece = out[start : start + CHUNK // 2]
         words = engine.words(2 * piece.size)
-        if random.kernels is not None:
-            random.kernels.keep(address(words), address(piece), piece.size, threshold)
-            continue
-        upper = words[0::2] & _LOW_21
-        np.less(upper, high, out=piece)
-        if low:
-            tied = np.flatnonzero(upper == high)
-            if tied.size:
-                piece[tied] = words[1::2][tied] < low
+        random.kernels.keep(address(words), address(piece), piece.size, threshold)
     return out.reshape(shape)
 
 

@@ -1,6 +1,4 @@
-"""Machine code for the hot loops of the CPU random engine, as LLVM assembly. `install` hands over a
-compiler; without it NumPy does the same work, slower.
-"""
+"""Machine code for the loops of the CPU random engine, as LLVM assembly. `install` hands over a compiler."""
 
 from __future__ import annotations
 
@@ -12,18 +10,20 @@ from typing import Any
 import numpy as np
 
 from . import random
-from .random_transforms import (
-    COS_POLYNOMIAL,
-    LN2_HIGH,
-    LN2_LOW,
-    LOG_POLYNOMIAL,
-    PI4_PARTS,
-    SIN_POLYNOMIAL,
-    SQRT_HALF_BITS,
-)
 
 _POINTER, _SIZE = ctypes.c_void_p, ctypes.c_int64
 _UPPER, _LOWER, _MATRIX = 1 << 31, (1 << 31) - 1, 0x9908B0DF
+
+# Minimax polynomials for log on [sqrt(1/2), sqrt(2)] and for sine and cosine on [-pi/4, pi/4], in float32.
+LOG_POLYNOMIAL = (
+    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+    -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
+)  # fmt: skip
+COS_POLYNOMIAL = 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2
+SIN_POLYNOMIAL = -1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1
+LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
+PI4_PARTS = 0.78515625, 2.4187564849853515625e-4, 3.77489497744594108e-8
+SQRT_HALF_BITS = 0x3F3504F3
 
 
 def _float(value: Any) -> str:
@@ -364,9 +364,9 @@ class _Vector:
         return self.real("fmul", self.convert("sitofp", low, "i32", "float"), splat(2.0**-24))
 
     def log(self, x: str) -> str:
-        """`random_transforms._log32`."""
+        """Natural logarithms of float32 in (0, 1], with the roundings of PyTorch's vector code."""
         bits = self.convert("bitcast", x, "float", "i32")
-        above = self.whole("sub", bits, count(int(SQRT_HALF_BITS)))
+        above = self.whole("sub", bits, count(SQRT_HALF_BITS))
         exponent = self.whole("ashr", above, count(23))
         scaled = self.whole("sub", bits, self.whole("shl", exponent, count(23)))
         m = self.real("fsub", self.convert("bitcast", scaled, "i32", "float"), splat(1))
@@ -378,7 +378,7 @@ class _Vector:
         return self.real("fadd", self.real("fadd", m, y), self.real("fmul", e, splat(LN2_HIGH)))
 
     def cos_sin(self, x: str) -> tuple[str, str]:
-        """`random_transforms._cos_sin32`."""
+        """Cosines and sines of float32 in [0, 2 pi), with the roundings of PyTorch's vector code."""
         turns = self.real("fmul", x, splat(1.27323954473516))
         octant = self.convert("fptosi", turns, "float", "i32")
         octant = self.whole("and", self.whole("add", octant, count(1)), count(-2))

@@ -1,9 +1,9 @@
 """Distributions that are functions of uniforms: normal, exponential and the like, multinomial, with
 PyTorch's formulas and PyTorch's use of the stream. `random_draws` says how to fill strided tensors.
 
-float32 and 16-bit results equal PyTorch's to the last bit. float64 results of more than 64 elements
-may differ by one unit in the last place where NumPy's functions and the C library's round
-differently; with machine code installed, the normals do not.
+float32 and 16-bit results, and all normals, equal PyTorch's to the last bit. Other float64 results of more
+than 64 elements may differ by one unit in the last place where NumPy's functions and the C library's round
+differently.
 """
 
 from __future__ import annotations
@@ -28,117 +28,20 @@ from .random import (
     part_of,
 )
 
-_F32 = np.float32
 _EXACT_UP_TO = 64  # elements for which a call of the C library per element is affordable
-
 _NATIVE_UP_TO = 4096  # elements that native code takes to the C library; NumPy's vectors are faster for more
-
-# Minimax polynomials for log on [sqrt(1/2), sqrt(2)] and for sine and cosine on [-pi/4, pi/4].
-LOG_POLYNOMIAL = tuple(
-    _F32(c)
-    for c in (
-        7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
-        -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
-    )
-)  # fmt: skip
-COS_POLYNOMIAL = tuple(_F32(c) for c in (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2))
-SIN_POLYNOMIAL = tuple(_F32(c) for c in (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1))
-LN2_HIGH, LN2_LOW = _F32(0.693359375), _F32(-2.12194440e-4)
-PI4_PARTS = (_F32(0.78515625), _F32(2.4187564849853515625e-4), _F32(3.77489497744594108e-8))
-SQRT_HALF_BITS = np.int32(0x3F3504F3)
-
-
-def _fused(a: Array, b: Array | np.float64, c: Array | np.float32) -> Array:
-    """float32 a * b + c rounded once: the product is exact in float64."""
-    wide = np.multiply(a, b, dtype=np.float64)
-    return np.add(wide, c, out=wide).astype(_F32)
-
-
-def _horner(coefficients: tuple[np.float32, ...], wide: Array) -> Array:
-    """A float32 polynomial with one rounding per step; `wide` is the argument in float64."""
-    value = np.multiply(wide, np.float64(coefficients[0]))
-    value += coefficients[1]
-    narrowed = value.astype(_F32)
-    for coefficient in coefficients[2:]:
-        np.multiply(narrowed, wide, out=value)
-        value += coefficient
-        np.copyto(narrowed, value, casting="same_kind")
-    return narrowed
-
-
-def _log32(x: Array) -> Array:
-    """Natural logarithm of float32 in (0, 1], with the roundings of PyTorch's vector code."""
-    bits = x.view(np.int32)
-    exponent = (bits - SQRT_HALF_BITS) >> np.int32(23)
-    m = (bits - (exponent << np.int32(23))).view(_F32) - _F32(1)
-    e = exponent.astype(_F32)
-    square = m * m
-    y = _horner(LOG_POLYNOMIAL, m.astype(np.float64))
-    y *= m
-    y = _fused(y, square, e * LN2_LOW)
-    y -= square * _F32(0.5)
-    m += y
-    e *= LN2_HIGH
-    m += e
-    return m
-
-
-def _cos_sin32(x: Array) -> tuple[Array, Array]:
-    """Cosine and sine of float32 in [0, 2 pi), with the roundings of PyTorch's vector code."""
-    octant = (x * _F32(1.27323954473516)).astype(np.int32)
-    octant += 1
-    octant &= ~1
-    j = octant.astype(_F32)
-    reduced = x - j * PI4_PARTS[0]  # exact products, unlike that with the last part
-    reduced -= j * PI4_PARTS[1]
-    reduced = _fused(j, np.float64(-PI4_PARTS[2]), reduced)
-    square = reduced * reduced
-    wide = square.astype(np.float64)
-    cosine = _horner(COS_POLYNOMIAL, wide)
-    cosine *= square
-    cosine = _fused(cosine, square, square * _F32(-0.5))
-    cosine += _F32(1)
-    sine = _horner(SIN_POLYNOMIAL, wide)
-    sine *= square
-    sine = _fused(sine, reduced, reduced)
-    swapped = (octant & 2).astype(np.bool_)
-    cos_out = np.where(swapped, sine, cosine)
-    sin_out = np.where(swapped, cosine, sine)
-    # Each sign is one bit of the octant, moved to the sign bit of the float.
-    cos_out.view(np.int32)[...] ^= ((octant + 2) & 4) << np.int32(29)
-    sin_out.view(np.int32)[...] ^= (octant & 4) << np.int32(29)
-    return cos_out, sin_out
 
 
 def _rows32(engine: MersenneState, out: Array, mean: float, std: float) -> None:
     """Fill with float32 normals, 16 at a time: of 16 uniforms, 8 give radii and 8 give angles."""
-    kernels = random.kernels
-    if kernels is not None:
-        words = empty(out.size, np.uint32)
-        engine.fill(words)
-        kernels.normal(kernels.address(words), kernels.address(out), out.size // 16, mean, std)
-        return
-    uniforms = engine.floats(out.size).reshape(-1, 16)
-    radius = np.sqrt(_F32(-2) * _log32(_F32(1) - uniforms[:, :8]))
-    cosine, sine = _cos_sin32(_F32(2 * math.pi) * uniforms[:, 8:])
-    rows = out.reshape(-1, 16)
-    rows[:, :8] = multiply_add(radius * cosine, _F32(std), _F32(mean))
-    rows[:, 8:] = multiply_add(radius * sine, _F32(std), _F32(mean))
-    out += _F32(0)  # a radius of zero must not leave a negative zero
+    words, kernels = empty(out.size, np.uint32), random.kernels
+    engine.fill(words)
+    kernels.normal(kernels.address(words), kernels.address(out), out.size // 16, mean, std)
 
 
 def _rows64(engine: MersenneState, out: Array, mean: float, std: float) -> None:
-    kernels = random.kernels
-    if kernels is not None:
-        words = engine.words(2 * out.size)
-        kernels.normal64(random.address(words), random.address(out), out.size // 2, mean, std)
-        return
-    uniforms = engine.doubles(out.size).reshape(-1, 16)
-    radius = np.sqrt(-2.0 * np.log(1.0 - uniforms[:, :8]))
-    angle = 2.0 * math.pi * uniforms[:, 8:]
-    rows = out.reshape(-1, 16)
-    rows[:, :8] = multiply_add(radius * np.cos(angle), std, mean)
-    rows[:, 8:] = multiply_add(radius * np.sin(angle), std, mean)
+    words = engine.words(2 * out.size)
+    random.kernels.normal64(random.address(words), random.address(out), out.size // 2, mean, std)
 
 
 def _normal_rows(engine: MersenneState, count: int, dtype: np.dtype[Any], mean: float, std: float) -> Array:
@@ -157,7 +60,7 @@ def _normal_rows(engine: MersenneState, count: int, dtype: np.dtype[Any], mean: 
 
 def write_normals(engine: MersenneState, out: Array) -> bool:
     """Fills dense float32 memory with what `normal` draws; False if that is not one step."""
-    if random.kernels is None or out.size < 16 or out.size % 16:
+    if out.size < 16 or out.size % 16:
         return False
     _rows32(engine, out, 0.0, 1.0)
     return True
@@ -173,7 +76,7 @@ def _fill_piece(
     if piece.dtype.itemsize > 2:
         fill(engine, piece, mean, std)
         return
-    wide = np.empty(piece.size, _F32)
+    wide = np.empty(piece.size, np.float32)
     fill(engine, wide, mean, std)
     piece[...] = wide.astype(piece.dtype)
 
@@ -195,20 +98,9 @@ def standard_normals(engine: MersenneState, count: int) -> Array:
 
 
 def _normal_pairs(engine: MersenneState, pairs: int) -> Array:
-    kernels = random.kernels
-    both = np.empty((pairs, 2))
-    if kernels is not None:
-        words = engine.words(4 * pairs)
-        kernels.pairs(random.address(words), random.address(both), pairs)
-        return both.reshape(-1)
-    uniforms = engine.doubles(2 * pairs)
-    radius = np.sqrt(-2.0 * _apply(math.log1p, np.log1p, -uniforms[1::2]))
-    angle = 2.0 * math.pi * uniforms[0::2]
-    np.multiply(radius, _apply(math.cos, np.cos, angle), out=both[:, 0])
-    np.multiply(radius, _apply(math.sin, np.sin, angle), out=both[:, 1])
-    # The last sample may be kept and so become part of the saved state: have it exact.
-    both[-1, 1] = math.sqrt(-2.0 * math.log1p(-uniforms[-1])) * math.sin(angle[-1])
-    return both.reshape(-1)
+    both, words = np.empty(2 * pairs), engine.words(4 * pairs)
+    random.kernels.pairs(random.address(words), random.address(both), pairs)
+    return both
 
 
 def _apply(exact: Callable[[float], float], vector: Any, values: Array) -> Array:
@@ -277,7 +169,7 @@ def exponential(engine: MersenneState, shape: Shape, dtype: Any, rate: float = 1
     if rate <= 0.0:
         raise RuntimeError(f"exponential_: expected lambd > 0, got {rate}")
     kernels, count = random.kernels, element_count(shape)
-    if kernels is not None and count <= _NATIVE_UP_TO and dtype.char in "fd":
+    if count <= _NATIVE_UP_TO and dtype.char in "fd":
         out, words = np.empty(shape, dtype), engine.words(2 * count)
         draw = kernels.exponential32 if dtype.char == "f" else kernels.exponential64
         draw(kernels.address(words), kernels.address(out), count, -1.0 / rate)

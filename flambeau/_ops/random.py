@@ -323,8 +323,7 @@ def _quick_uniform(input: Any, low: Any = 0.0, high: Any = 1.0, *more: Any) -> A
         return NotImplemented
     engine = default_generator._engine
     with engine.lock:
-        if not engine.write_floats(input._array, low, high):
-            return NotImplemented
+        engine.write_floats(input._array, low, high)
     bump(input)
     return input
 

@@ -1,4 +1,4 @@
-"""The CPU random streams against values observed from PyTorch, with NumPy and with machine code.
+"""The CPU random streams against values observed from PyTorch.
 
 Each recorded draw starts from seed 2024 and comes with the low 24 bits of the word that follows it,
 so that a draw which takes too much or too little of the stream fails as well.
@@ -12,12 +12,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from flambeau._core import random, random_native
 from flambeau._core import random_draws as draws
 from flambeau._core import random_samplers as samplers
 from flambeau._core import random_transforms as transforms
 from flambeau._core.random import MersenneState
-from flambeau._kernel import jit
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 WEIGHTS = np.float32([0.1, 0.2, 0.3, 0.4])
@@ -412,17 +410,6 @@ STATES = [
 ]
 
 
-@pytest.fixture(params=["numpy", "machine"], autouse=True)
-def kernels(request):
-    before = random.kernels
-    if request.param == "numpy":
-        random.use_kernels(None)
-    else:
-        random_native.install(jit.compile)
-    yield
-    random.use_kernels(before)
-
-
 def following(engine):
     """The low 24 bits of the next word."""
     return int(engine.words(1)[0]) & 0xFFFFFF
@@ -528,27 +515,6 @@ def test_words_do_not_depend_on_how_they_are_asked(parts):
     expected = whole.random_raw(sum(parts)).astype(np.uint32)
     engine = MersenneState(9)
     assert np.array_equal(np.concatenate([engine.words(count) for count in parts]), expected)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, BFLOAT16])
-@pytest.mark.parametrize("count", [16, 17, 100, 70001])
-def test_numpy_and_machine_code_agree(dtype, count):
-    """Also guards the kept sample, which is part of the state."""
-    random.use_kernels(None)
-    results = []
-    for install in (lambda: None, lambda: random_native.install(jit.compile)):
-        install()
-        engine = MersenneState(5)
-        normals = transforms.normal(engine, count, dtype, 0.3, 1.7)
-        scattered = transforms.normal(engine, count, dtype, contiguous=False)
-        uniforms = draws.uniform(engine, count, dtype, -0.1, 0.1)
-        mask = draws.keep_mask(engine, count, 0.3)
-        results.append((normals, scattered, uniforms, mask, engine.get_state()))
-    for plain, native in zip(*results, strict=True):
-        if plain.dtype == np.float64:
-            np.testing.assert_allclose(plain, native, rtol=0, atol=2e-15)
-        else:
-            assert np.array_equal(plain, native)
 
 
 def test_uniform_stays_below_its_open_end():
