@@ -134,7 +134,35 @@ def _sides(padding: str, kernel_size: Ints, dilation: Ints) -> list[int]:
 # -- convolutions ----------------------------------------------------------------------------------------------------
 
 
-class Conv1d(_ConvNd):
+class _Conv(_ConvNd):
+    """A convolution; `_each` makes a tuple, one number for each dimension, and `_function` is the name of what computes it."""
+
+    _each: Any
+    _function: str
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        each = self._each
+        super().__init__(
+            in_channels, out_channels, each(kernel_size), each(stride),
+            padding if isinstance(padding, str) else each(padding), each(dilation), False, each(0), groups, bias,
+            padding_mode, device, dtype,
+        )  # fmt: skip
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode), self._each(0)
+        return getattr(F, self._function)(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class Conv1d(_Conv):
     """Convolution of (N, C, L) or (C, L); weight (out_channels, in_channels / groups, kernel).
 
     >>> import flambeau as torch
@@ -142,28 +170,10 @@ class Conv1d(_ConvNd):
     torch.Size([1, 8, 10])
     """
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
-        dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            in_channels, out_channels, _single(kernel_size), _single(stride),
-            padding if isinstance(padding, str) else _single(padding), _single(dilation), False, _single(0), groups,
-            bias, padding_mode, device, dtype,
-        )  # fmt: skip
-
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if self.padding_mode == "zeros":
-            return F.conv1d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
-        padded = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode)
-        return F.conv1d(padded, weight, bias, self.stride, _single(0), self.dilation, self.groups)
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._conv_forward(input, self.weight, self.bias)
+    _each, _function = staticmethod(_single), "conv1d"
 
 
-class Conv2d(_ConvNd):
+class Conv2d(_Conv):
     """Convolution of (N, C, H, W) or (C, H, W); weight (out_channels, in_channels / groups, *kernel).
 
     >>> import flambeau as torch
@@ -171,28 +181,10 @@ class Conv2d(_ConvNd):
     torch.Size([1, 8, 4, 3])
     """
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
-        dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            in_channels, out_channels, _pair(kernel_size), _pair(stride),
-            padding if isinstance(padding, str) else _pair(padding), _pair(dilation), False, _pair(0), groups, bias,
-            padding_mode, device, dtype,
-        )  # fmt: skip
-
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if self.padding_mode == "zeros":
-            return F.conv2d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
-        padded = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode)
-        return F.conv2d(padded, weight, bias, self.stride, _pair(0), self.dilation, self.groups)
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._conv_forward(input, self.weight, self.bias)
+    _each, _function = staticmethod(_pair), "conv2d"
 
 
-class Conv3d(_ConvNd):
+class Conv3d(_Conv):
     """Convolution of (N, C, D, H, W) or (C, D, H, W); weight (out_channels, in_channels / groups, *kernel).
 
     >>> import flambeau as torch
@@ -200,25 +192,7 @@ class Conv3d(_ConvNd):
     torch.Size([1, 2, 4, 3, 4])
     """
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
-        dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            in_channels, out_channels, _triple(kernel_size), _triple(stride),
-            padding if isinstance(padding, str) else _triple(padding), _triple(dilation), False, _triple(0), groups,
-            bias, padding_mode, device, dtype,
-        )  # fmt: skip
-
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if self.padding_mode == "zeros":
-            return F.conv3d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
-        padded = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode)
-        return F.conv3d(padded, weight, bias, self.stride, _triple(0), self.dilation, self.groups)
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._conv_forward(input, self.weight, self.bias)
+    _each, _function = staticmethod(_triple), "conv3d"
 
 
 # -- transposed ------------------------------------------------------------------------------------------------------
@@ -272,7 +246,32 @@ class _ConvTransposeNd(_ConvNd):
         return [size - low for size, low in zip(output_size, smallest)]
 
 
-class ConvTranspose1d(_ConvTransposeNd):
+class _ConvTranspose(_ConvTransposeNd):
+    """A transposed convolution; `_each` and `_function` as for convolutions."""
+
+    _each: Any
+    _function: str
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        each = self._each
+        super().__init__(
+            in_channels, out_channels, each(kernel_size), each(stride), each(padding), each(dilation), True,
+            each(output_padding), groups, bias, padding_mode, device, dtype,
+        )  # fmt: skip
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        size = self.kernel_size
+        extra = self._output_padding(input, output_size, self.stride, self.padding, size, len(size), self.dilation)
+        return getattr(F, self._function)(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        )
+
+
+class ConvTranspose1d(_ConvTranspose):
     """The gradient of a convolution as a layer: (N, C, L) gets longer by the stride.
 
     >>> import flambeau as torch
@@ -280,24 +279,10 @@ class ConvTranspose1d(_ConvTransposeNd):
     torch.Size([1, 2, 10])
     """
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            in_channels, out_channels, _single(kernel_size), _single(stride), _single(padding), _single(dilation), True,
-            _single(output_padding), groups, bias, padding_mode, device, dtype,
-        )  # fmt: skip
-
-    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
-        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 1, self.dilation)
-        return F.conv_transpose1d(
-            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
-        )
+    _each, _function = staticmethod(_single), "conv_transpose1d"
 
 
-class ConvTranspose2d(_ConvTransposeNd):
+class ConvTranspose2d(_ConvTranspose):
     """The gradient of a convolution as a layer: (N, C, H, W) gets larger by the stride.
 
     >>> import flambeau as torch
@@ -306,24 +291,10 @@ class ConvTranspose2d(_ConvTransposeNd):
     torch.Size([1, 2, 10, 9])
     """
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            in_channels, out_channels, _pair(kernel_size), _pair(stride), _pair(padding), _pair(dilation), True,
-            _pair(output_padding), groups, bias, padding_mode, device, dtype,
-        )  # fmt: skip
-
-    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
-        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 2, self.dilation)
-        return F.conv_transpose2d(
-            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
-        )
+    _each, _function = staticmethod(_pair), "conv_transpose2d"
 
 
-class ConvTranspose3d(_ConvTransposeNd):
+class ConvTranspose3d(_ConvTranspose):
     """The gradient of a convolution as a layer: (N, C, D, H, W) gets larger by the stride.
 
     >>> import flambeau as torch
@@ -331,21 +302,7 @@ class ConvTranspose3d(_ConvTransposeNd):
     torch.Size([1, 2, 4, 6, 8])
     """
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            in_channels, out_channels, _triple(kernel_size), _triple(stride), _triple(padding), _triple(dilation), True,
-            _triple(output_padding), groups, bias, padding_mode, device, dtype,
-        )  # fmt: skip
-
-    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
-        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 3, self.dilation)
-        return F.conv_transpose3d(
-            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
-        )
+    _each, _function = staticmethod(_triple), "conv_transpose3d"
 
 
 class _ConvTransposeMixin(_ConvTransposeNd):

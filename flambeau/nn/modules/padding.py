@@ -20,16 +20,35 @@ __all__ = [
 
 _sextuple = _ntuple(6, "_sextuple")
 
+
+class _PadNd(Module):
+    """Base of all of them: `_each` makes a tuple, one width for each side."""
+
+    __constants__ = ["padding"]
+    padding: tuple[int, ...]
+    _mode: str
+    _each: Any
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__()
+        self.padding = self._each(padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, self._mode)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
 # -- a constant ------------------------------------------------------------------------------------------------------
 
 
-class _ConstantPadNd(Module):
+class _ConstantPadNd(_PadNd):
     __constants__ = ["padding", "value"]
-    padding: tuple[int, ...]
     value: float
 
-    def __init__(self, value: float) -> None:
-        super().__init__()
+    def __init__(self, padding: Any, value: float) -> None:
+        super().__init__(padding)
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
@@ -47,9 +66,7 @@ class ConstantPad1d(_ConstantPadNd):
     tensor([[9., 0., 9., 9.]])
     """
 
-    def __init__(self, padding: Any, value: float) -> None:
-        super().__init__(value)
-        self.padding = _pair(padding)
+    _each = staticmethod(_pair)
 
 
 class ConstantPad2d(_ConstantPadNd):
@@ -60,22 +77,24 @@ class ConstantPad2d(_ConstantPadNd):
     torch.Size([1, 4, 5])
     """
 
-    __constants__ = ["padding", "value"]
-
-    def __init__(self, padding: Any, value: float) -> None:
-        super().__init__(value)
-        self.padding = _quadruple(padding)
+    _each = staticmethod(_quadruple)
 
 
 class ConstantPad3d(_ConstantPadNd):
     """Adds a value on all sides of the last three dimensions."""
 
-    def __init__(self, padding: Any, value: float) -> None:
-        super().__init__(value)
-        self.padding = _sextuple(padding)
+    _each = staticmethod(_sextuple)
 
 
-class ZeroPad1d(ConstantPad1d):
+class _ZeroPadNd(_ConstantPadNd):
+    def __init__(self, padding: Any) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class ZeroPad1d(_ZeroPadNd, ConstantPad1d):
     """Adds zeros on both sides of the last dimension.
 
     >>> import flambeau as torch
@@ -83,45 +102,20 @@ class ZeroPad1d(ConstantPad1d):
     tensor([[0., 1., 0.]])
     """
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__(padding, 0.0)
 
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
-
-
-class ZeroPad2d(ConstantPad2d):
+class ZeroPad2d(_ZeroPadNd, ConstantPad2d):
     """Adds zeros on all sides of the last two dimensions."""
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__(padding, 0.0)
 
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
-
-
-class ZeroPad3d(ConstantPad3d):
+class ZeroPad3d(_ZeroPadNd, ConstantPad3d):
     """Adds zeros on all sides of the last three dimensions."""
-
-    def __init__(self, padding: Any) -> None:
-        super().__init__(padding, 0.0)
-
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
 
 
 # -- the input itself --------------------------------------------------------------------------------------------------
 
 
-class _ReflectionPadNd(Module):
-    __constants__ = ["padding"]
-    padding: tuple[int, ...]
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pad(input, self.padding, "reflect")
-
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
+class _ReflectionPadNd(_PadNd):
+    _mode = "reflect"
 
 
 class ReflectionPad1d(_ReflectionPadNd):
@@ -132,36 +126,23 @@ class ReflectionPad1d(_ReflectionPadNd):
     tensor([[2., 1., 0., 1., 2., 3., 2., 1.]])
     """
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
-        self.padding = _pair(padding)
+    _each = staticmethod(_pair)
 
 
 class ReflectionPad2d(_ReflectionPadNd):
     """Mirrors the last two dimensions at their borders, which are not repeated."""
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
-        self.padding = _quadruple(padding)
+    _each = staticmethod(_quadruple)
 
 
 class ReflectionPad3d(_ReflectionPadNd):
     """Mirrors the last three dimensions at their borders, which are not repeated."""
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
-        self.padding = _sextuple(padding)
+    _each = staticmethod(_sextuple)
 
 
-class _ReplicationPadNd(Module):
-    __constants__ = ["padding"]
-    padding: tuple[int, ...]
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pad(input, self.padding, "replicate")
-
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
+class _ReplicationPadNd(_PadNd):
+    _mode = "replicate"
 
 
 class ReplicationPad1d(_ReplicationPadNd):
@@ -172,30 +153,23 @@ class ReplicationPad1d(_ReplicationPadNd):
     tensor([[0., 0., 0., 1., 1., 1.]])
     """
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
-        self.padding = _pair(padding)
+    _each = staticmethod(_pair)
 
 
 class ReplicationPad2d(_ReplicationPadNd):
     """Repeats the borders of the last two dimensions."""
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
-        self.padding = _quadruple(padding)
+    _each = staticmethod(_quadruple)
 
 
 class ReplicationPad3d(_ReplicationPadNd):
     """Repeats the borders of the last three dimensions."""
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
-        self.padding = _sextuple(padding)
+    _each = staticmethod(_sextuple)
 
 
-class _CircularPadNd(Module):
-    __constants__ = ["padding"]
-    padding: tuple[int, ...]
+class _CircularPadNd(_PadNd):
+    _mode = "circular"
     _ranks: tuple[int, int]  # of an input without and with a batch
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -205,10 +179,7 @@ class _CircularPadNd(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        return F.pad(input, self.padding, "circular")
-
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
+        return super().forward(input)
 
 
 class CircularPad1d(_CircularPadNd):
@@ -219,28 +190,16 @@ class CircularPad1d(_CircularPadNd):
     tensor([[2., 0., 1., 2., 0.]])
     """
 
-    _ranks = (2, 3)
-
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
-        self.padding = _pair(padding)
+    _each, _ranks = staticmethod(_pair), (2, 3)
 
 
 class CircularPad2d(_CircularPadNd):
     """Goes on with the opposite borders of the last two dimensions."""
 
-    _ranks = (3, 4)
-
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
-        self.padding = _quadruple(padding)
+    _each, _ranks = staticmethod(_quadruple), (3, 4)
 
 
 class CircularPad3d(_CircularPadNd):
     """Goes on with the opposite borders of the last three dimensions."""
 
-    _ranks = (4, 5)
-
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
-        self.padding = _sextuple(padding)
+    _each, _ranks = staticmethod(_sextuple), (4, 5)

@@ -1,4 +1,7 @@
-"""Maxima, averages and norms over windows of signals (1d), pictures (2d) and volumes (3d)."""
+"""Maxima, averages and norms over windows of signals (1d), pictures (2d) and volumes (3d).
+
+Layers that differ in nothing but the number of dimensions say by `_function` which function computes them.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ class _MaxPoolNd(Module):
     __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
     return_indices: bool
     ceil_mode: bool
+    _function: str
 
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, return_indices: bool = False,
@@ -40,6 +44,11 @@ class _MaxPoolNd(Module):
             f"ceil_mode={self.ceil_mode}"
         )
 
+    def forward(self, input: Tensor) -> Any:
+        return getattr(F, self._function)(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+        )
+
 
 class MaxPool1d(_MaxPoolNd):
     """The largest value in each window of (N, C, L) or (C, L).
@@ -49,10 +58,7 @@ class MaxPool1d(_MaxPoolNd):
     tensor([[3., 2.]])
     """
 
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool1d(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
+    _function = "max_pool1d"
 
 
 class MaxPool2d(_MaxPoolNd):
@@ -63,25 +69,20 @@ class MaxPool2d(_MaxPoolNd):
     torch.Size([1, 2, 4, 3])
     """
 
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool2d(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
+    _function = "max_pool2d"
 
 
 class MaxPool3d(_MaxPoolNd):
     """The largest value in each window of (N, C, D, H, W) or (C, D, H, W)."""
 
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool3d(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
+    _function = "max_pool3d"
 
 
 class _MaxUnpoolNd(Module):
     kernel_size: tuple[int, ...]
     stride: tuple[int, ...]
     padding: tuple[int, ...]
+    _function: str
     _parse: Any  # makes a tuple, one number for each dimension
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
@@ -92,6 +93,9 @@ class _MaxUnpoolNd(Module):
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return getattr(F, self._function)(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
@@ -104,27 +108,21 @@ class MaxUnpool1d(_MaxUnpoolNd):
     """
 
     _parse = staticmethod(_single)
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    _function = "max_unpool1d"
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
     """Puts maxima back where `MaxPool2d` with indices found them; zeros elsewhere."""
 
     _parse = staticmethod(_pair)
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    _function = "max_unpool2d"
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
     """Puts maxima back where `MaxPool3d` with indices found them; zeros elsewhere."""
 
     _parse = staticmethod(_triple)
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    _function = "max_unpool3d"
 
 
 class _FractionalMaxPoolNd(Module):
@@ -132,6 +130,7 @@ class _FractionalMaxPoolNd(Module):
 
     __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
     return_indices: bool
+    _function: str
     _parse: Any  # makes a tuple, one number for each dimension
 
     def __init__(
@@ -153,6 +152,11 @@ class _FractionalMaxPoolNd(Module):
                 if not 0 < self.output_ratio[i] < 1:
                     raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
+    def forward(self, input: Tensor) -> Any:
+        return getattr(F, self._function)(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
+
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
     """Maxima over windows of (N, C, H, W) at random places, for an output of any smaller size.
@@ -163,11 +167,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
     """
 
     _parse = staticmethod(_pair)
-
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool2d(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
-        )
+    _function = "fractional_max_pool2d"
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
@@ -183,10 +183,7 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
             raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
         super().__init__(kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool3d(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
-        )
+    _function = "fractional_max_pool3d"
 
 
 # -- averages --------------------------------------------------------------------------------------------------------
@@ -223,7 +220,30 @@ class AvgPool1d(_AvgPoolNd):
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
-class AvgPool2d(_AvgPoolNd):
+class _AvgPoolWithDivisor(_AvgPoolNd):
+    """The average of windows of pictures or volumes, whose sums may be divided by another number than that of their elements."""
+
+    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"]
+    _function: str
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding, self.ceil_mode = padding, ceil_mode
+        self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
+
+    def forward(self, input: Tensor) -> Tensor:
+        return getattr(F, self._function)(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
+            self.divisor_override,
+        )  # fmt: skip
+
+
+class AvgPool2d(_AvgPoolWithDivisor):
     """The average of each window of (N, C, H, W) or (C, H, W).
 
     >>> import flambeau as torch
@@ -231,45 +251,13 @@ class AvgPool2d(_AvgPoolNd):
     tensor([[[1.5000]]])
     """
 
-    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"]
-
-    def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-        count_include_pad: bool = True, divisor_override: int | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding, self.ceil_mode = padding, ceil_mode
-        self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool2d(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
-            self.divisor_override,
-        )  # fmt: skip
+    _function = "avg_pool2d"
 
 
-class AvgPool3d(_AvgPoolNd):
+class AvgPool3d(_AvgPoolWithDivisor):
     """The average of each window of (N, C, D, H, W) or (C, D, H, W)."""
 
-    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"]
-
-    def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-        count_include_pad: bool = True, divisor_override: int | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding, self.ceil_mode = padding, ceil_mode
-        self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool3d(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
-            self.divisor_override,
-        )  # fmt: skip
+    _function = "avg_pool3d"
 
     def __setstate__(self, d: dict[str, Any]) -> None:
         super().__setstate__(d)
@@ -284,6 +272,7 @@ class _LPPoolNd(Module):
     __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
     norm_type: float
     ceil_mode: bool
+    _function: str
 
     def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
         super().__init__()
@@ -295,6 +284,9 @@ class _LPPoolNd(Module):
             f"ceil_mode={self.ceil_mode}"
         )
 
+    def forward(self, input: Tensor) -> Tensor:
+        return getattr(F, self._function)(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
 
 class LPPool1d(_LPPoolNd):
     """The p-norm of each window of (N, C, L) or (C, L).
@@ -304,22 +296,19 @@ class LPPool1d(_LPPoolNd):
     tensor([[5., 1.]])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+    _function = "lp_pool1d"
 
 
 class LPPool2d(_LPPoolNd):
     """The p-norm of each window of (N, C, H, W) or (C, H, W)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+    _function = "lp_pool2d"
 
 
 class LPPool3d(_LPPoolNd):
     """The p-norm of each window of (N, C, D, H, W) or (C, D, H, W)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+    _function = "lp_pool3d"
 
 
 # -- to a given size -------------------------------------------------------------------------------------------------
@@ -328,6 +317,7 @@ class LPPool3d(_LPPoolNd):
 class _AdaptiveMaxPoolNd(Module):
     __constants__ = ["output_size", "return_indices"]
     return_indices: bool
+    _function: str
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
@@ -335,6 +325,9 @@ class _AdaptiveMaxPoolNd(Module):
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
+
+    def forward(self, input: Tensor) -> Any:
+        return getattr(F, self._function)(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
@@ -345,26 +338,24 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     tensor([[3., 2.]])
     """
 
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
+    _function = "adaptive_max_pool1d"
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Maxima over windows of (N, C, H, W) for an output of a given size; None keeps a dimension's size."""
 
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+    _function = "adaptive_max_pool2d"
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Maxima over windows of (N, C, D, H, W) for an output of a given size; None keeps a dimension's size."""
 
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+    _function = "adaptive_max_pool3d"
 
 
 class _AdaptiveAvgPoolNd(Module):
     __constants__ = ["output_size"]
+    _function: str
 
     def __init__(self, output_size: Any) -> None:
         super().__init__()
@@ -372,6 +363,9 @@ class _AdaptiveAvgPoolNd(Module):
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
+
+    def forward(self, input: Tensor) -> Tensor:
+        return getattr(F, self._function)(input, self.output_size)
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
@@ -382,8 +376,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     tensor([[2., 1.]])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool1d(input, self.output_size)
+    _function = "adaptive_avg_pool1d"
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
@@ -394,12 +387,10 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     torch.Size([2, 3, 1, 5])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool2d(input, self.output_size)
+    _function = "adaptive_avg_pool2d"
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Averages over windows of (N, C, D, H, W) for an output of a given size; None keeps a dimension's size."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool3d(input, self.output_size)
+    _function = "adaptive_avg_pool3d"
