@@ -28,7 +28,7 @@ def slow_conv3d(
         raise RuntimeError(f"slow_conv3d: Kernel height x width product is too large: {kernel}")
     if weight.ndim == 2:
         weight = ops.reshape(weight, (weight.shape[0], -1, *kernel))
-    return ops.conv3d(self, weight, bias, step, around)  # type: ignore[no-any-return]
+    return ops.conv3d(self, weight, bias, step, around)
 
 
 def _three(name: str, value: Any) -> tuple[int, ...]:
@@ -49,7 +49,7 @@ def thnn_conv2d(
     if weight.ndim == 2:
         kernel = (kernel_size,) * 2 if isinstance(kernel_size, int) else tuple(kernel_size)
         weight = ops.reshape(weight, (weight.shape[0], -1, *kernel))
-    return ops.conv2d(self, weight, bias, stride, padding)  # type: ignore[no-any-return]
+    return ops.conv2d(self, weight, bias, stride, padding)
 
 
 def _masked_softmax(self: Tensor, mask: Tensor, dim: int | None = None, mask_type: int | None = None) -> Tensor:
@@ -66,7 +66,7 @@ def _masked_softmax(self: Tensor, mask: Tensor, dim: int | None = None, mask_typ
         mask = ops.reshape(mask, (1, 1, length, length) if mask_type == 0 else (batch, 1, 1, length))
     mask = ops.expand(mask, self.shape)
     made = ops.softmax(ops.masked_fill(self, mask, -math.inf), self.ndim - 1 if dim is None else dim)
-    return ops.masked_fill(made, mask, 0)  # type: ignore[no-any-return]
+    return ops.masked_fill(made, mask, 0)
 
 
 def _nested_tensor_from_mask(t: Tensor, mask: Tensor, mask_check: bool = True) -> Tensor:
@@ -102,7 +102,7 @@ def _add_relu_(self: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
 def _grid_sampler_2d_cpu_fallback(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    return ops.grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)  # type: ignore[no-any-return]
+    return ops.grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 def quantized_max_pool3d(
@@ -112,7 +112,7 @@ def quantized_max_pool3d(
     if min([dilation] if isinstance(dilation, int) else dilation) < 1:
         raise RuntimeError(f"Expected dilation >= 1, but got {dilation}")
     made = functions["nn.functional.max_pool3d"](self.int_repr(), kernel_size, stride, padding, dilation, ceil_mode)
-    return functions["_make_per_tensor_quantized_tensor"](made, self.q_scale(), self.q_zero_point())  # type: ignore[no-any-return]
+    return functions["_make_per_tensor_quantized_tensor"](made, self.q_scale(), self.q_zero_point())
 
 
 OF_NN: dict[str, Any] = {

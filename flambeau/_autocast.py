@@ -149,7 +149,7 @@ class Settings:
         made = ops.to_dtype(x, target)
         if keep:
             self.copies[id(x)] = (x, made)
-        return made  # type: ignore[no-any-return]
+        return made
 
 
 def _wide_state(name: str, args: Any, named: Any) -> Any:

@@ -61,7 +61,7 @@ def lobpcg(
     if A._k & SPARSE:
         raise ValueError("lobpcg.backward is only implemented for dense A")
     A = (A + ops.transpose(A, -1, -2)) / 2  # so that the derivative is that of what is computed
-    return LOBPCGAutogradFunction.apply(A, settings)  # type: ignore[no-any-return]
+    return LOBPCGAutogradFunction.apply(A, settings)
 
 
 class LOBPCGAutogradFunction(Function):
@@ -89,7 +89,7 @@ class LOBPCGAutogradFunction(Function):
 def _eigh(A: Tensor) -> tuple[Tensor, Tensor]:
     from .linalg import eigh
 
-    return eigh(A)  # type: ignore[no-any-return, attr-defined]
+    return eigh(A)  # type: ignore[attr-defined]
 
 
 @no_grad()

@@ -65,7 +65,7 @@ def _convert_indices_from_coo_to_csr(input: Tensor, size: int, *, out_int32: boo
     tensor([0, 2, 2, 3, 3])
     """
     edges = ops.arange(size + 1, dtype=input.dtype, device=input.device)
-    return ops.searchsorted(input, edges, out_int32=out_int32)  # type: ignore[no-any-return]
+    return ops.searchsorted(input, edges, out_int32=out_int32)
 
 
 def _convert_indices_from_csr_to_coo(
@@ -76,7 +76,7 @@ def _convert_indices_from_csr_to_coo(
     counts = crow_indices[1:] - crow_indices[:-1]
     rows = ops.repeat_interleave(ops.arange(len(counts), device=counts.device), counts).to(kind)
     pair = (col_indices.to(kind), rows) if transpose else (rows, col_indices.to(kind))
-    return ops.stack(pair)  # type: ignore[no-any-return]
+    return ops.stack(pair)
 
 
 # -- switches ----------------------------------------------------------------------------------------------------------
@@ -181,14 +181,14 @@ def _fft_c2c(input: Tensor, dim: Any, normalization: int, forward: bool) -> Tens
     from . import fft  # loaded at its first use
 
     norms = ("backward", "ortho", "forward") if forward else ("forward", "ortho", "backward")
-    return (fft.fftn if forward else fft.ifftn)(input, dim=tuple(dim), norm=norms[normalization])  # type: ignore[no-any-return]
+    return (fft.fftn if forward else fft.ifftn)(input, dim=tuple(dim), norm=norms[normalization])
 
 
 def _grid_sampler_2d_cpu_fallback(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
     """`grid_sampler_2d`, by the name of another implementation of it."""
-    return ops.grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)  # type: ignore[no-any-return]
+    return ops.grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 def is_distributed(input: Tensor) -> bool:

@@ -268,7 +268,7 @@ def aten_call(op: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], dic
     except AttributeError:  # no operator of that name
         found = NotImplemented
     if found is not NotImplemented:
-        return found  # type: ignore[no-any-return]
+        return found
     return _record_operator(op), args, {}
 
 
@@ -410,7 +410,7 @@ def _offer(func: Any, args: Any, named: dict[str, Any], tensors: list[Tensor], r
 def _handler(who: Any, kind: type, rules: Any) -> Callable[..., Any]:
     """The `__torch_dispatch__` of a mode or class, or the rule that an operator has for it."""
     rule = rules.get(kind) if rules else None
-    return who.__torch_dispatch__ if rule is None else functools.partial(rule, who)  # type: ignore[no-any-return]
+    return who.__torch_dispatch__ if rule is None else functools.partial(rule, who)
 
 
 def operator_of(op: Any, args: tuple[Any, ...]) -> Any:

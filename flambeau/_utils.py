@@ -57,7 +57,7 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
         return -1
     if found is None or (found.index is None and not optional):
         raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
-    return found.index  # type: ignore[no-any-return]
+    return found.index
 
 
 def _get_available_device_type() -> str | None:
@@ -87,7 +87,7 @@ def _get_device_module(device_type: str) -> Any:
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
     """All elements of tensors of one dtype in one flat tensor."""
-    return ops.cat([t.contiguous().view(-1) for t in tensors])  # type: ignore[no-any-return, attr-defined]
+    return ops.cat([t.contiguous().view(-1) for t in tensors])  # type: ignore[attr-defined]
 
 
 def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
@@ -143,7 +143,7 @@ def _maybe_view_chunk_cat(res: Tensor, group_size: int, gather_dim: int) -> Tens
     if gather_dim == 0:
         return res
     parts = ops.unflatten(res, 0, (group_size, -1))
-    return ops.flatten(ops.movedim(parts, 0, gather_dim), gather_dim, gather_dim + 1)  # type: ignore[no-any-return]
+    return ops.flatten(ops.movedim(parts, 0, gather_dim), gather_dim, gather_dim + 1)
 
 
 def is_compiling() -> bool:

@@ -308,7 +308,7 @@ class StorageType:
 
     @property
     def dtype(self) -> dtype:
-        return self._dtype  # type: ignore[no-any-return]
+        return self._dtype
 
 
 def normalize_storage_type(storage_type: Any) -> Any:

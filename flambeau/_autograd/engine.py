@@ -226,7 +226,7 @@ def _in_another_thread(*args: Any) -> dict[Any, Tensor]:
     result, error = found[0]
     if error is not None:
         raise error
-    return result  # type: ignore[no-any-return]
+    return result
 
 
 def without_gradient(node: Node) -> Sequence[Any]:
@@ -234,7 +234,7 @@ def without_gradient(node: Node) -> Sequence[Any]:
     g = None if node.outputs is None else [None] * len(node.outputs)
     if node.pre_hooks:
         g = _call_pre_hooks(node, g)
-    return node.op.backward(node, g, False) if "ctx" in node.__dict__ else ()  # type: ignore[no-any-return]
+    return node.op.backward(node, g, False) if "ctx" in node.__dict__ else ()
 
 
 def will_run(node: Node) -> bool:

@@ -71,7 +71,7 @@ class Node:
         return [] if known is None else [InputMetadata(*known)]
 
     def _sequence_nr(self) -> int:
-        return self.__dict__.get("sequence_nr", -self.seq)  # type: ignore[no-any-return]
+        return self.__dict__.get("sequence_nr", -self.seq)
 
     def _set_sequence_nr(self, number: int) -> None:
         """Among the nodes that may run at a time the one with the highest number runs first."""

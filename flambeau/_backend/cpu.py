@@ -40,7 +40,7 @@ class Cpu:
     @functools.cache  # noqa: B019  # there is one CPU
     def spreading(self, call: Any, d: Any) -> Callable[..., Any]:
         """The same pointwise callable with a result of dtype `d`, for small operands that are broadcast, or numbers."""
-        return by_layout(call, (d,))  # type: ignore[no-any-return]
+        return by_layout(call, (d,))
 
     @functools.cache  # noqa: B019
     def kernel(self, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
@@ -59,7 +59,7 @@ class Cpu:
     @functools.cache  # noqa: B019
     def large(self, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
         """Like `kernel`, for calls on much data: splits the first of the dimensions before the core ones."""
-        return _on_all_cores(self.kernel(kernel, types, **options))  # type: ignore[no-any-return]
+        return _on_all_cores(self.kernel(kernel, types, **options))
 
     def parallel(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
         """A pointwise callable over large operands that broadcast to `out`, split over the cores.
@@ -135,7 +135,7 @@ filler[0] = _fill
 
 def start_of(array: Any) -> int:
     """The address of an array's first element."""
-    return direct.address_function()(array)  # type: ignore[no-any-return]
+    return direct.address_function()(array)
 
 
 def native_call(call: Any, operands: list[Any]) -> tuple[int, list[int], list[int], list[int]] | None:

@@ -223,7 +223,7 @@ class Cuda:
         return Pointwise(self, name, body, inputs, outputs, compute)
 
     def spreading(self, call: Any, d: Any) -> Callable[..., Any]:
-        return call  # type: ignore[no-any-return]
+        return call
 
     def kernel(self, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
         key = (kernel, types, *options.items())

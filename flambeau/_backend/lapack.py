@@ -148,7 +148,7 @@ def _has_nan(array: Any, several: bool) -> bool:
     if several:
         return bool(np.isnan(array).any())
     first = array.item(0)
-    return first != first  # type: ignore[no-any-return]
+    return first != first
 
 
 def _integer(value: int) -> Any:

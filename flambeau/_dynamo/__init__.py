@@ -109,7 +109,7 @@ def lookup_backend(compiler_fn: str | Callable[..., Any]) -> Callable[..., Any]:
     if not isinstance(compiler_fn, str):
         return compiler_fn
     if compiler_fn in _state["registered"]:
-        return _state["registered"][compiler_fn]  # type: ignore[no-any-return]
+        return _state["registered"][compiler_fn]
     if compiler_fn not in list_backends(()):
         raise InvalidBackend(
             f"Invalid backend: {compiler_fn!r}, see `torch._dynamo.list_backends()` for available backends."

@@ -109,4 +109,4 @@ def _compile(
     _kept.append(data)
     classes = np.ndarray, where.tensor, where.meta, dict
     words = *map(id, classes), update, split, data.buffer_info()[0]
-    return bound_text("step", step.text(), struct.pack("7q", *words))  # type: ignore[no-any-return]
+    return bound_text("step", step.text(), struct.pack("7q", *words))

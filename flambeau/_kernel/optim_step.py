@@ -71,7 +71,7 @@ def _supported() -> bool:
     held, tied = [sample], (sample,)
 
     def peek(kind: Any, address: int) -> int:
-        return kind.from_address(address).value  # type: ignore[no-any-return]
+        return kind.from_address(address).value
 
     word, half = ctypes.c_ssize_t, ctypes.c_int32
     at, d = id(sample), id(sample.dtype)

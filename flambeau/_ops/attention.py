@@ -118,7 +118,7 @@ def _formula(
         weights = ops.masked_fill(weights, ~keep, 0) / (1.0 - dropout)
     elif dropout > 0.0:
         weights = functions["nn.functional.dropout"](weights, dropout, True)
-    return ops.matmul(weights, v)  # type: ignore[no-any-return]
+    return ops.matmul(weights, v)
 
 
 def _weights(q: Tensor, k: Tensor, mask: Any, scale: float, causal: bool) -> Tensor:
@@ -134,8 +134,8 @@ def _weights(q: Tensor, k: Tensor, mask: Any, scale: float, causal: bool) -> Ten
             scores = scores + mask
     weights = ops.softmax(scores, -1)
     if mask is None and not causal:
-        return weights  # type: ignore[no-any-return]
-    return ops.masked_fill(weights, ops.all(scores == -math.inf, -1, True), 0)  # type: ignore[no-any-return]
+        return weights
+    return ops.masked_fill(weights, ops.all(scores == -math.inf, -1, True), 0)
 
 
 def _attention_second(
@@ -280,7 +280,7 @@ def _composed(
     if mask is not None and mask.dtype is not bool_ and mask.dtype is not wide:
         mask = ops.to_dtype(mask, wide)
     out = _formula(query, key, value, mask, scale, causal, dropout)
-    return out if out.dtype is d else ops.to_dtype(out, d)  # type: ignore[no-any-return]
+    return out if out.dtype is d else ops.to_dtype(out, d)
 
 
 def _fusable(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
@@ -323,13 +323,13 @@ def _fused(
     out, _ = attention_op(q, k, v, added, keep, scale, causal, group, dropout, short)
     if merged:
         out = ops.reshape(out, (*lead, *out._array.shape[-2:]))
-    return out if out.dtype is d else ops.to_dtype(out, d)  # type: ignore[no-any-return]
+    return out if out.dtype is d else ops.to_dtype(out, d)
 
 
 def _kept(q: Tensor, k: Tensor, dropout: float) -> Tensor:
     """Which shares dropout keeps: the numbers that it would draw for the whole matrix."""
     shape = (*q._array.shape[:-1], k._array.shape[-2])
-    return draw_at(q._k, keep_mask, default_of(q._k)._engine, bool_, shape, 1.0 - dropout)  # type: ignore[no-any-return]
+    return draw_at(q._k, keep_mask, default_of(q._k)._engine, bool_, shape, 1.0 - dropout)
 
 
 def _check_sizes(query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -356,9 +356,9 @@ def _added(mask: Tensor, lead: tuple[int, ...], q: Tensor, k: Tensor) -> Tensor:
         mask = ops.to_dtype(mask, q.dtype)
     if len(lead) > 2:
         if math.prod(own[:-2]) != 1:
-            return ops.reshape(ops.expand(mask, shape), (-1, *shape[-3:]))  # type: ignore[no-any-return]
+            return ops.reshape(ops.expand(mask, shape), (-1, *shape[-3:]))
         own = own[-2:]
-    return ops.reshape(mask, (1,) * (4 - len(own)) + own)  # type: ignore[no-any-return]
+    return ops.reshape(mask, (1,) * (4 - len(own)) + own)
 
 
 SCHEMAS = """

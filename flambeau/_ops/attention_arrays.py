@@ -78,7 +78,7 @@ def result_strides(q: Any, shape: tuple[int, ...], gradient: bool = False) -> tu
 
 
 def _bits(x: float) -> int:
-    return _WORD.unpack(_DOUBLE.pack(x))[0]  # type: ignore[no-any-return]
+    return _WORD.unpack(_DOUBLE.pack(x))[0]
 
 
 def _layout(code: str, length: int) -> Layout:

@@ -75,7 +75,7 @@ bitwise_not_op = pointwise("bitwise_not", lambda m, x: ~x, integral, exact_out=T
 def invert(input: Tensor) -> Tensor:
     if input.dtype.category > INTEGER:
         raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
-    return bitwise_not_op.call(input)  # type: ignore[no-any-return]
+    return bitwise_not_op.call(input)
 
 
 expose("invert", invert, None, None)

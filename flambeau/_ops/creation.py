@@ -68,7 +68,7 @@ def _filled(
     d = as_dtype(dtype, name)
     if layout in _SPARSE and not value and out is None and not device_bits(device)[0]:
         made = ops.sparse_coo_tensor(shape, dtype=d or default.float, requires_grad=requires_grad)
-        return made if layout is sparse_coo else ops.to_sparse(made, layout=layout)  # type: ignore[no-any-return]
+        return made if layout is sparse_coo else ops.to_sparse(made, layout=layout)
     if layout is not None or pin_memory:
         check_layout(layout, pin_memory)
     if out is not None:
@@ -301,7 +301,7 @@ def zeros_like(
     if isinstance(input, Tensor) and input._k & SPARSE and layout is None:
         if memory_format is not None:
             raise RuntimeError("memory format option is only supported by strided tensors")
-        return ops.sparse_zeros_like(input, dtype or input.dtype)  # type: ignore[no-any-return]
+        return ops.sparse_zeros_like(input, dtype or input.dtype)
     return finished(*like(input, dtype, device, memory_format, "zeros_like", True, layout, pin_memory), requires_grad)
 
 
@@ -314,7 +314,7 @@ def empty_like(
     if isinstance(input, Tensor) and input._k & SPARSE and layout is None:
         if memory_format is not None:
             raise RuntimeError("memory format option is only supported by strided tensors")
-        return ops.sparse_zeros_like(input, dtype or input.dtype)  # type: ignore[no-any-return]
+        return ops.sparse_zeros_like(input, dtype or input.dtype)
     array, d, k = like(input, dtype, device, memory_format, "empty_like", False, layout, pin_memory)
     return finished(unwritten(array, d, k), d, k, requires_grad)
 

@@ -270,12 +270,12 @@ def _log_sum_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     if local.forward_reading:  # a zero cotangent has no logarithm whose derivative is its own
         return _sums_from_the_end(g, x, out, dim)
     if x.dtype.category == COMPLEX:
-        return ops.conj(ops.exp(_flipped(ops.logcumsumexp, ops.log(ops.conj(g)) - out, dim) + x))  # type: ignore[no-any-return]
+        return ops.conj(ops.exp(_flipped(ops.logcumsumexp, ops.log(ops.conj(g)) - out, dim) + x))
     low = _LOWEST[x.dtype]  # finite, so that derivatives of what is not there are zero
     positive = ops.where(g > 0, ops.log(g), low)
     negative = ops.where(g < 0, ops.log(-g), low)
     up = ops.exp(_flipped(ops.logcumsumexp, positive - out, dim) + x)
-    return up - ops.exp(_flipped(ops.logcumsumexp, negative - out, dim) + x)  # type: ignore[no-any-return]
+    return up - ops.exp(_flipped(ops.logcumsumexp, negative - out, dim) + x)
 
 
 def _sums_from_the_end(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
@@ -291,7 +291,7 @@ def _sums_from_the_end(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
 
 def _difference(a: Tensor, b: Tensor) -> Tensor:
     """a - b, also of infinite numbers that are equal."""
-    return ops.where(ops.eq(a, b), 0.0, a - b)  # type: ignore[no-any-return]
+    return ops.where(ops.eq(a, b), 0.0, a - b)
 
 
 @primitive(

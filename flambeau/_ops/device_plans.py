@@ -128,7 +128,7 @@ def record_site(op: Any, slow: Callable[..., Any]) -> Callable[..., Any]:
         return slow
     table = Table()
     memory = Memory(table, op.names, len(op.names))
-    return site(slow, lambda values, out: memory.remember(slow, values, _bits(values)), table, op.names, name=op.name)  # type: ignore[no-any-return]
+    return site(slow, lambda values, out: memory.remember(slow, values, _bits(values)), table, op.names, name=op.name)
 
 
 def prepare(native: bool) -> None:

@@ -116,7 +116,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, 
     y, x, dx, dim = _prepared("cumulative_trapezoid", y, x, dx, dim)
     if x is not None:
         return relabel(ops.cumsum(_widths(y, x, dim) * _pairs(y, dim), dim) / 2, "DivBackward1")
-    return ops.cumsum(relabel(_pairs(y, dim) * (dx / 2), "MulBackward1"), dim)  # type: ignore[no-any-return]
+    return ops.cumsum(relabel(_pairs(y, dim) * (dx / 2), "MulBackward1"), dim)
 
 
 # -- numerical gradients -----------------------------------------------------------------------------------------

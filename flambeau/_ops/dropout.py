@@ -46,13 +46,13 @@ def _keep(input: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tens
     array = input._array
     if local.batches:
         wanted = shape or array.shape
-        return random.mapped.new(lambda lead: _keep(ops.empty((*lead, *wanted)), p))  # type: ignore[no-any-return]
+        return random.mapped.new(lambda lead: _keep(ops.empty((*lead, *wanted)), p))
     engine = default_of(input._k)._engine
     if shape is not None or array.flags.c_contiguous:
         return draw_at(input._k, draws.keep_mask, engine, bool_, shape or array.shape, 1.0 - p)
     order = sorted(range(array.ndim), key=lambda i: -array.strides[i])
     mask = draw_at(input._k, draws.keep_mask, engine, bool_, tuple(array.shape[i] for i in order), 1.0 - p)
-    return ops.permute(mask, sorted(range(array.ndim), key=order.__getitem__))  # type: ignore[no-any-return]
+    return ops.permute(mask, sorted(range(array.ndim), key=order.__getitem__))
 
 
 def _noise(input: Tensor, p: float, shape: tuple[int, ...] | None = None, scaled: bool = True) -> Tensor:
@@ -62,8 +62,8 @@ def _noise(input: Tensor, p: float, shape: tuple[int, ...] | None = None, scaled
         raise RuntimeError(f"result type Float can't be cast to the desired output type {type_name(d)}")
     mask = ops.to_dtype(_keep(input, p, shape), d)
     if not scaled:
-        return mask  # type: ignore[no-any-return]
-    return ops.mul_(mask, _factor(d, p))  # type: ignore[no-any-return]
+        return mask
+    return ops.mul_(mask, _factor(d, p))
 
 
 def _factor(d: dtype, p: float) -> float:
@@ -91,9 +91,9 @@ def _dropped(name: str, input: Tensor, p: float, train: bool, inplace: bool, fea
         return input
     multiply = ops.mul_ if inplace else ops.mul
     if p == 1:
-        return multiply(input, ops.zeros((), dtype=input.dtype, device=input.device))  # type: ignore[no-any-return, attr-defined]
+        return multiply(input, ops.zeros((), dtype=input.dtype, device=input.device))  # type: ignore[attr-defined]
     if inplace or features or input.dtype.category != FLOATING or input._k & META:
-        return multiply(input, _noise(input, p, _channels(input) if features else None))  # type: ignore[no-any-return]
+        return multiply(input, _noise(input, p, _channels(input) if features else None))
     return _masked(input, _keep(input, p), _factor(input.dtype, p))
 
 
@@ -103,21 +103,21 @@ def _dropped_alpha(name: str, input: Tensor, p: float, train: bool, inplace: boo
         return input
     multiply, add = (ops.mul_, ops.add_) if inplace else (ops.mul, ops.add)
     if p == 1:
-        return multiply(input, ops.zeros((), dtype=input.dtype, device=input.device))  # type: ignore[no-any-return, attr-defined]
+        return multiply(input, ops.zeros((), dtype=input.dtype, device=input.device))  # type: ignore[attr-defined]
     noise = _noise(input, p, _channels(input) if features else None, scaled=False)
     scale = 1.0 / math.sqrt((_ALPHA * _ALPHA * p + 1.0) * (1.0 - p))
     shift = ops.add_(ops.mul_(ops.add(noise, -1), _ALPHA * scale), _ALPHA * scale * p)
-    return add(multiply(input, ops.mul_(noise, scale)), shift)  # type: ignore[no-any-return]
+    return add(multiply(input, ops.mul_(noise, scale)), shift)
 
 
 def _forms(name: str, function: Any, features: bool, doc: str) -> None:
     """The function of (input, p, train) and its form that writes into its input."""
 
     def call(input: Tensor, p: float, train: bool) -> Tensor:
-        return function(name, input, p, train, False, features)  # type: ignore[no-any-return]
+        return function(name, input, p, train, False, features)
 
     def changed(input: Tensor, p: float, train: bool) -> Tensor:
-        return function(name + "_", input, p, train, True, features)  # type: ignore[no-any-return]
+        return function(name + "_", input, p, train, True, features)
 
     for form, made in ((name, call), (name + "_", changed)):
         made.__name__ = made.__qualname__ = form
@@ -209,14 +209,14 @@ def functional_dropout(input: Tensor, p: float = 0.5, training: bool = True, inp
     tensor([1., 1., 1.])
     """
     _checked(p)
-    return ops.dropout_(input, p, training) if inplace else ops.dropout(input, p, training)  # type: ignore[no-any-return]
+    return ops.dropout_(input, p, training) if inplace else ops.dropout(input, p, training)
 
 
 @public("nn.functional.alpha_dropout", method=False)
 def functional_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout that keeps mean and variance of SELU's outputs."""
     _checked(p)
-    return (ops.alpha_dropout_ if inplace else ops.alpha_dropout)(input, p, training)  # type: ignore[no-any-return]
+    return (ops.alpha_dropout_ if inplace else ops.alpha_dropout)(input, p, training)
 
 
 @public("nn.functional.feature_alpha_dropout", method=False)
@@ -225,7 +225,7 @@ def functional_feature_alpha_dropout(
 ) -> Tensor:
     """Alpha dropout of whole channels."""
     _checked(p)
-    return (ops.feature_alpha_dropout_ if inplace else ops.feature_alpha_dropout)(input, p, training)  # type: ignore[no-any-return]
+    return (ops.feature_alpha_dropout_ if inplace else ops.feature_alpha_dropout)(input, p, training)
 
 
 def _spatial(name: str, rank: int) -> None:
@@ -251,9 +251,9 @@ def _spatial(name: str, rank: int) -> None:
         single = rank != 2 and ndim == rank + 1
         if inplace:
             result = ops.feature_dropout_(ops.unsqueeze_(input, 0) if single else input, p, training)
-            return ops.squeeze_(result, 0) if single else result  # type: ignore[no-any-return]
+            return ops.squeeze_(result, 0) if single else result
         result = ops.feature_dropout(ops.unsqueeze(input, 0) if single else input, p, training)
-        return ops.squeeze(result, 0) if single else result  # type: ignore[no-any-return]
+        return ops.squeeze(result, 0) if single else result
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"Zeroes whole channels of {rank}-dimensional signals with probability p during training."

@@ -268,7 +268,7 @@ def _pair(plan: Any, a: Tensor, b: Tensor) -> Tensor:
     b = b if shape_b is None else ops.reshape(b, shape_b)
     made = ops.bmm(a, b) if batched else ops.mm(a, b)
     made = relabel(made, "ViewBackward0") if shape is None else ops.reshape(made, shape)
-    return made if turn is None else ops.permute(made, turn)  # type: ignore[no-any-return]
+    return made if turn is None else ops.permute(made, turn)
 
 
 def _with_operands_in_a_row(general: Any) -> Any:

@@ -104,7 +104,7 @@ def _back(g: Tensor, index: Tensor, count: int, padding: int, scale: bool, spars
         raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
     if sparse:
         return _sparse_gradient(g, index, count, padding)
-    return embedding_backward(g, index, count, padding, scale)  # type: ignore[no-any-return]
+    return embedding_backward(g, index, count, padding, scale)
 
 
 def _sparse_gradient(g: Tensor, index: Tensor, count: int, padding: int) -> Tensor:
@@ -116,7 +116,7 @@ def _sparse_gradient(g: Tensor, index: Tensor, count: int, padding: int) -> Tens
         kept = ops.squeeze(ops.nonzero(ops.ne(names, padding)), 1)
         names, rows = ops.index_select(names, 0, kept), ops.index_select(rows, 0, kept)
     names = ops.unsqueeze(ops.to_dtype(names, int64), 0)
-    return ops.sparse_coo_tensor(names, rows, (count, width))  # type: ignore[no-any-return]
+    return ops.sparse_coo_tensor(names, rows, (count, width))
 
 
 def _of_backward(g: Tensor, index: Tensor, padding: int, scale: bool) -> Tensor:
@@ -183,7 +183,7 @@ def embedding(
             "embedding: Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; "
             f"but got {indices.type()} instead"
         )
-    return embedding_op(weight, indices, padding_idx, scale_grad_by_freq, sparse)  # type: ignore[no-any-return]
+    return embedding_op(weight, indices, padding_idx, scale_grad_by_freq, sparse)
 
 
 @public("nn.functional.embedding", method=False, planned=True)

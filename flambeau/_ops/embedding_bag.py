@@ -95,7 +95,7 @@ def _bags(indices: Tensor, offsets: Tensor, last: bool) -> tuple[Any, int]:
 def _beside(weight: Tensor, array: Any) -> Tensor:
     """Integers as a tensor on the device of `weight`."""
     made = wrap(array.astype(np.int64, copy=False), int64)
-    return made if not weight._k & CUDA else ops.to_device(made, int64, weight.device)  # type: ignore[attr-defined, no-any-return]
+    return made if not weight._k & CUDA else ops.to_device(made, int64, weight.device)  # type: ignore[attr-defined]
 
 
 def _largest(rows: Tensor, where: Tensor, empty: Tensor) -> Tensor:
@@ -109,7 +109,7 @@ def _largest(rows: Tensor, where: Tensor, empty: Tensor) -> Tensor:
     start = ops.new_full(empty, empty._array.shape, none, dtype=int64)
     first = ops.scatter_reduce(start, 0, spread, place, "amin")
     chosen = ops.gather(rows, 0, ops.clamp(first, max=none - 1))
-    return ops.masked_fill(chosen, ops.eq(first, none), 0)  # type: ignore[no-any-return]
+    return ops.masked_fill(chosen, ops.eq(first, none), 0)
 
 
 @public(method=False)

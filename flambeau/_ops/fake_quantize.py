@@ -67,7 +67,7 @@ def fake_quantize_per_tensor_affine(
     scale = scale.item() if isinstance(scale, Tensor) else float(scale)
     zero_point = zero_point.item() if isinstance(zero_point, Tensor) else int(zero_point)
     _check(input, quant_min, quant_max, zero_point)
-    return fake_op.call(input, scale, zero_point, float(quant_min), float(quant_max))  # type: ignore[no-any-return]
+    return fake_op.call(input, scale, zero_point, float(quant_min), float(quant_max))
 
 
 @public(method=False)
@@ -91,7 +91,7 @@ def fake_quantize_per_channel_affine(
         _check(input, quant_min, quant_max, host_array(zero_point))
     places = [-1 if i == axis else 1 for i in range(len(shape))]
     along = [ops.reshape(ops.to(t, input.dtype), places) for t in (scale.detach(), zero_point.detach())]
-    return fake_op.call(input, *along, float(quant_min), float(quant_max))  # type: ignore[no-any-return]
+    return fake_op.call(input, *along, float(quant_min), float(quant_max))
 
 
 @public("_choose_qparams_per_tensor", method=False)
@@ -187,12 +187,8 @@ def fused_moving_avg_obs_fake_quant(
     if not int(fake_quant_on.item()):
         return input
     if axis is not None:
-        return fake_quantize_per_channel_affine(  # type: ignore[no-any-return]
-            input, scale, ops.to(zero_point, int32), axis, quant_min, quant_max
-        )
-    return fake_quantize_per_tensor_affine(  # type: ignore[no-any-return]
-        input, scale, ops.to(zero_point, int64), quant_min, quant_max
-    )
+        return fake_quantize_per_channel_affine(input, scale, ops.to(zero_point, int32), axis, quant_min, quant_max)
+    return fake_quantize_per_tensor_affine(input, scale, ops.to(zero_point, int64), quant_min, quant_max)
 
 
 SCHEMAS = """

@@ -121,7 +121,7 @@ def _weighted(g: Tensor, dim: int, n: int, factor: float) -> Tensor:
     weights = np.ones(shape[dim], g.dtype.to_real().numpy)
     weights[1 : 1 + n - shape[dim]] = factor
     column = wrap(weights.reshape(-1, *[1] * (len(shape) - dim - 1)), g.dtype.to_real())
-    return g * column.to(g.device)  # type: ignore[attr-defined, no-any-return]
+    return g * column.to(g.device)  # type: ignore[attr-defined]
 
 
 def _c2c_meta(x: Any, dims: Any, scale: int, forward: bool) -> Any:
@@ -160,9 +160,9 @@ def real_of_inverse(backend: Any, x: Any, dims: tuple[int, ...], scale: int) -> 
 def _r2c_grad(g: Tensor, x_shape: Any, dims: Any, scale: int, onesided: bool) -> Tensor:
     """The real part of the transform back; from half a spectrum it is a real transform of that, each point counted once."""
     if not onesided:
-        return real_of_inverse(g, dims, scale)  # type: ignore[no-any-return]
+        return real_of_inverse(g, dims, scale)
     n = x_shape[dims[-1]]
-    return fft_c2r(_weighted(g, dims[-1], n, 0.5), dims, scale, n)  # type: ignore[no-any-return]
+    return fft_c2r(_weighted(g, dims[-1], n, 0.5), dims, scale, n)
 
 
 def _r2c_meta(x: Any, dims: Any, scale: int, onesided: bool) -> Any:
@@ -221,7 +221,7 @@ def promoted(x: Tensor, to_complex: bool = False) -> Tensor:
         raise RuntimeError(f"Unsupported dtype {type_name(d)}")
     if to_complex and d.category != COMPLEX:
         d = from_numpy_dtype(np.result_type(d.numpy, single.numpy))
-    return x if d is x.dtype else ops.to_dtype(x, d)  # type: ignore[no-any-return]
+    return x if d is x.dtype else ops.to_dtype(x, d)
 
 
 def _check_real(name: str, x: Tensor) -> None:
@@ -291,7 +291,7 @@ def _fitted(x: Tensor, sizes: Any, dims: tuple[int, ...]) -> Tensor:
         if n < shape[dim]:
             x = ops.narrow(x, dim, 0, n)
         pads[2 * (len(shape) - 1 - dim) + 1] = max(n - shape[dim], 0)
-    return ops.constant_pad_nd(x, pads) if any(pads) else x  # type: ignore[no-any-return]
+    return ops.constant_pad_nd(x, pads) if any(pads) else x
 
 
 # -- the six kinds of transforms, along any dimensions ---------------------------------------------------------------
@@ -302,10 +302,10 @@ def _complex(name: str, x: Tensor, sizes: Any, dims: tuple[int, ...], norm: Any)
     x = _fitted(promoted(x, to_complex=not dims), sizes, dims)
     scale = _scale(norm, forward)
     if x.dtype.category == COMPLEX:
-        return fft_c2c(x, dims, scale, forward)  # type: ignore[no-any-return]
+        return fft_c2c(x, dims, scale, forward)
     made = fft_r2c(x, dims, scale, False)
     made = made if forward else ops.conj(made)
-    return made if name in ("fft", "ifft") else relabel(made, "FftC2CBackward0")  # type: ignore[no-any-return]
+    return made if name in ("fft", "ifft") else relabel(made, "FftC2CBackward0")
 
 
 def _from_real(name: str, x: Tensor, sizes: Any, dims: tuple[int, ...], norm: Any) -> Tensor:
@@ -316,8 +316,8 @@ def _from_real(name: str, x: Tensor, sizes: Any, dims: tuple[int, ...], norm: An
         raise RuntimeError(f"{name} must transform at least one axis")
     made = fft_r2c(_fitted(promoted(x), sizes, dims), dims, _scale(norm, forward), True)
     if forward:
-        return made  # type: ignore[no-any-return]
-    return ops.conj(made) if len(dims) == 1 else relabel(ops.conj(made), "FftC2CBackward0")  # type: ignore[no-any-return]
+        return made
+    return ops.conj(made) if len(dims) == 1 else relabel(ops.conj(made), "FftC2CBackward0")
 
 
 def _to_real(name: str, x: Tensor, sizes: Any, dims: tuple[int, ...], norm: Any) -> Tensor:
@@ -332,7 +332,7 @@ def _to_real(name: str, x: Tensor, sizes: Any, dims: tuple[int, ...], norm: Any)
         raise RuntimeError(f"Invalid number of data points ({n}) specified")
     sizes = (*((-1,) * (len(dims) - 1) if sizes is None else sizes[:-1]), n // 2 + 1)
     x = _fitted(x, sizes, dims)
-    return fft_c2r(ops.conj(x) if forward else x, dims, _scale(norm, forward), n)  # type: ignore[no-any-return]
+    return fft_c2r(ops.conj(x) if forward else x, dims, _scale(norm, forward), n)
 
 
 def _with_out(name: str, run: Callable[..., Tensor], out: Any, *args: Any) -> Tensor:
@@ -345,7 +345,7 @@ def _with_out(name: str, run: Callable[..., Tensor], out: Any, *args: Any) -> Te
         kind = "floating point" if real else "complex"
         got = type_name(out.dtype)
         raise RuntimeError(f"{name} expects a {kind} output tensor, but got {got}")
-    return into_out(out, run, args, {})  # type: ignore[no-any-return]
+    return into_out(out, run, args, {})
 
 
 def _family(name: str, transform: Callable[..., Tensor], doc: str, example: str) -> None:
@@ -436,7 +436,7 @@ def _frequencies(
     made = ops.mul(places(n, dtype=chosen, layout=layout, device=device, pin_memory=pin), step)
     if out is not None:
         return write_out(out, made, name)
-    return made.requires_grad_() if requires_grad else made  # type: ignore[attr-defined, no-any-return]
+    return made.requires_grad_() if requires_grad else made  # type: ignore[attr-defined]
 
 
 def _both_sides(n: int, **options: Any) -> Tensor:
@@ -444,7 +444,7 @@ def _both_sides(n: int, **options: Any) -> Tensor:
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     half = n // 2
-    return ops.cat((ops.arange(n - half, **options), ops.arange(-half, 0, **options)))  # type: ignore[no-any-return]
+    return ops.cat((ops.arange(n - half, **options), ops.arange(-half, 0, **options)))
 
 
 @public("fft.fftfreq", method=False)
@@ -474,7 +474,7 @@ def fft_rfftfreq(
     """
 
     def places(n: int, **options: Any) -> Tensor:
-        return ops.arange(int(n / 2) + 1, **options)  # type: ignore[no-any-return]
+        return ops.arange(int(n / 2) + 1, **options)
 
     return _frequencies("rfftfreq", places, n, d, out, dtype, layout, device, requires_grad, pin_memory)
 
@@ -482,7 +482,7 @@ def fft_rfftfreq(
 def _rolled(name: str, x: Tensor, dim: Any, places: Callable[[int], int]) -> Tensor:
     shape = x._array.shape
     dims = tuple(range(len(shape))) if dim is None else _numbers(name, "dim", dim)
-    return ops.roll(x, tuple(places(shape[wrap_dim(d, len(shape))]) for d in dims), dims)  # type: ignore[no-any-return]
+    return ops.roll(x, tuple(places(shape[wrap_dim(d, len(shape))]) for d in dims), dims)
 
 
 @public("fft.fftshift", method=False)

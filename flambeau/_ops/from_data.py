@@ -343,7 +343,7 @@ def _over_storage(storage: Any, d: dtype | None, device: Any, requires_grad: boo
     made = storage._tensor_of(d)
     if device is not None:
         made = ops.to(made, device)
-    return ops.requires_grad_(made) if requires_grad else made  # type: ignore[no-any-return]
+    return ops.requires_grad_(made) if requires_grad else made
 
 
 def _copied(source: Tensor, d: dtype | None, device: Any, requires_grad: bool) -> Tensor:

@@ -62,11 +62,11 @@ def _rrelu_noise(input: Tensor, lower: float, upper: float) -> Tensor:
     """Random slopes where the input is not positive, 1 elsewhere; only those slopes are drawn, in double precision."""
     noise = ops.ones_like(input, memory_format=contiguous_format)
     if input._k & META:
-        return noise  # type: ignore[no-any-return]
+        return noise
     below = ops.le(ops.detach(input), 0)
     slopes = ops.empty((int(ops.sum(below)),), dtype=float64, device=input.device)  # type: ignore[attr-defined]
     ops.uniform_(slopes, lower, upper)
-    return ops.masked_scatter(noise, below, ops.to_dtype(slopes, input.dtype))  # type: ignore[no-any-return]
+    return ops.masked_scatter(noise, below, ops.to_dtype(slopes, input.dtype))
 
 
 def _rrelu(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:

@@ -135,7 +135,7 @@ def draw_op(backend: Any, function: Callable[..., Any], engine: MersenneState, a
 def draw(function: Callable[..., Any], engine: MersenneState, d: dtype, *args: Any) -> Tensor:
     """A new tensor of random numbers; seen by whoever records operations, since it is different each time."""
     if modes.on:
-        return draw_op(function, engine, args)  # type: ignore[no-any-return]
+        return draw_op(function, engine, args)
     not_planned()  # before the stream moves on
     with engine.lock:
         return wrap(np.asarray(function(engine, *args)), d)

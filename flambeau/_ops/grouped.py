@@ -32,7 +32,7 @@ def grouped_mm(
     """
     _check(mat_a, mat_b, offs, bias, out_dtype)
     if offs is None:
-        return ops.bmm(mat_a, mat_b)  # type: ignore[no-any-return]
+        return ops.bmm(mat_a, mat_b)
     ends = offs.tolist()  # type: ignore[attr-defined]
     groups = list(zip([0, *ends[:-1]], ends))
     if mat_b._array.ndim == 3:
@@ -41,7 +41,7 @@ def grouped_mm(
     if mat_a._array.ndim == 3:
         parts = [ops.mm(mat_a[i], mat_b[:, start:stop]) for i, (start, stop) in enumerate(groups)]
         return _filled(parts, 1, mat_b._array.shape[1] - ends[-1])
-    return ops.stack([ops.mm(mat_a[:, start:stop], mat_b[start:stop]) for start, stop in groups])  # type: ignore[no-any-return]
+    return ops.stack([ops.mm(mat_a[:, start:stop], mat_b[start:stop]) for start, stop in groups])
 
 
 def _filled(parts: list[Tensor], dim: int, missing: int) -> Tensor:
@@ -50,7 +50,7 @@ def _filled(parts: list[Tensor], dim: int, missing: int) -> Tensor:
         shape = list(parts[0]._array.shape)
         shape[dim] = missing
         parts = [*parts, ops.new_zeros(parts[0], shape)]
-    return ops.cat(parts, dim)  # type: ignore[no-any-return]
+    return ops.cat(parts, dim)
 
 
 def _check(a: Tensor, b: Tensor, offs: Any, bias: Any, out_dtype: Any) -> None:

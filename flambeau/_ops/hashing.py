@@ -46,7 +46,7 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
     if not input.numel() and (dim == () or dim is None):
         raise RuntimeError("hash_tensor: the reduction dimension must be given for a tensor without elements")
     wide = ops.to_dtype(ops.detach(input), float64 if input.dtype.category == FLOATING else int64)
-    return hash_op(wide, dims, keepdim)  # type: ignore[no-any-return]
+    return hash_op(wide, dims, keepdim)
 
 
 SCHEMAS = """

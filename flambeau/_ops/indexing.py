@@ -345,7 +345,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         if not k & SPECIAL:
             array = _part(self._array, short) if made else self._array[short]
             return view_of(op, self, array, (short,))
-        return op(self, short)  # type: ignore[no-any-return]
+        return op(self, short)
     except (IndexError, TypeError, OverflowError):
         pass  # the general form says it in PyTorch's words
     return _general(self, key)
@@ -629,7 +629,7 @@ def _unsafe_index_put(input: Tensor, indices: Any, values: Tensor, accumulate: b
 def _unsafe_masked_index(input: Tensor, mask: Tensor, indices: Any, fill: Any) -> Tensor:
     """`_unsafe_index`, with `fill` where the mask does not hold; the indices there may be anything."""
     found = _unsafe_index(input, _kept(input, mask, indices))
-    return ops.masked_fill(found, ops.logical_not(mask), fill)  # type: ignore[no-any-return]
+    return ops.masked_fill(found, ops.logical_not(mask), fill)
 
 
 @public("_unsafe_masked_index_put_accumulate", method=False)

@@ -572,7 +572,7 @@ def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
     if (t._k | result._k) & BATCHED:
         if modes.inferring is not None and local.transforms:
             check_captured(t)
-        return ops.write_batched(t, result, name + "_")  # type: ignore[no-any-return]
+        return ops.write_batched(t, result, name + "_")
     if local.before_write is not None:  # the operation itself may have saved `t`
         local.before_write(t)
     if not t._k & META:

@@ -324,7 +324,7 @@ def _resized(
     if mode.startswith("nearest"):
         if d.itemsize == 2 and d.category == FLOATING and input._k & GRAD:  # gradients are added in single precision
             wide = ops.to_dtype(input, float32)
-            return ops.to_dtype(_resized(wide, sizes, mode, align, factors, antialias), d)  # type: ignore[no-any-return]
+            return ops.to_dtype(_resized(wide, sizes, mode, align, factors, antialias), d)
         return picked(input, _nearest_places(before, sizes, factors, mode == "nearest-exact", real))
     if d is uint8 and len(sizes) == 2:
         return _resized_bytes(input, sizes, mode, align, factors, antialias)
@@ -342,7 +342,7 @@ def _resized(
         return input
     if d is uint8:
         input = ops.clamp(ops.round(input), 0, 255)
-    return ops.to_dtype(input, d)  # type: ignore[no-any-return]
+    return ops.to_dtype(input, d)
 
 
 # -- public functions ----------------------------------------------------------------------------------------------
@@ -443,7 +443,7 @@ def interpolate(
         raise NotImplementedError(f"Got {ndim}D input, but {mode} mode needs {_RANKS[mode]}D input")
     _check_resize(input, sizes, mode)
     if mode == "area":
-        return functions[f"nn.functional.adaptive_avg_pool{len(sizes)}d"](input, sizes)  # type: ignore[no-any-return]
+        return functions[f"nn.functional.adaptive_avg_pool{len(sizes)}d"](input, sizes)
     out = _resized(input, sizes, mode, bool(align_corners), factors, antialias)
     if out is input:
         out = ops.clone(input)

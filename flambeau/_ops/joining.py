@@ -287,7 +287,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
         if x._array.ndim != 1:
             raise RuntimeError(f"Expect a 1D vector, but got shape {list(x._array.shape)}")
     if len(tensors) == 1:
-        return tensors[0]  # type: ignore[no-any-return]
+        return tensors[0]
     return stack([ops.reshape(grid, (-1,)) for grid in meshgrid(*tensors, indexing="ij")], 1)
 
 

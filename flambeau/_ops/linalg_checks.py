@@ -25,7 +25,7 @@ from .tangents import linear
 
 def eye_like(t: Tensor, rows: int, columns: int | None = None) -> Tensor:
     """The identity (cut to so many columns) with a tensor's dtype, where the tensor is."""
-    return ops.eye(rows, columns, dtype=t.dtype, device=t.device)  # type: ignore[no-any-return]
+    return ops.eye(rows, columns, dtype=t.dtype, device=t.device)
 
 
 class LinAlgError(RuntimeError):
@@ -130,7 +130,7 @@ def svd_arrays(name: str, xp: Any, a: Any, full: bool = False, vectors: bool = T
     if made is None and xp is np:
         made = converged(name, lapack.svd, a, full, vectors)
     if made is not None:
-        return made  # type: ignore[no-any-return]
+        return made
     if vectors:
         return tuple(converged(name, xp.linalg.svd, a, full_matrices=full))  # type: ignore[return-value]
     return None, converged(name, xp.linalg.svd, a, compute_uv=False), None

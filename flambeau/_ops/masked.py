@@ -43,7 +43,7 @@ def _filled(name: str, input: Tensor, mask: Tensor | None, value: float) -> Tens
     elif input.dtype.category < FLOATING and value in (inf, -inf):
         limits = iinfo(input.dtype)
         value = limits.max if value > 0 else limits.min
-    return ops.where(_mask_of(name, input, mask), input, value)  # type: ignore[no-any-return]
+    return ops.where(_mask_of(name, input, mask), input, value)
 
 
 def _dims(input: Tensor, dim: Dims) -> tuple[int, ...]:
@@ -56,7 +56,7 @@ def _dims(input: Tensor, dim: Dims) -> tuple[int, ...]:
 def _counts(name: str, input: Tensor, dims: tuple[int, ...], keepdim: bool, mask: Tensor | None) -> Tensor:
     """How many elements each slice lets through."""
     seen = _mask_of(name, input, mask) if mask is not None else ops.ones(input.shape, dtype=int64, device=input.device)
-    return ops.sum(seen, dims, keepdim, dtype=int64)  # type: ignore[no-any-return]
+    return ops.sum(seen, dims, keepdim, dtype=int64)
 
 
 def _cast(input: Tensor, d: dtype | None) -> Tensor:
@@ -79,7 +79,7 @@ def masked_sum(
     tensor(5.)
     """
     shown = _filled("sum", input, mask, 0)
-    return ops.sum(shown, _dims(input, dim), keepdim, dtype=_summed(dtype, input))  # type: ignore[no-any-return]
+    return ops.sum(shown, _dims(input, dim), keepdim, dtype=_summed(dtype, input))
 
 
 @_masked("prod")
@@ -112,7 +112,7 @@ def masked_mean(
         raise ValueError(f"masked.mean: expected a floating point or complex input or a dtype, got {input.dtype}")
     dims = _dims(input, dim)
     total = ops.sum(_filled("mean", input, mask, 0), dims, keepdim, dtype=dtype)
-    return ops.div(total, _counts("mean", input, dims, keepdim, mask))  # type: ignore[no-any-return]
+    return ops.div(total, _counts("mean", input, dims, keepdim, mask))
 
 
 @_masked("median")
@@ -128,16 +128,16 @@ def masked_median(
     input = _cast(input, dtype)
     dim = _dims(input, dim)[0] if input.ndim else 0
     if input.dtype.category == FLOATING:
-        return ops.nanmedian(_filled("median", input, mask, nan), dim, keepdim)[0]  # type: ignore[no-any-return]
+        return ops.nanmedian(_filled("median", input, mask, nan), dim, keepdim)[0]
     if mask is None:
-        return ops.median(input, dim, keepdim)[0]  # type: ignore[no-any-return]
+        return ops.median(input, dim, keepdim)[0]
     counts = _counts("median", input, (dim,), True, mask)
     if answer(ops.any(ops.eq(counts, 0)), False):
         raise ValueError(f"masked.median: a slice is masked out completely, which {input.dtype} cannot express")
     # what is masked out sorts last
     ranked = ops.sort(_filled("median", input, mask, inf), dim)[0]
     result = ops.gather(ranked, dim, ops.floor_divide(ops.sub(counts, 1), 2))
-    return result if keepdim else ops.squeeze(result, dim)  # type: ignore[no-any-return]
+    return result if keepdim else ops.squeeze(result, dim)
 
 
 @_masked("amax")
@@ -151,7 +151,7 @@ def masked_amax(
     tensor(4.)
     """
     shown = _filled("amax", _cast(input, dtype), mask, -inf)
-    return ops.amax(shown, _dims(input, dim), keepdim)  # type: ignore[no-any-return]
+    return ops.amax(shown, _dims(input, dim), keepdim)
 
 
 @_masked("amin")
@@ -165,7 +165,7 @@ def masked_amin(
     tensor(4.)
     """
     shown = _filled("amin", _cast(input, dtype), mask, inf)
-    return ops.amin(shown, _dims(input, dim), keepdim)  # type: ignore[no-any-return]
+    return ops.amin(shown, _dims(input, dim), keepdim)
 
 
 @_masked("argmax")
@@ -209,7 +209,7 @@ def masked_norm(
     """
     order = 2.0 if ord is None else ord
     shown = _filled("norm", input, mask, inf if order == -inf else 0)
-    return ops.vector_norm(shown, order, _dims(input, dim), keepdim, dtype=dtype)  # type: ignore[no-any-return]
+    return ops.vector_norm(shown, order, _dims(input, dim), keepdim, dtype=dtype)
 
 
 @_masked("var")
@@ -255,7 +255,7 @@ def masked_std(
     tensor(2.5000)
     """
     spread = masked_var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask)
-    return ops.sqrt(spread)  # type: ignore[no-any-return]
+    return ops.sqrt(spread)
 
 
 @_masked("softmax")
@@ -267,7 +267,7 @@ def masked_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask:
     tensor([0.5000, 0.0000, 0.5000])
     """
     shown = _filled("softmax", input, mask, -inf)
-    return ops.softmax(shown, wrap_dim(dim, input.ndim), dtype=dtype)  # type: ignore[no-any-return]
+    return ops.softmax(shown, wrap_dim(dim, input.ndim), dtype=dtype)
 
 
 @_masked("log_softmax")
@@ -279,7 +279,7 @@ def masked_log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, m
     tensor([-0.6931,    -inf, -0.6931])
     """
     shown = _filled("log_softmax", input, mask, -inf)
-    return ops.log_softmax(shown, wrap_dim(dim, input.ndim), dtype=dtype)  # type: ignore[no-any-return]
+    return ops.log_softmax(shown, wrap_dim(dim, input.ndim), dtype=dtype)
 
 
 @_masked("softmin")
@@ -291,7 +291,7 @@ def masked_softmin(input: Tensor, dim: int, *, dtype: dtype | None = None, mask:
     tensor([0.5000, 0.0000, 0.5000])
     """
     shown = _filled("softmin", input, mask, inf)
-    return ops.softmax(ops.neg(shown), wrap_dim(dim, input.ndim), dtype=dtype)  # type: ignore[no-any-return]
+    return ops.softmax(ops.neg(shown), wrap_dim(dim, input.ndim), dtype=dtype)
 
 
 @_masked("normalize")
@@ -305,7 +305,7 @@ def masked_normalize(
     tensor([0.6000, 0.0000, 0.8000])
     """
     length = masked_norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
-    return ops.div(_filled("normalize", input, mask, 0), ops.clamp(length, min=eps))  # type: ignore[no-any-return]
+    return ops.div(_filled("normalize", input, mask, 0), ops.clamp(length, min=eps))
 
 
 @_masked("cumsum")
@@ -317,7 +317,7 @@ def masked_cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: 
     tensor([1., 1., 5.])
     """
     shown = _filled("cumsum", input, mask, 0)
-    return ops.cumsum(shown, wrap_dim(dim, input.ndim), dtype=dtype or input.dtype)  # type: ignore[no-any-return]
+    return ops.cumsum(shown, wrap_dim(dim, input.ndim), dtype=dtype or input.dtype)
 
 
 @_masked("cumprod")
@@ -329,7 +329,7 @@ def masked_cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask:
     tensor([2., 2., 8.])
     """
     shown = _filled("cumprod", input, mask, 1)
-    return ops.cumprod(shown, wrap_dim(dim, input.ndim), dtype=dtype or input.dtype)  # type: ignore[no-any-return]
+    return ops.cumprod(shown, wrap_dim(dim, input.ndim), dtype=dtype or input.dtype)
 
 
 @_masked("logaddexp")

@@ -134,7 +134,7 @@ def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
     if modes.inferring is not None and local.transforms:
         check_captured(t)
     if t._k & BATCHED:
-        return ops.take_over_batched(t, function(t, *args))  # type: ignore[no-any-return]
+        return ops.take_over_batched(t, function(t, *args))
     before = alias(t)
     storage: Storage = storage_of(t)
     views = [

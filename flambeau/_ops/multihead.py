@@ -29,7 +29,7 @@ def canonical_mask(
         )
     if mask.dtype is not bool_:
         return mask
-    return ops.masked_fill(ops.zeros_like(mask, dtype=target), mask, -math.inf)  # type: ignore[no-any-return]
+    return ops.masked_fill(ops.zeros_like(mask, dtype=target), mask, -math.inf)
 
 
 @public("nn.functional.multi_head_attention_forward", method=False)
@@ -157,14 +157,14 @@ def _separate(query: Tensor, key: Tensor, value: Tensor, weights: Any, bias: Ten
 def _by_heads(t: Tensor, heads: int, time: int) -> Tensor:
     """(L, N, E) or (N, L, E) to (N, heads, L, E / heads), without a copy."""
     a, b, width = t._array.shape
-    return ops.permute(ops.reshape(t, (a, b, heads, width // heads)), _ORDER[time])  # type: ignore[no-any-return]
+    return ops.permute(ops.reshape(t, (a, b, heads, width // heads)), _ORDER[time])
 
 
 def _with_bias(t: Tensor, bias: Tensor, time: int) -> Tensor:
     """One more key or value in every sequence."""
     shape = list(t._array.shape)
     shape[time] = 1
-    return ops.cat([t, ops.expand(ops.reshape(bias, (1, 1, shape[2])), shape)], time)  # type: ignore[no-any-return]
+    return ops.cat([t, ops.expand(ops.reshape(bias, (1, 1, shape[2])), shape)], time)
 
 
 def _static(t: Tensor, name: str, batch: int, heads: int, width: int) -> Tensor:
@@ -174,7 +174,7 @@ def _static(t: Tensor, name: str, batch: int, heads: int, width: int) -> Tensor:
         raise AssertionError(
             f"expecting {name} of sizes ({batch * heads}, …, {width // heads}), but got {tuple(shape)}"
         )
-    return ops.reshape(t, (batch, heads, *shape[1:]))  # type: ignore[no-any-return]
+    return ops.reshape(t, (batch, heads, *shape[1:]))
 
 
 def _one_batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -199,10 +199,10 @@ def _shaped_mask(mask: Tensor | None, length: int, keys: int, batch: int, heads:
     if len(shape) == 2:
         if shape != (length, keys):
             raise RuntimeError(f"The shape of the 2D attn_mask is {shape}, but should be {(length, keys)}.")
-        return ops.reshape(mask, (1, 1, length, keys))  # type: ignore[no-any-return]
+        return ops.reshape(mask, (1, 1, length, keys))
     if shape != (batch * heads, length, keys):
         raise RuntimeError(f"The shape of the 3D attn_mask is {shape}, but should be {(batch * heads, length, keys)}.")
-    return ops.reshape(mask, (batch, heads, length, keys))  # type: ignore[no-any-return]
+    return ops.reshape(mask, (batch, heads, length, keys))
 
 
 def _with_padding(mask: Tensor | None, padding: Tensor, batch: int, keys: int) -> Tensor:
@@ -212,7 +212,7 @@ def _with_padding(mask: Tensor | None, padding: Tensor, batch: int, keys: int) -
                 f"Expected key_padding_mask.shape[{i}] to be {wanted}, but got {padding._array.shape[i]}"
             )
     spread = ops.reshape(padding, (batch, 1, 1, keys))
-    return spread if mask is None else mask + spread  # type: ignore[no-any-return]
+    return spread if mask is None else mask + spread
 
 
 def _check_ranks(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Any, heads: int) -> None:

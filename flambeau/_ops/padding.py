@@ -79,7 +79,7 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor
     tensor([0, 1, 2])
     """
     pairs = _pairs(input._array.shape, tuple([int(n) for n in pad]))
-    return constant_pad(input, pairs, checked_number(value, input.dtype))  # type: ignore[no-any-return]
+    return constant_pad(input, pairs, checked_number(value, input.dtype))
 
 
 def _sources(mode: str, size: int, before: int, after: int) -> Any:
@@ -255,7 +255,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
             f"but input.size(-3)={c} is not divisible by {r * r}"
         )
-    return shuffle_pixels(input, r)  # type: ignore[no-any-return]
+    return shuffle_pixels(input, r)
 
 
 @public("pixel_unshuffle", "nn.functional.pixel_unshuffle", method=False)
@@ -273,7 +273,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         raise RuntimeError(
             f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got {h}, {w} and {r}"
         )
-    return unshuffle_pixels(input, r)  # type: ignore[no-any-return]
+    return unshuffle_pixels(input, r)
 
 
 @primitive(
@@ -308,7 +308,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups."
         )
-    return shuffle_channels(input, groups)  # type: ignore[no-any-return]
+    return shuffle_channels(input, groups)
 
 
 SCHEMAS = """

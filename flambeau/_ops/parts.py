@@ -310,7 +310,7 @@ def _given_sizes(x: Tensor, sizes: Any, dim: int) -> tuple[tuple[int, ...], int]
 def _split_views(op: Any, x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
     if (x._k | modes.on) <= 1:
         return views_of(op, x, _pieces(None, x._array, sizes, dim), (sizes, dim))
-    return op(x, sizes, dim)  # type: ignore[no-any-return]
+    return op(x, sizes, dim)
 
 
 def split(tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, **named: Any) -> tuple[Tensor, ...]:
@@ -474,7 +474,7 @@ def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> tuple[Ten
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if (input._k | modes.on) <= 1:
         return views_of(unbind_op, input, unbind_op.forward(None, input._array, dim), (dim,))
-    return unbind_op(input, dim)  # type: ignore[no-any-return]
+    return unbind_op(input, dim)
 
 
 # -- parts of complex numbers ------------------------------------------------------------------------------------
@@ -532,7 +532,7 @@ def real(input: Tensor) -> Tensor:
     if input.dtype.category != COMPLEX:
         return input
     if input._k & POSTPONED:
-        return part_op(input, 0)  # type: ignore[no-any-return]
+        return part_op(input, 0)
     return select(view_as_real_op(input), -1, 0)
 
 
@@ -542,7 +542,7 @@ def imag(input: Tensor) -> Tensor:
     if input.dtype.category != COMPLEX:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     if input._k & POSTPONED:
-        return part_op(input, 1)  # type: ignore[no-any-return]
+        return part_op(input, 1)
     return select(view_as_real_op(input), -1, 1)
 
 

@@ -108,7 +108,7 @@ def pick_back(backend: Any, x: Any, places: Places) -> Any:
 def picked(input: Tensor, places: Places) -> Tensor:
     """`pick` on any device."""
     if not input._k & CUDA:
-        return pick(input, places)  # type: ignore[no-any-return]
+        return pick(input, places)
     first = input._array.ndim - len(places)
     for dim, index in enumerate(places.indices, first):
         index = wrap(backend_of(CUDA).from_numpy(np.asarray(index, np.int64)), int64, CUDA)

@@ -58,8 +58,8 @@ class Derivative:
             return g
         uses = self.uses
         if len(uses) == 1:
-            return self.call(g, value(node, uses[0]))  # type: ignore[no-any-return]
-        return self.call(g, *[value(node, j) for j in uses])  # type: ignore[no-any-return]
+            return self.call(g, value(node, uses[0]))
+        return self.call(g, *[value(node, j) for j in uses])
 
 
 class _Missing:
@@ -89,7 +89,7 @@ class _Constant:
 def constant_in(r: Tensor, inputs: list[Tensor]) -> Tensor:
     """A gradient that depends on its inputs only by their signs and the like: differentiable, with derivative zero."""
     if inputs and r._k & BATCHED:
-        return r.around(constant_in(r.value, inputs))  # type: ignore[attr-defined, no-any-return]
+        return r.around(constant_in(r.value, inputs))  # type: ignore[attr-defined]
     if inputs:
         r = alias(r)
         r._k |= GRAD

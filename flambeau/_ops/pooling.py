@@ -214,7 +214,7 @@ def _max_pool(
     step = kernel if stride is None or stride == [] or stride == () else spread(name, "stride", stride, rank)
     around, spacing = spread(name, "padding", padding, rank), spread(name, "dilation", dilation, rank)
     shape = _check(name, input, rank, "if")
-    return max_pool(input, _sliding(name, shape[-rank:], kernel, step, around, spacing, bool(ceil_mode)), rank)  # type: ignore[no-any-return]
+    return max_pool(input, _sliding(name, shape[-rank:], kernel, step, around, spacing, bool(ceil_mode)), rank)
 
 
 @functools.lru_cache(1024)
@@ -546,7 +546,7 @@ def _define_adaptive_avg_pool(rank: int) -> None:
             raise not_implemented(name, input.dtype)
         whole = rank > 1 and size == (1,) * rank  # PyTorch's is then a mean
         if whole and len(shape) > rank and input._array.flags.c_contiguous:
-            return ops.mean(input, _SPACE[rank], True)  # type: ignore[no-any-return]
+            return ops.mean(input, _SPACE[rank], True)
         windows = described("adaptive", shape[-rank:], size, (1,) * rank)
         out = mean_pool(input, windows, rank, 0, rank == 3 and max(size) > 1)
         if whole:

@@ -68,13 +68,13 @@ def conj(input: Tensor) -> Tensor:
         return input
     if input._k & (BATCHED | SPARSE | QUANTIZED) or (modes.on & CAPTURE and local.captures):
         return relabel(conj_physical_op.call(input), "ConjBackward0")
-    return conj_op(input)  # type: ignore[no-any-return]
+    return conj_op(input)
 
 
 @public("_neg_view")
 def _neg_view(input: Tensor) -> Tensor:
     """The negative, as a view."""
-    return neg_view_op(input)  # type: ignore[no-any-return]
+    return neg_view_op(input)
 
 
 # Formulas of derivatives conjugate at once, and their parameters too.
@@ -88,13 +88,13 @@ def _at_once(x: Tensor) -> Tensor:
 @public()
 def resolve_conj(input: Tensor) -> Tensor:
     """The tensor itself, or its values if it is a conjugate that was not computed."""
-    return ops.clone(input) if input._k & CONJ else input  # type: ignore[no-any-return]
+    return ops.clone(input) if input._k & CONJ else input
 
 
 @public()
 def resolve_neg(input: Tensor) -> Tensor:
     """The tensor itself, or its values if it is a negative that was not computed."""
-    return ops.clone(input) if input._k & NEG else input  # type: ignore[no-any-return]
+    return ops.clone(input) if input._k & NEG else input
 
 
 @public()

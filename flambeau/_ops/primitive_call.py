@@ -150,7 +150,7 @@ def single_backward(op: Any) -> Callable[..., Any]:
 
 def fitted(g: Tensor, info: Any) -> Tensor:
     """A gradient in the dtype of its input."""
-    return g if g.dtype is info[1] else ops.fit_gradient(g, info[0], info[1])  # type: ignore[no-any-return]
+    return g if g.dtype is info[1] else ops.fit_gradient(g, info[0], info[1])
 
 
 def derivative(op: Any, own: Any, uses: list[tuple[str, Any]]) -> Callable[[Node, Any], Any]:

@@ -129,14 +129,14 @@ def _range(t: Tensor) -> tuple[float, float]:
 def quantize_per_tensor_dynamic(input: Tensor, dtype: Any, reduce_range: bool) -> Tensor:
     """A tensor rounded to integers with a scale that just fits its values; `reduce_range` leaves one bit free."""
     if dtype is float16:
-        return ops.to(input, float16)  # type: ignore[no-any-return]
+        return ops.to(input, float16)
     if dtype not in (quint8, qint8):
         raise RuntimeError(f"dtype {dtype} not supported; use quint8, qint8 or float16")
     low, high = LIMITS[dtype]
     if reduce_range:
         low, high = low // 2, high // 2
     scale, zero_point = choose_scale(*_range(input), low, high)
-    return quantize_per_tensor(input, scale, zero_point, dtype)  # type: ignore[no-any-return]
+    return quantize_per_tensor(input, scale, zero_point, dtype)
 
 
 @public(method=False)
@@ -250,13 +250,13 @@ def _by_channel(name: str, input: Any) -> Quantizer:
 @public()
 def q_scale(input: Tensor) -> float:
     """The scale of a quantized tensor."""
-    return _whole("q_scale", input).scale  # type: ignore[no-any-return]
+    return _whole("q_scale", input).scale
 
 
 @public()
 def q_zero_point(input: Tensor) -> int:
     """The integer that stands for zero."""
-    return _whole("q_zero_point", input).zero_point  # type: ignore[no-any-return]
+    return _whole("q_zero_point", input).zero_point
 
 
 @public()
@@ -281,7 +281,7 @@ def q_per_channel_axis(input: Tensor) -> int:
 
 def _qscheme(self: Tensor) -> qscheme:
     """The kind of a tensor's quantization."""
-    return _expect("qscheme", self).quantizer.scheme  # type: ignore[no-any-return]
+    return _expect("qscheme", self).quantizer.scheme
 
 
 expose("qscheme", _qscheme, None)  # at the top the name is the class

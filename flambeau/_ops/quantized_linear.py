@@ -26,7 +26,7 @@ def dynamic_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if packed is None:
         if x._array.size:
             x = dequantize(quantize_per_tensor_dynamic(x, quint8, True))
-        return ops.linear(x, dequantize(weight), bias)  # type: ignore[no-any-return]
+        return ops.linear(x, dequantize(weight), bias)
     array = x._array
     if array.size < _MANY:
         low, high = array.min(), array.max()
@@ -44,7 +44,7 @@ def static_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     packed = _packed(x, weight, bias) if x._array.size and x.dtype is quint8 else None
     quantizer = getattr(x._array, "quantizer", None)
     if packed is None or quantizer is None or quantizer.axis is not None:
-        return ops.linear(dequantize(x), dequantize(weight), bias)  # type: ignore[no-any-return]
+        return ops.linear(dequantize(x), dequantize(weight), bias)
     array = x._array.integers()
     codes = quantized.padded_rows(array.reshape(-1, array.shape[-1]))
     made = packed.linear(codes, quantizer.scale, quantizer.zero_point, None if bias is None else bias._array)
@@ -68,4 +68,4 @@ def _packed(x: Tensor, weight: Tensor, bias: Tensor | None) -> quantized.Weight 
         fits = quantizer.axis in (None, 0) and not quantizer.along(2)[1].any()
         made = quantized.Weight(array.integers(), quantizer.scale) if fits else None
         found = array.packed = version, quantizer, made
-    return found[2]  # type: ignore[no-any-return]
+    return found[2]

@@ -51,7 +51,7 @@ class _Drawn:
 
 def engine_zeros(info: tuple[Any, dtype, int]) -> Tensor:
     shape, d, k = info
-    return ops.zeros(shape, dtype=d, device="meta" if k & META else "cuda" if k & CUDA else "cpu")  # type: ignore[no-any-return]
+    return ops.zeros(shape, dtype=d, device="meta" if k & META else "cuda" if k & CUDA else "cpu")
 
 
 _histories: dict[str, _Drawn] = {}
@@ -72,7 +72,7 @@ def _history(name: str, *sources: Any) -> Node | None:
 def fill(t: Tensor, name: str, function: Callable[..., Any], generator: Any, *params: Any) -> Tensor:
     """Writes random values into a tensor in the order that its elements have in memory."""
     if local.batches:
-        return mapped.fill(lambda t: fill(t, name, function, generator, *params), t)  # type: ignore[no-any-return]
+        return mapped.fill(lambda t: fill(t, name, function, generator, *params), t)
     engine = engine_of(generator, name, t._k if isinstance(t, Tensor) else 0)
     if not isinstance(t, Tensor):
         raise TypeError(f"{name}_(): argument 'input' must be Tensor, not {type(t).__name__}")
@@ -118,7 +118,7 @@ def _made(
 ) -> Tensor:
     """A new random tensor with the options that all functions making tensors have."""
     if local.batches:
-        return mapped.new(lambda lead: _made(name, function, (*lead, *shape), dict(options), d, *params))  # type: ignore[no-any-return]
+        return mapped.new(lambda lead: _made(name, function, (*lead, *shape), dict(options), d, *params))
     out = options.pop("out", None)
     generator = options.pop("generator", None)
     given = as_dtype(options.pop("dtype", None), name)
@@ -147,7 +147,7 @@ def _made(
 
 def _made_like(name: str, function: Callable[..., Any], input: Tensor, options: dict[str, Any], *params: Any) -> Tensor:
     if local.batches:
-        return mapped.like(lambda t: _made_like(name, function, t, dict(options), *params), input)  # type: ignore[no-any-return]
+        return mapped.like(lambda t: _made_like(name, function, t, dict(options), *params), input)
     generator, requires_grad = options.pop("generator", None), options.pop("requires_grad", False)
     array, d, k = like(input, name=name, **options)
     t = fill(finished(array, d, k), name, function, generator, *params)
@@ -260,7 +260,7 @@ def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = Non
     tensor([0, 1, 2, 3])
     """
     if local.batches:
-        return mapped.each(lambda: randperm(n, generator=generator, out=out, dtype=dtype, **options))  # type: ignore[no-any-return]
+        return mapped.each(lambda: randperm(n, generator=generator, out=out, dtype=dtype, **options))
     d = as_dtype(dtype, "randperm") or (out.dtype if out is not None else int64)
     n = _whole("randperm", n)
     if n < 0:
@@ -392,7 +392,7 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     if not isinstance(p, Tensor):
         return fill(input, "bernoulli", draws.bernoulli, generator, float(number_of(p, "bernoulli_", "p")))
     if local.batches:
-        return mapped.filled(lambda t, p: bernoulli_(t, p, generator=generator), input, p)  # type: ignore[no-any-return]
+        return mapped.filled(lambda t, p: bernoulli_(t, p, generator=generator), input, p)
     check_writable(input)
     engine = engine_of(generator, "bernoulli_", input._k)
     node = _history("bernoulli", input, p)
@@ -445,7 +445,7 @@ def _sampled(
 ) -> Tensor:
     """Samples drawn for the elements of tensors; gradients through them are zero."""
     if local.batches:
-        return mapped.sampled(lambda *sources: _sampled(name, function, generator, d, sources, *args), sources)  # type: ignore[no-any-return]
+        return mapped.sampled(lambda *sources: _sampled(name, function, generator, d, sources, *args), sources)
     k = 0
     for t in sources:
         if isinstance(t, Tensor):
@@ -562,9 +562,9 @@ def multinomial(
     if not replacement and num_samples > array.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if local.batches:
-        return mapped.sampled(lambda t: _multinomial_rows(t, num_samples, replacement, generator), (input,))  # type: ignore[no-any-return]
+        return mapped.sampled(lambda t: _multinomial_rows(t, num_samples, replacement, generator), (input,))
     if input._k & META:
-        return ops.empty((*array.shape[:-1], num_samples), dtype=int64, device="meta")  # type: ignore[no-any-return]
+        return ops.empty((*array.shape[:-1], num_samples), dtype=int64, device="meta")
     weights = host_array(input)
     wide = weights.astype(np.float32) if weights.dtype.itemsize == 2 else weights
     if not bool(((wide >= 0) & (wide < np.inf)).all()):
@@ -583,7 +583,7 @@ def _multinomial_rows(input: Tensor, num_samples: int, replacement: bool, genera
     """`multinomial` of any number of dimensions."""
     *lead, n = input._array.shape
     made = ops.multinomial(ops.reshape(input, (-1, n)), num_samples, replacement, generator=generator)
-    return ops.reshape(made, (*lead, num_samples))  # type: ignore[no-any-return]
+    return ops.reshape(made, (*lead, num_samples))
 
 
 @public(method=False)

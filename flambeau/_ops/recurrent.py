@@ -150,7 +150,7 @@ def _layer(mode: str, x: Tensor, h: Tensor, c: Any, weights: list[Any], steps: a
     first = weights[0]
     order = _order(mode == "lstm", first[4] is not None, first[2] is not None, len(weights) == 2, state)
     operands = (x, h, c, *first, *second)
-    return layer_op.call(*[operands[i] for i in order], mode, steps, keep, order)[:3]  # type: ignore[no-any-return]
+    return layer_op.call(*[operands[i] for i in order], mode, steps, keep, order)[:3]
 
 
 # -- checks --------------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ class Weights(NamedTuple):
 
 
 def _address(array: Any) -> int:
-    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return array.__array_interface__["data"][0]
 
 
 def _proper(array: Any) -> Any:

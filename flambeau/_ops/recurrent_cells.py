@@ -190,7 +190,7 @@ def gru_cell(
     """One step of a GRU: the next hidden state."""
     x, u, (h,), fused, half = _parts("gru_cell", 3, input, (hx,), w_ih, w_hh, b_ih, b_hh)
     out = gru_gates.call(x, u, h)[0] if fused else gru_step(x, u, h)
-    return out if half is None else cast(out, half)  # type: ignore[no-any-return]
+    return out if half is None else cast(out, half)
 
 
 @public(method=False, planned=True)
@@ -200,7 +200,7 @@ def rnn_tanh_cell(
     """One step of a tanh network: tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
     x, u, _, _, half = _parts("rnn_tanh_cell", 1, input, (hx,), w_ih, w_hh, b_ih, b_hh)
     out = ops.tanh(x + u)
-    return out if half is None else cast(out, half)  # type: ignore[no-any-return]
+    return out if half is None else cast(out, half)
 
 
 @public(method=False, planned=True)
@@ -210,7 +210,7 @@ def rnn_relu_cell(
     """One step of a relu network: relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
     x, u, _, _, half = _parts("rnn_relu_cell", 1, input, (hx,), w_ih, w_hh, b_ih, b_hh)
     out = ops.relu(x + u)
-    return out if half is None else cast(out, half)  # type: ignore[no-any-return]
+    return out if half is None else cast(out, half)
 
 
 SCHEMAS = """

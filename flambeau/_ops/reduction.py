@@ -164,7 +164,7 @@ def _share_back(g: Tensor, shape: Any, dims: Any, keepdim: bool, count: int) -> 
     """The gradient of a mean; a large one is divided before it is spread."""
     if count * g._array.size < PARALLEL:
         return expand_back(g, shape, dims, keepdim) / count
-    return ops.contiguous(expand_back(g / count, shape, dims, keepdim))  # type: ignore[no-any-return]
+    return ops.contiguous(expand_back(g / count, shape, dims, keepdim))
 
 
 def _count(shape: Any, dims: Any) -> int:

@@ -22,14 +22,14 @@ from .sparse_array import SparseArray
 def resize(self: Tensor, *sizes: Any) -> Tensor:
     """`resize_` of a copy."""
     warnings.warn("non-inplace resize is deprecated", stacklevel=2)
-    return ops.resize_(ops.clone(self), *sizes)  # type: ignore[no-any-return]
+    return ops.resize_(ops.clone(self), *sizes)
 
 
 @public("Tensor.resize_as")
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     """`resize_as_` of a copy."""
     warnings.warn("non-inplace resize_as is deprecated", stacklevel=2)
-    return ops.resize_as_(ops.clone(self), tensor)  # type: ignore[no-any-return]
+    return ops.resize_as_(ops.clone(self), tensor)
 
 
 # -- sparse tensors ----------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ methods["to_sparse_coo"] = methods.pop("_to_sparse_coo", _to_sparse_coo)
 def _coordinates(name: str, t: Tensor) -> SparseArray:
     if not t._k & SPARSE or t._array.layout is not sparse_coo:
         raise NotImplementedError(f"{name}: expected a tensor of layout torch.sparse_coo, got {t.layout}")  # type: ignore[attr-defined]
-    return t._array  # type: ignore[no-any-return]
+    return t._array
 
 
 def _check_dims(name: str, shape: tuple[int, ...], sparse_dim: int, dense_dim: int) -> None:
@@ -68,7 +68,7 @@ def sparse_resize_(input: Tensor, size: Any, sparse_dim: int, dense_dim: int) ->
     array, shape = _coordinates("sparse_resize_", input), size_argument((size,))
     _check_dims("sparse_resize_", shape, sparse_dim, dense_dim)
     if not array.count:
-        return sparse_resize_and_clear_(input, shape, sparse_dim, dense_dim)  # type: ignore[no-any-return]
+        return sparse_resize_and_clear_(input, shape, sparse_dim, dense_dim)
     if sparse_dim != array.sparse_dim or dense_dim != array.dense_dim:
         raise RuntimeError(
             f"sparse_resize_: changing the number of sparse ({array.sparse_dim}) or dense ({array.dense_dim}) dimensions "
@@ -104,14 +104,14 @@ def sparse_resize_and_clear_(input: Tensor, size: Any, sparse_dim: int, dense_di
 def resize_as_sparse_(input: Tensor, the_template: Tensor) -> Tensor:
     """Gives a sparse tensor the size of another one."""
     like = _coordinates("resize_as_sparse_", the_template)
-    return sparse_resize_(input, like.shape, like.sparse_dim, like.dense_dim)  # type: ignore[no-any-return]
+    return sparse_resize_(input, like.shape, like.sparse_dim, like.dense_dim)
 
 
 @public("Tensor.sspaddmm")
 def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2) with `input` and the result sparse."""
     _coordinates("sspaddmm", input)
-    return to_sparse(beta * input.to_dense() + alpha * ops.mm(mat1, mat2))  # type: ignore[attr-defined, no-any-return]
+    return to_sparse(beta * input.to_dense() + alpha * ops.mm(mat1, mat2))  # type: ignore[attr-defined]
 
 
 # -- taken away --------------------------------------------------------------------------------------------------

@@ -37,18 +37,18 @@ def _unnormalized(x: Tensor, size: int, align: bool) -> Tensor:
 def _clipped(x: Tensor, size: int) -> Tensor:
     """Within the input; without a gradient from the edge on."""
     inside = ops.logical_and(x > 0, x < size - 1)
-    return ops.where(inside, x, ops.detach(ops.clamp(x, 0, size - 1)))  # type: ignore[no-any-return]
+    return ops.where(inside, x, ops.detach(ops.clamp(x, 0, size - 1)))
 
 
 def _reflected(x: Tensor, size: int, align: bool) -> Tensor:
     """Folded back at the borders: the centres of the outermost elements, or their outer edges."""
     low, span = (0.0, float(size - 1)) if align else (-0.5, float(size))
     if span == 0:
-        return ops.zeros_like(x)  # type: ignore[no-any-return]
+        return ops.zeros_like(x)
     x = ops.abs(x - low)
     flips = ops.detach(ops.floor(x / span))
     rest = x - flips * span
-    return ops.where(ops.remainder(flips, 2) == 0, rest + low, span - rest + low)  # type: ignore[no-any-return]
+    return ops.where(ops.remainder(flips, 2) == 0, rest + low, span - rest + low)
 
 
 def _padded(x: Tensor, size: int, padding: str, align: bool) -> Tensor:
@@ -70,7 +70,7 @@ def _at(flat: Tensor, places: Sequence[Tensor], sizes: Sequence[int], points: tu
     n, c = flat._array.shape[:2]
     spread = ops.expand(ops.reshape(index, (n, 1, math.prod(points))), (n, c, math.prod(points)))
     values = ops.reshape(ops.gather(flat, 2, spread), (n, c, *points))
-    return values * ops.to_dtype(ops.unsqueeze(inside, 1), values.dtype)  # type: ignore[no-any-return]
+    return values * ops.to_dtype(ops.unsqueeze(inside, 1), values.dtype)
 
 
 def _linear(flat: Tensor, places: list[Tensor], sizes: Sequence[int], points: tuple[int, ...]) -> Tensor:
@@ -228,7 +228,7 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
         raise not_implemented("grid_sampler_cpu", input.dtype)
     plain = not (input._k | grid._k) & ~GRAD and input._array.size > 0 and grid._array.size > 0  # what the kernels know
     if plain:
-        return sample(input, grid, mode, padding, align)  # type: ignore[no-any-return]
+        return sample(input, grid, mode, padding, align)
     return relabel(_formula(input, grid, mode, padding, align), _label(rank))
 
 

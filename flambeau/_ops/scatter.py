@@ -145,7 +145,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     if out is not None:
         if isinstance(out, Tensor):
             check_out_dtype(out, input.dtype)
-        return registry.into_out(out, gather, (input, dim, index), {})  # type: ignore[no-any-return]
+        return registry.into_out(out, gather, (input, dim, index), {})
     return picked(gather_op, input, index, _element_index("gather", input, dim, index))
 
 
@@ -153,7 +153,7 @@ def picked(op: Any, x: Tensor, index: Tensor, dim: Any) -> Tensor:
     """op(x, index, dim) for operations that keep only the index, the short way if nobody but autograd looks on."""
     k = x._k | index._k | modes.on
     if k > 1:
-        return op.call(x, index, dim)  # type: ignore[no-any-return]
+        return op.call(x, index, dim)
     try:
         out = wrap(op.forward(cpu, x._array, index._array, dim), x.dtype)
     except (MemoryError, ValueError) as error:
@@ -472,7 +472,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
         if isinstance(out, Tensor):
             check_writable(out)
             check_out_dtype(out, input.dtype)
-        return registry.into_out(out, index_select, (input, dim, index), {})  # type: ignore[no-any-return]
+        return registry.into_out(out, index_select, (input, dim, index), {})
     dim = _row_index("index_select", input, dim, index)
     if index.dtype is not int64 and index.dtype is not int32:
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")

@@ -114,7 +114,7 @@ def _product_with_missing(empty: Tensor, where: Tensor, flat: Tensor, missing: A
     others = ops.scatter_reduce(empty, 0, where, ops.where(mask, 1.0, detached(flat)), "prod")
     others = ops.gather(ops.where(wrap(count > 1, bool_), math.nan, others), 0, where)
     kept = ops.where(mask, _replaced(flat, True, 0.0), 0.0) * ops.where(mask, others, 0.0)  # nothing but its gradient
-    return ops.scatter_add(made, 0, where, kept)  # type: ignore[no-any-return]
+    return ops.scatter_add(made, 0, where, kept)
 
 
 def _replaced(t: Tensor, where: Any, value: float) -> Tensor:

@@ -111,7 +111,7 @@ def _one_element(number: Any, input: Any, other: Any) -> Any:
 
 def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     """Elements of this tensor where the condition holds, of `other` elsewhere."""
-    return where(condition, self, other)  # type: ignore[no-any-return]
+    return where(condition, self, other)
 
 
 def _need_mask(name: str, mask: Any) -> None:
@@ -126,7 +126,7 @@ def _fill_expanded(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     warn_of_expanded("masked_fill_", 5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return ops.index_put_(input, (ops.expand_as(mask, input),), value)  # type: ignore[no-any-return]
+        return ops.index_put_(input, (ops.expand_as(mask, input),), value)
 
 
 @updates(out=True, expanded=_fill_expanded)
@@ -155,9 +155,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
 def _taken(g: Tensor, mask: Tensor, shape: Any) -> Tensor:
     """What a source gets back: the elements that a mask has taken from it, in order, then zeros."""
     if mask._k & META:
-        return ops.new_empty(g, shape)  # type: ignore[no-any-return]
+        return ops.new_empty(g, shape)
     places = ops.reshape(ops.nonzero(ops.reshape(mask, (-1,))), (-1,))  # as many for each sample of a batched cotangent
-    return ops.reshape(grown(ops.take(g, places), (math.prod(shape),)), shape)  # type: ignore[no-any-return]
+    return ops.reshape(grown(ops.take(g, places), (math.prod(shape),)), shape)
 
 
 @update(
@@ -283,7 +283,7 @@ def argwhere(input: Tensor) -> Tensor:
     >>> torch.argwhere(torch.tensor([[0, 1]]))
     tensor([[0, 1]])
     """
-    return nonzero_op(input)  # type: ignore[no-any-return]
+    return nonzero_op(input)
 
 
 @public(out=True)
@@ -298,11 +298,11 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     if size < 0:
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
     if input._k & META:
-        return ops.t(ops.new_empty(input, (input._array.ndim, size), dtype=int64))  # type: ignore[no-any-return]
+        return ops.t(ops.new_empty(input, (input._array.ndim, size), dtype=int64))
     found = nonzero_op(input)
     made = ops.new_full(found, (size, input._array.ndim), fill_value)
     made._array[: len(found._array)] = found._array[:size]
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 # -- positions in the flattened tensor -----------------------------------------------------------------------------
@@ -436,7 +436,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         both = list(broadcast_shapes(shape, picked))
         input = ops.expand(input, (*both[:dim], n, *both[dim + 1 :]))
         indices = ops.expand(indices, (*both[:dim], k, *both[dim + 1 :]))
-    return gather_op(input, indices, dim)  # type: ignore[no-any-return]
+    return gather_op(input, indices, dim)
 
 
 @public(method=False)
@@ -462,7 +462,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
     where: Any = {"dtype": int64, "device": indices.device}  # type: ignore[attr-defined]
     whole = ops.floor_divide(ops.unsqueeze(indices, -1), ops.tensor(steps, **where))
-    return ops.unbind(ops.remainder(whole, ops.tensor(shape, **where)), -1)  # type: ignore[no-any-return]
+    return ops.unbind(ops.remainder(whole, ops.tensor(shape, **where)), -1)
 
 
 # -- by value ------------------------------------------------------------------------------------------------------
@@ -652,7 +652,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     if d.category == FLOATING and d.itemsize < 4:
         d = default.float if default.float.itemsize >= 4 else d
     a, b = (t if t.dtype is d else ops.to_dtype(t, d) for t in (a, b))
-    return isin_op(a, b, invert)  # type: ignore[no-any-return]
+    return isin_op(a, b, invert)
 
 
 methods["where"] = _where_method

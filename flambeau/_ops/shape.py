@@ -402,7 +402,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return ops.zeros((*x.shape, num_classes), dtype=int64, device=input.device)  # type: ignore[attr-defined]
     if input._k & META and num_classes > 0:
-        return ops.new_empty(input, (*x.shape, num_classes))  # type: ignore[no-any-return]
+        return ops.new_empty(input, (*x.shape, num_classes))
     backend = backend_of(input._k)
     if first_outside(backend, x, 0, (1 << 63) - 1 if num_classes == -1 else num_classes) is not None:
         wanted = "non-negative" if x.min() < 0 else "smaller than num_classes"

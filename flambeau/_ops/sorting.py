@@ -339,7 +339,7 @@ def median_op(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
 def _shared_by_equals(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     """The gradient of a value spread evenly over the elements that equal it, or are NaN as it is."""
     equal = ops.logical_or(ops.eq(x, out), ops.logical_and(ops.isnan(x), ops.isnan(out)))
-    return ops.mul(ops.to_dtype(equal, g.dtype), ops.div(g, ops.sum(equal)))  # type: ignore[no-any-return]
+    return ops.mul(ops.to_dtype(equal, g.dtype), ops.div(g, ops.sum(equal)))
 
 
 @primitive(

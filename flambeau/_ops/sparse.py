@@ -101,13 +101,13 @@ def is_sparse(t: Any) -> bool:
 
 
 def layout_of(t: Tensor) -> layout_type:
-    return t._array.layout if t._k & SPARSE else strided  # type: ignore[no-any-return]
+    return t._array.layout if t._k & SPARSE else strided
 
 
 def _expect(name: str, t: Tensor, layouts: Sequence[layout_type], kind: str) -> SparseArray:
     if layout_of(t) not in layouts:
         raise RuntimeError(f"{name} expected {kind} tensor layout but got {_TITLES[layout_of(t)]}")
-    return t._array  # type: ignore[no-any-return]
+    return t._array
 
 
 def values_at(t: Tensor, places: SparseArray) -> Tensor:
@@ -117,7 +117,7 @@ def values_at(t: Tensor, places: SparseArray) -> Tensor:
             return _blocks_at(t, places)
         lead = places.shape[: places.sparse_dim]
         flat = ops.reshape(t, (math.prod(lead), *places.shape[places.sparse_dim :]))
-        return ops.index_select(flat, 0, index_tensor(linear(places.index, lead)))  # type: ignore[no-any-return]
+        return ops.index_select(flat, 0, index_tensor(linear(places.index, lead)))
     if t._array.same_places(places):
         return values_of(t)
     if places.layout in BLOCKED or (places.layout in COMPRESSED and places.batch):
@@ -130,10 +130,10 @@ def values_at(t: Tensor, places: SparseArray) -> Tensor:
     keys, wanted = linear(held._array.index, lead), linear(coo.index, lead)
     values = values_of(held)
     if not len(keys):
-        return ops.zeros((len(wanted), *values.shape[1:]), dtype=t.dtype)  # type: ignore[no-any-return]
+        return ops.zeros((len(wanted), *values.shape[1:]), dtype=t.dtype)
     position = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     found = wrap((keys[position] == wanted).reshape((-1,) + (1,) * (values.ndim - 1)), bool_)
-    return ops.where(found, ops.index_select(values, 0, index_tensor(position)), 0)  # type: ignore[no-any-return]
+    return ops.where(found, ops.index_select(values, 0, index_tensor(position)), 0)
 
 
 # -- constructors ------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def _compressed(kind: layout_type, first: str, second: str) -> Any:
         if second in named:
             named["plain_indices"] = named.pop(second)
         named["layout"] = kind
-        return sparse_compressed_tensor(*args, **named)  # type: ignore[no-any-return]
+        return sparse_compressed_tensor(*args, **named)
 
     make.__name__ = make.__qualname__ = kind.name + "_tensor"
     make.__doc__ = f"A tensor of layout {kind} from ({first}, {second}, values, size)."
@@ -438,7 +438,7 @@ def _grid(t: Tensor, first: int, block: Sequence[int]) -> Tensor:
     (h, w), shape = block, t.shape
     (n, m), rest = shape[first : first + 2], shape[first + 2 :]
     split_up = ops.reshape(t, (*shape[:first], n // h, h, m // w, w, *rest))
-    return ops.transpose(split_up, first + 1, first + 2)  # type: ignore[no-any-return]
+    return ops.transpose(split_up, first + 1, first + 2)
 
 
 def _compress_dense(input: Tensor, kind: layout_type, blocksize: Any, dense_dim: int | None) -> Tensor:
@@ -477,7 +477,7 @@ def _blocks_at(dense: Tensor, places: SparseArray) -> Tensor:
     """The elements (or blocks) of dense matrices at the places of a compressed array, as its values lie."""
     grid = _grid(dense, len(places.batch), places.block)
     flat = ops.reshape(grid, (-1, *grid.shape[len(places.batch) + 2 :]))
-    return ops.reshape(ops.index_select(flat, 0, index_tensor(_block_numbers(places))), places.values.shape)  # type: ignore[no-any-return]
+    return ops.reshape(ops.index_select(flat, 0, index_tensor(_block_numbers(places))), places.values.shape)
 
 
 def _block_numbers(places: SparseArray) -> Any:
@@ -494,7 +494,7 @@ def _from_blocks(t: Tensor) -> Tensor:
     held = ops.reshape(values_of(t), (-1, h, w, *rest))
     full = ops.index_copy(empty, 0, index_tensor(_block_numbers(array)), held)
     grid = ops.reshape(full, (*array.batch, n, m, h, w, *rest))
-    return ops.reshape(ops.transpose(grid, first + 1, first + 2), array.shape)  # type: ignore[no-any-return]
+    return ops.reshape(ops.transpose(grid, first + 1, first + 2), array.shape)
 
 
 def to_sparse_csr(input: Tensor, dense_dim: int | None = None) -> Tensor:

@@ -57,7 +57,7 @@ class SparseArray:
 
     @property
     def itemsize(self) -> int:
-        return self.values.itemsize  # type: ignore[no-any-return]
+        return self.values.itemsize
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -78,12 +78,12 @@ class SparseArray:
     @property
     def count(self) -> int:
         """The number of entries (or blocks), in each matrix of a batch."""
-        return self.values.shape[0] if self.layout is sparse_coo else self.index[1].shape[-1]  # type: ignore[no-any-return]
+        return self.values.shape[0] if self.layout is sparse_coo else self.index[1].shape[-1]
 
     @property
     def block(self) -> tuple[int, int]:
         first = len(self.batch) + 1
-        return self.values.shape[first : first + 2] if self.layout in BLOCKED else (1, 1)  # type: ignore[no-any-return]
+        return self.values.shape[first : first + 2] if self.layout in BLOCKED else (1, 1)
 
     @property
     def grid(self) -> tuple[int, int]:

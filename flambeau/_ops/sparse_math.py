@@ -209,13 +209,13 @@ def _add_to_dense(x: Any, y: Tensor) -> Tensor:
         raise RuntimeError("add(dense, sparse): the operands must have the same size")
     y = _settled(y)
     if y._array.layout in BLOCKED:
-        return ops.add(x, to_dense(y))  # type: ignore[no-any-return]
+        return ops.add(x, to_dense(y))
     coo = to_sparse_coo(y)
     lead = coo.shape[: coo._array.sparse_dim]
     d = ops.result_type(x, y)
     flat = ops.reshape(in_dtype(x, d), (-1, *coo.shape[len(lead) :]))
     where = index_tensor(linear(coo._array.index, lead))
-    return ops.reshape(ops.index_add(flat, 0, where, in_dtype(values_of(coo), d)), x.shape)  # type: ignore[no-any-return]
+    return ops.reshape(ops.index_add(flat, 0, where, in_dtype(values_of(coo), d)), x.shape)
 
 
 @rule("sub")
@@ -300,7 +300,7 @@ def _select(op: Any, x: Tensor, dim: int, number: int) -> Tensor:
     kept = np.flatnonzero(array.index[dim] == number % array.shape[dim])
     held = ops.index_select(values_of(x), 0, index_tensor(kept))
     if n == 1:
-        return ops.sum(held, 0)  # type: ignore[no-any-return]
+        return ops.sum(held, 0)
     index = np.delete(array.index[:, kept], dim, axis=0)
     return rebuild(held, SparseArray(sparse_coo, index, held._array, shape, array.coalesced))
 
@@ -377,7 +377,7 @@ def _index_select(op: Any, x: Tensor, wanted: Tensor, dim: int) -> Tensor:
 
 @rule("stack")
 def _stack(op: Any, parts: Any, dim: int) -> Tensor:
-    return ops.cat([ops.unsqueeze(p, dim) for p in parts], dim)  # type: ignore[no-any-return]
+    return ops.cat([ops.unsqueeze(p, dim) for p in parts], dim)
 
 
 @rule("cat")
@@ -406,7 +406,7 @@ def _sum(op: Any, x: Tensor, dims: tuple[int, ...], keepdim: bool, d: dtype) -> 
     held = in_dtype(values_of(x), d)
     if len(dims) == x.ndim or not x.ndim:
         total = ops.sum(held)
-        return ops.reshape(total, (1,) * x.ndim) if keepdim else total  # type: ignore[no-any-return]
+        return ops.reshape(total, (1,) * x.ndim) if keepdim else total
     if x._array.layout in BLOCKED:
         raise NotImplementedError(f"sum over some dimensions: not implemented for tensors of layout {layout_of(x)}")
     return _sum_some(rebuild(held, x._array), dims, keepdim)
@@ -421,7 +421,7 @@ def _sum_some(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
         held = ops.sum(held, dense, keepdim)
     left = [d for d in range(n) if d not in dims]
     if not left and not keepdim:
-        return ops.sum(held, 0)  # type: ignore[no-any-return]
+        return ops.sum(held, 0)
     if keepdim:
         index = np.where(np.isin(np.arange(n), dims)[:, None], 0, array.index)
         shape = tuple(1 if d in dims else m for d, m in enumerate(array.shape))
@@ -436,14 +436,14 @@ def _sum_some(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
 def _norm(op: Any, x: Tensor, order: float, dims: tuple[int, ...], keepdim: bool, *static: Any) -> Tensor:
     if len(dims) != x.ndim or keepdim or order <= 0:
         raise NotImplementedError(f"norm: only of a whole tensor and of positive order for layout {layout_of(x)}")
-    return ops.vector_norm(values_of(_settled(x)), order)  # type: ignore[no-any-return]
+    return ops.vector_norm(values_of(_settled(x)), order)
 
 
 @rule("truth")
 def _truth(op: Any, x: Tensor, dims: tuple[int, ...], keepdim: bool, fold: str, d: dtype) -> Tensor:
     if len(dims) != x.ndim or keepdim or fold != "any":
         raise NotImplementedError(f"{fold}: not implemented for tensors of layout {layout_of(x)}")
-    return ops.any(values_of(_settled(x)))  # type: ignore[no-any-return]
+    return ops.any(values_of(_settled(x)))
 
 
 # -- gradients of leaves -----------------------------------------------------------------------------------------

@@ -159,9 +159,9 @@ def product(x: Tensor, y: Tensor, name: str = "mm") -> Tensor:
     if is_sparse(x) and is_sparse(y):
         return _sparse_product(x, y)
     if not is_sparse(x):
-        return ops.t(product(ops.t(y), ops.t(x), name))  # type: ignore[no-any-return]
+        return ops.t(product(ops.t(y), ops.t(x), name))
     x = to_sparse_coo(x) if x._array.layout in BLOCKED else x
-    return product_op(values_of(x), y, _places(x._array))  # type: ignore[no-any-return]
+    return product_op(values_of(x), y, _places(x._array))
 
 
 def _sparse_product(x: Tensor, y: Tensor) -> Tensor:
@@ -199,7 +199,7 @@ def _bmm(op: Any, x: Tensor, y: Tensor) -> Tensor:
     (batch, rows, columns), (count, n, m) = array.index, array.shape
     places = Places(batch * n + rows, batch * m + columns, (count * n, count * m))
     made = product_op(values_of(x), ops.reshape(y, (count * m, -1)), places)
-    return ops.reshape(made, (count, n, y.shape[2]))  # type: ignore[no-any-return]
+    return ops.reshape(made, (count, n, y.shape[2]))
 
 
 @rule("linear")
@@ -207,26 +207,26 @@ def _linear(op: Any, x: Tensor, bias: Tensor | None, weight: Tensor) -> Tensor:
     one = x.ndim == 1
     made = product(ops.unsqueeze(x, 0) if one else x, ops.t(weight), "linear")
     made = ops.squeeze(made, 0) if one else made
-    return made if bias is None else ops.add(made, bias)  # type: ignore[no-any-return]
+    return made if bias is None else ops.add(made, bias)
 
 
 @rule("mv", "matmul")
 def _mv(op: Any, x: Tensor, y: Tensor) -> Tensor:
     if x.ndim == 1 and y.ndim == 2:
-        return ops.squeeze(product(ops.unsqueeze(x, 0), y), 0)  # type: ignore[no-any-return]
+        return ops.squeeze(product(ops.unsqueeze(x, 0), y), 0)
     if x.ndim != 2 or y.ndim != 1:
         raise NotImplementedError(
             f"{op.name}: not implemented for tensors of layout {layout_in((x, y))} of these ranks"
         )
     _check_product(op.name, x, y)
-    return ops.squeeze(product(x, ops.unsqueeze(y, 1)), 1)  # type: ignore[no-any-return]
+    return ops.squeeze(product(x, ops.unsqueeze(y, 1)), 1)
 
 
 @rule("addmm")
 def _addmm(op: Any, c: Tensor, x: Tensor, y: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
     made = product(x, y, "addmm")
     made = made if alpha == 1 else ops.mul(made, checked_number(alpha, y.dtype))
-    return made if beta == 0 else ops.add(c if beta == 1 else ops.mul(c, checked_number(beta, c.dtype)), made)  # type: ignore[no-any-return]
+    return made if beta == 0 else ops.add(c if beta == 1 else ops.mul(c, checked_number(beta, c.dtype)), made)
 
 
 @public("sparse.mm", method=False)
@@ -248,11 +248,11 @@ def sparse_mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
     places = _places(mat1._array)
     if reduce == "mean":
         counts = np.maximum(np.diff(mat1._array.index[0]), 1)
-        return ops.div(product(mat1, mat2), ops.unsqueeze(index_tensor(counts), 1))  # type: ignore[no-any-return]
+        return ops.div(product(mat1, mat2), ops.unsqueeze(index_tensor(counts), 1))
     products = ops.mul(ops.unsqueeze(values_of(mat1), 1), ops.index_select(mat2, 0, index_tensor(places.columns)))
     rows = ops.expand(index_tensor(places.rows).reshape(-1, 1), products.shape)
     empty = ops.zeros((mat1.shape[0], mat2.shape[1]), dtype=mat1.dtype)
-    return ops.scatter_reduce(empty, 0, rows, products, reduce, include_self=False)  # type: ignore[no-any-return]
+    return ops.scatter_reduce(empty, 0, rows, products, reduce, include_self=False)
 
 
 @public()
@@ -292,7 +292,7 @@ def sparse_sum(input: Tensor, dim: Any = None, dtype: dtype | None = None) -> Te
     """The sum of a sparse tensor over dimensions (all by default); sparse while sparse dimensions remain."""
     if not is_sparse(input):
         raise RuntimeError("sparse.sum: expected a sparse tensor")
-    return ops.sum(input, dim, dtype=dtype)  # type: ignore[no-any-return]
+    return ops.sum(input, dim, dtype=dtype)
 
 
 def _entries_softmax(name: str, input: Tensor, dim: int, d: dtype | None, log: bool) -> Tensor:

@@ -119,7 +119,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
 
 def _polygamma_method(input: Tensor, n: int) -> Tensor:
     """`torch.polygamma(n, input)`."""
-    return polygamma(n, input)  # type: ignore[no-any-return]
+    return polygamma(n, input)
 
 
 methods["polygamma"] = _polygamma_method

@@ -20,7 +20,7 @@ from .view_op import view_primitive
 
 def _pieces_of(g: Tensor, x_shape: Any, hop: int) -> Tensor:
     count, n = x_shape[-2:]
-    return frames(ops.narrow(g, -1, 0, (count - 1) * hop + n), n, hop)  # type: ignore[no-any-return]
+    return frames(ops.narrow(g, -1, 0, (count - 1) * hop + n), n, hop)
 
 
 @primitive(
@@ -49,7 +49,7 @@ def frames(backend: Any, x: Any, size: int, hop: int) -> Any:
 
 def _added(pieces: Tensor, hop: int) -> Tensor:
     count, n = pieces._array.shape[-2:]
-    return overlap_add(pieces, hop, n + hop * (count - 1))  # type: ignore[no-any-return]
+    return overlap_add(pieces, hop, n + hop * (count - 1))
 
 
 def _is_complex(t: Tensor | None) -> bool:
@@ -84,14 +84,14 @@ def _full_window(window: Tensor | None, length: int, n_fft: int, like: Tensor) -
     if length == n_fft:
         return window
     before = (n_fft - length) // 2
-    return ops.constant_pad_nd(window, (before, n_fft - length - before))  # type: ignore[no-any-return]
+    return ops.constant_pad_nd(window, (before, n_fft - length - before))
 
 
 def _centred(x: Tensor, n_fft: int, mode: str) -> Tensor:
     shape = x._array.shape
     deep = ops.reshape(x, (*(1,) * (3 - len(shape)), *shape)) if len(shape) < 3 else x
     padded = ops.pad(deep, (n_fft // 2, n_fft // 2), mode)
-    return ops.reshape(padded, padded._array.shape[3 - len(shape) :] if len(shape) < 3 else padded._array.shape)  # type: ignore[no-any-return]
+    return ops.reshape(padded, padded._array.shape[3 - len(shape) :] if len(shape) < 3 else padded._array.shape)
 
 
 def _frames(x: Tensor, window: Tensor | None, n_fft: int, hop: int, length: int, align: bool) -> Tensor:
@@ -100,10 +100,10 @@ def _frames(x: Tensor, window: Tensor | None, n_fft: int, hop: int, length: int,
         pieces = frames(x, length, hop)
         before = (n_fft - length) // 2
         pieces = pieces if window is None else pieces * window
-        return ops.constant_pad_nd(pieces, (before, n_fft - length - before))  # type: ignore[no-any-return]
+        return ops.constant_pad_nd(pieces, (before, n_fft - length - before))
     full = _full_window(window, length, n_fft, x)
     pieces = frames(x, n_fft, hop)
-    return pieces if full is None else pieces * full  # type: ignore[no-any-return]
+    return pieces if full is None else pieces * full
 
 
 @public()
@@ -148,7 +148,7 @@ def stft(
     else:
         made = fft_r2c(pieces, dims, scale, onesided is None or onesided)
     made = relabel(ops.transpose(made, -2, -1), "TransposeBackward1" if x._array.ndim > 1 else "SqueezeBackward4")
-    return made if return_complex else ops.view_as_real(made)  # type: ignore[no-any-return]
+    return made if return_complex else ops.view_as_real(made)
 
 
 # -- back ----------------------------------------------------------------------------------------------------------
@@ -195,8 +195,8 @@ def _pieces_back(x: Tensor, n_fft: int, scale: int, return_complex: bool, half: 
     rows = ops.transpose(x, -2, -1)
     dims = (rows._array.ndim - 1,)
     if return_complex:
-        return fft_c2c(rows, dims, scale, False)  # type: ignore[no-any-return]
-    return fft_c2r(rows if half else ops.narrow(rows, -1, 0, n_fft // 2 + 1), dims, scale, n_fft)  # type: ignore[no-any-return]
+        return fft_c2c(rows, dims, scale, False)
+    return fft_c2r(rows if half else ops.narrow(rows, -1, 0, n_fft // 2 + 1), dims, scale, n_fft)
 
 
 @public()
@@ -242,7 +242,7 @@ def istft(
             stacklevel=3,
         )
         signal = ops.constant_pad_nd(signal, (0, end - there))
-    return signal  # type: ignore[no-any-return]
+    return signal
 
 
 SCHEMAS = """

@@ -77,7 +77,7 @@ def _max_unpool(
         raise not_implemented(name, input.dtype)
     lead, places = shape[:-rank], math.prod(size)
     if not places:
-        return ops.new_zeros(input, (*lead, *size))  # type: ignore[no-any-return]
+        return ops.new_zeros(input, (*lead, *size))
     flat = ops.reshape(indices, (*lead, math.prod(shape[-rank:])))
     values = ops.reshape(input, flat._array.shape)
     try:
@@ -89,7 +89,7 @@ def _max_unpool(
     made = ops.reshape(made, (*lead, *size))
     if rank == 2 and len(shape) == 4 and is_channels_last(shape, input._array.strides):
         return in_format(made, channels_last)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 @public("nn.functional.max_unpool1d", method=False)

@@ -178,7 +178,7 @@ def fitting(value: Tensor, d: dtype) -> Tensor:
         checked_number(value.item(), d)  # type: ignore[attr-defined]
     if value.dtype.category == COMPLEX and d.category != COMPLEX:
         value = ops.real(value)
-    return ops.to_dtype(value, d)  # type: ignore[no-any-return]
+    return ops.to_dtype(value, d)
 
 
 def grown(g: Tensor, shape: Any) -> Tensor:

@@ -21,7 +21,7 @@ def _copy_of(view: Tensor) -> Tensor:
     copy = clone(view, "C")
     if copy._edge is not None and view._edge is not None:
         relabel(copy, view._edge[0].name() + "_copy")
-    return copy  # type: ignore[no-any-return]
+    return copy
 
 
 def _copy_form(view: str, tuple_result: bool = False) -> None:

@@ -383,7 +383,7 @@ def _mt_property(x: Tensor) -> Tensor:
 
 
 def _conj(x: Tensor) -> Tensor:
-    return functions["conj"](x)  # type: ignore[no-any-return]
+    return functions["conj"](x)
 
 
 def _h_property(x: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ def _options(name: str, M: Any, dtype: Any, layout: Any, device: Any, requires_g
 
 def _short(M: int, options: dict[str, Any]) -> Tensor:
     """The windows of no and of one point, which are the same for all."""
-    return ops.ones((M,), **options)  # type: ignore[no-any-return]
+    return ops.ones((M,), **options)
 
 
 @public("signal.windows.exponential", method=False)
@@ -61,7 +61,7 @@ def window_exponential(
     if center is None:
         center = (M if not sym else M - 1) / 2.0
     points = ops.linspace(-center / tau, (-center + M - 1) / tau, M, **options)
-    return ops.exp(-ops.abs(points))  # type: ignore[no-any-return]
+    return ops.exp(-ops.abs(points))
 
 
 @public("signal.windows.cosine", method=False)
@@ -78,7 +78,7 @@ def window_cosine(
     if M < 2:
         return _short(M, options)
     step = math.pi / (M if sym else M + 1)
-    return ops.sin(ops.linspace(0.5 * step, (M - 0.5) * step, M, **options))  # type: ignore[no-any-return]
+    return ops.sin(ops.linspace(0.5 * step, (M - 0.5) * step, M, **options))
 
 
 @public("signal.windows.gaussian", method=False)
@@ -100,7 +100,7 @@ def window_gaussian(
     start = -(M if not sym else M - 1) / 2.0
     scale = 1 / (std * math.sqrt(2))
     points = ops.linspace(start * scale, (start + M - 1) * scale, M, **options)
-    return ops.exp(-(points**2))  # type: ignore[no-any-return]
+    return ops.exp(-(points**2))
 
 
 @public("signal.windows.kaiser", method=False)
@@ -123,7 +123,7 @@ def window_kaiser(
     # rounding must not take the last point beyond beta, where the root does not exist
     points = ops.linspace(-beta, min(beta, -beta + (M - 1) * step), M, **options)
     height = float(np.i0(float(beta)))
-    return ops.i0(ops.sqrt(ops.clamp(beta * beta - points**2, min=0.0))) / height  # type: ignore[no-any-return]
+    return ops.i0(ops.sqrt(ops.clamp(beta * beta - points**2, min=0.0))) / height
 
 
 @public("signal.windows.bartlett", method=False)
@@ -140,7 +140,7 @@ def window_bartlett(
     if M < 2:
         return _short(M, options)
     step = 2 / (M if not sym else M - 1)
-    return 1 - ops.abs(ops.linspace(-1, -1 + (M - 1) * step, M, **options))  # type: ignore[no-any-return]
+    return 1 - ops.abs(ops.linspace(-1, -1 + (M - 1) * step, M, **options))
 
 
 def _cosines(name: str, M: int, a: Any, sym: bool, *given: Any) -> Tensor:
@@ -157,7 +157,7 @@ def _cosines(name: str, M: int, a: Any, sym: bool, *given: Any) -> Tensor:
     fixed = {"dtype": options["dtype"], "device": points.device}
     weights = ops.tensor([(-1) ** i * w for i, w in enumerate(a)], **fixed)
     times = ops.arange(weights._array.shape[0], **fixed)
-    return ops.sum(ops.unsqueeze(weights, -1) * ops.cos(ops.unsqueeze(times, -1) * points), 0)  # type: ignore[no-any-return]
+    return ops.sum(ops.unsqueeze(weights, -1) * ops.cos(ops.unsqueeze(times, -1) * points), 0)
 
 
 @public("signal.windows.general_cosine", method=False)

@@ -54,7 +54,7 @@ class FileSource:
             if not more:
                 raise EOFError(f"the file ends before byte {start + count}: it was cut short")
             data += more
-        return data  # type: ignore[no-any-return]
+        return data
 
     def read_into(self, start: int, memory: Any) -> None:
         """Fills a writable buffer."""

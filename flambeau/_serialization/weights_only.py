@@ -139,7 +139,7 @@ class Unpickler:
     def _byte(self) -> int:
         value = self._data[self.position]
         self.position += 1
-        return value  # type: ignore[no-any-return]
+        return value
 
     def _number(self, size: int, signed: bool = False) -> int:
         return int.from_bytes(self._bytes(size), "little", signed=signed)
@@ -150,7 +150,7 @@ class Unpickler:
             raise EOFError("the pickle is shorter than it says")
         line = self._data[self.position : end].decode("ascii")
         self.position = end + 1
-        return line  # type: ignore[no-any-return]
+        return line
 
     def _pop_mark(self) -> list[Any]:
         items = self._stack
@@ -175,7 +175,7 @@ class Unpickler:
         target = self._stack[-1]
         if target.__class__ is not list:
             raise problem("elements are added to something that is not a list")
-        return target  # type: ignore[no-any-return]
+        return target
 
     def _setitem(self) -> None:
         value, key = self._stack.pop(), self._stack.pop()

@@ -110,7 +110,7 @@ class FakeTensor(Tensor):
     @property
     def fake_device(self) -> device:
         """The device that the tensor pretends to be on."""
-        return self.device  # type: ignore[attr-defined, no-any-return]
+        return self.device  # type: ignore[attr-defined]
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -195,7 +195,7 @@ class FakeTensorMode(TorchDispatchMode):
         self._outer.append((local.fake, current.device))
         local.fake = self
         current.device = get_default_device()  # short ways of making tensors look whether one is set
-        return super().__enter__()  # type: ignore[no-any-return]
+        return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
@@ -214,7 +214,7 @@ class FakeTensorMode(TorchDispatchMode):
             return tensor
         known = self._known.get(id(tensor))
         if known is not None and known[0]() is tensor:
-            return known[1]  # type: ignore[no-any-return]
+            return known[1]
         made = self.fake(_without_memory(tensor), tensor.device)  # type: ignore[attr-defined]
         made._k |= tensor._k & GRAD
         if getattr(tensor, "_is_param", False) or hasattr(tensor, "_is_param"):

@@ -51,7 +51,7 @@ def construct(d: dtype, where: Any, args: tuple[Any, ...], any_dtype: bool = Fal
         raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
     if d.category < COMPLEX and np.iscomplexobj(data):
         raise TypeError("must be real number, not complex")
-    return ops.tensor(data, dtype=d, device=where)  # type: ignore[no-any-return]
+    return ops.tensor(data, dtype=d, device=where)
 
 
 def _sizes(args: Any) -> tuple[int, ...]:

@@ -160,7 +160,7 @@ def _rebuild_meta_tensor_no_storage(dtype: dtype, size: Any, stride: Any, requir
     t = ops.empty_strided(_numbers(size, "size"), _numbers(stride, "stride"), dtype=dtype, device="meta")
     if requires_grad:
         _require_grad(t)
-    return t  # type: ignore[no-any-return]
+    return t
 
 
 def _rebuild_sparse_tensor(layout: layout, data: tuple[Any, ...]) -> Tensor:

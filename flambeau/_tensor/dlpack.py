@@ -184,4 +184,4 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         made = wrap(*_read(ext_tensor))
     if device is not None:
         made = ops.to(made, device)
-    return ops.clone(made) if copy else made  # type: ignore[no-any-return]
+    return ops.clone(made) if copy else made

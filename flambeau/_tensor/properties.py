@@ -66,7 +66,7 @@ def _device(self: Tensor) -> device:
     if not k & (CUDA | META):
         return CPU
     if k & META:
-        return self.__dict__.get("_wrapper_device", META_DEVICE)  # type: ignore[no-any-return]
+        return self.__dict__.get("_wrapper_device", META_DEVICE)
     return device("cuda", int(self._array.device.id))
 
 
@@ -323,7 +323,7 @@ def is_distributed(self: Tensor) -> bool:
 
 def dense_dim(self: Tensor) -> int:
     """The number of dense dimensions."""
-    return self._array.dense_dim if self._k & SPARSE else self._array.ndim  # type: ignore[no-any-return]
+    return self._array.dense_dim if self._k & SPARSE else self._array.ndim
 
 
 def sparse_dim(self: Tensor) -> int:

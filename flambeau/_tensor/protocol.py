@@ -109,7 +109,7 @@ def _len(self: Tensor) -> int:
     shape = self._array.shape
     if not shape:
         raise TypeError("len() of a 0-d tensor")
-    return shape[0]  # type: ignore[no-any-return]
+    return shape[0]
 
 
 def _iter(self: Tensor) -> Iterator[Tensor]:
@@ -119,7 +119,7 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
 
 
 def _reversed(self: Tensor) -> Tensor:
-    return self if not self._array.ndim else ops.flip(self, (0,))  # type: ignore[no-any-return]
+    return self if not self._array.ndim else ops.flip(self, (0,))
 
 
 def _contains(self: Tensor, element: Any) -> bool:
@@ -145,7 +145,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     if self._k & BATCHED or local.transforms:
         text = transformed_text(self)
         if text is not None:
-            return text  # type: ignore[no-any-return]
+            return text
     kind = type(self).__name__
     prefix = "tensor(" if type(self) is Tensor or not type(self)._class_k else kind + "("
     meta = bool(self._k & META)
@@ -203,10 +203,10 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
     if modes.overrides:
         taken = registry.overridden(module_load, (self, other), {"assign": assign})
         if taken is not NotImplemented:
-            return taken  # type: ignore[no-any-return]
+            return taken
     if assign:
         return detached(other)
-    return ops.copy_(detached(self), other)  # type: ignore[no-any-return]
+    return ops.copy_(detached(self), other)
 
 
 def record_stream(self: Tensor, stream: Any) -> None:

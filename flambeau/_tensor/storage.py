@@ -313,7 +313,7 @@ _wrappers: WeakValueDictionary[int, UntypedStorage] = WeakValueDictionary()
 
 def _untyped(memory: Any) -> UntypedStorage:
     """A storage over pickled memory, which is a storage itself where `_load_from_bytes` made it."""
-    return UntypedStorage(memory) if isinstance(memory, Storage) else memory.untyped()  # type: ignore[no-any-return]
+    return UntypedStorage(memory) if isinstance(memory, Storage) else memory.untyped()
 
 
 def wrapper_of(memory: Storage) -> UntypedStorage:

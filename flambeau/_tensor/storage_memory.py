@@ -112,7 +112,7 @@ def copy_storage(storage: Storage, memo: dict[Any, Any]) -> Storage:
     if key not in memo:
         memo[key] = Storage(raw_bytes(storage).copy())
         memo["kept", key] = storage  # the address must not be used again while the memo lives
-    return memo[key]  # type: ignore[no-any-return]
+    return memo[key]
 
 
 def share(storage: Storage) -> None:

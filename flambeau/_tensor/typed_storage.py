@@ -121,7 +121,7 @@ class TypedStorage:
 
     def _tolist(self) -> list[Any]:
         array = self._array()
-        return (array if array.dtype.isbuiltin == 1 else array.astype(np.float32)).tolist()  # type: ignore[no-any-return]
+        return (array if array.dtype.isbuiltin == 1 else array.astype(np.float32)).tolist()
 
     def _getitem(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -353,7 +353,7 @@ def _storage_cast(d: dtype) -> Any:
         if isinstance(self, StorageBase):  # its elements are bytes
             return typed(self, uint8)._to_type(d)  # type: ignore[arg-type]
         warn_of_removal()
-        return self._to_type(d)  # type: ignore[no-any-return]
+        return self._to_type(d)
 
     return cast
 

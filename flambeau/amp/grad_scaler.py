@@ -232,7 +232,7 @@ class GradScaler:
         """The scale now; 1 if scaling is off."""
         if not self._enabled:
             return 1.0
-        return self._init_scale if self._scale is None else self._scale.item()  # type: ignore[attr-defined, no-any-return]
+        return self._init_scale if self._scale is None else self._scale.item()  # type: ignore[attr-defined]
 
     def get_growth_factor(self) -> float:
         return self._growth_factor
@@ -255,7 +255,7 @@ class GradScaler:
     def _get_growth_tracker(self) -> int:
         if not self._enabled:
             return 0
-        return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()  # type: ignore[attr-defined, no-any-return]
+        return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()  # type: ignore[attr-defined]
 
     def is_enabled(self) -> bool:
         """Whether losses are scaled at all."""
@@ -292,10 +292,10 @@ class GradScaler:
         none = ops.full((), 0.0, dtype=float32, device=scale.device)  # type: ignore[attr-defined]
         state = self._per_optimizer_states[id(optimizer)]
         state["found_inf_per_device"] = self._unscale_grads_(optimizer, one, none, True)
-        return state["found_inf_per_device"]  # type: ignore[no-any-return]
+        return state["found_inf_per_device"]
 
     def _found_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
-        return self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]  # type: ignore[no-any-return]
+        return self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()

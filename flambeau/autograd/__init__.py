@@ -28,7 +28,7 @@ from .variable import Variable
 def _view_as_self(t: Tensor) -> Tensor:
     """A result that is its own input gets a tensor of its own, over the same memory; a user's class has a say in it."""
     if type(t).__torch_function__ is not Tensor.__torch_function__:  # type: ignore[attr-defined]
-        return t.view_as(t)  # type: ignore[attr-defined, no-any-return]
+        return t.view_as(t)  # type: ignore[attr-defined]
     return detached(t)
 
 
@@ -197,7 +197,7 @@ def grad(
         }  # fmt: skip
         taken = _overrides.watched(grad, (outputs, inputs), more)
         if taken is not NotImplemented:
-            return taken  # type: ignore[no-any-return]
+            return taken
     if isinstance(inputs, dict):
         if type(inputs) is not dict:
             raise TypeError(f"the mapping of inputs must be a dict, got {type(inputs).__name__}")

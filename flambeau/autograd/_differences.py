@@ -58,13 +58,13 @@ class Moved:
             return self.tensor
         moved = self.values.copy()
         moved[place] += step
-        return ops.requires_grad_(_like(wrap(moved, self.tensor.dtype), self.tensor, self.masked))  # type: ignore[no-any-return]
+        return ops.requires_grad_(_like(wrap(moved, self.tensor.dtype), self.tensor, self.masked))
 
     def along(self, direction: Any, step: float) -> Tensor:
         """The input with all elements moved at once: `direction` has a number for each place."""
         moved = np.asarray(self.values + step * self.spread(direction))
         if self.tensor._k & SPARSE:
-            return ops.requires_grad_(_like(wrap(moved, self.tensor.dtype), self.tensor, self.masked))  # type: ignore[no-any-return]
+            return ops.requires_grad_(_like(wrap(moved, self.tensor.dtype), self.tensor, self.masked))
         ops.copy_(self.tensor.data, wrap(moved, self.tensor.dtype))  # type: ignore[attr-defined]
         return self.tensor
 
@@ -88,24 +88,24 @@ class Moved:
 
 def _values(t: Tensor) -> Tensor:
     t = detached(t)
-    return t._values() if t.is_sparse else t.values()  # type: ignore[no-any-return, attr-defined]
+    return t._values() if t.is_sparse else t.values()  # type: ignore[attr-defined]
 
 
 def _with_values(t: Tensor, values: Tensor) -> Tensor:
     """A sparse tensor with the pattern of another."""
     t = detached(t)
     if t.is_sparse:  # type: ignore[attr-defined]
-        return ops.sparse_coo_tensor(t._indices(), values, t.shape)  # type: ignore[no-any-return, attr-defined]
+        return ops.sparse_coo_tensor(t._indices(), values, t.shape)  # type: ignore[attr-defined]
     by_rows = "csr" in str(t.layout) or "bsr" in str(t.layout)  # type: ignore[attr-defined]
     where = (ops.crow_indices(t), ops.col_indices(t)) if by_rows else (ops.ccol_indices(t), ops.row_indices(t))
-    return ops.sparse_compressed_tensor(*where, values, t.shape, layout=t.layout)  # type: ignore[no-any-return, attr-defined]
+    return ops.sparse_compressed_tensor(*where, values, t.shape, layout=t.layout)  # type: ignore[attr-defined]
 
 
 def _like(dense: Tensor, t: Tensor, masked: bool) -> Tensor:
     """A dense tensor in the layout of a sparse one: with its pattern, or with every element named."""
     pattern = _with_values(t, ops.ones_like(_values(t)))
     if masked:
-        return ops.mul(ops.sparse_mask(dense, pattern), 1)  # type: ignore[no-any-return]
+        return ops.mul(ops.sparse_mask(dense, pattern), 1)
     values = _values(t)
     dims = values._array.ndim - 1
     if t.is_sparse:  # type: ignore[attr-defined]
@@ -113,7 +113,7 @@ def _like(dense: Tensor, t: Tensor, masked: bool) -> Tensor:
     options = {"layout": t.layout, "dense_dim": t.dense_dim()}  # type: ignore[attr-defined]
     if "bs" in str(t.layout):  # type: ignore[attr-defined]
         options["blocksize"] = tuple(values._array.shape[-2 - options["dense_dim"] :][:2])
-    return ops.to_sparse(_nowhere_zero(dense), **options)  # type: ignore[no-any-return]
+    return ops.to_sparse(_nowhere_zero(dense), **options)
 
 
 def _nowhere_zero(dense: Tensor) -> Tensor:

@@ -139,14 +139,14 @@ def _room(t: Tensor) -> tuple[int, int]:
 def _laid_as(t: Tensor, tangent: Tensor) -> Tensor:
     """A copy of a tangent in the layout of its tensor."""
     if (t._k | tangent._k) & (BATCHED | SPARSE | DISPATCH | META):
-        return ops.clone(tangent)  # type: ignore[no-any-return]
+        return ops.clone(tangent)
     size, offset = _room(t)
     with no_grad():
         whole = ops.new_zeros(computed(detached(tangent)), (size,))
         steps = [s // t._array.itemsize for s in t._array.strides]
         laid = detached(ops.as_strided(whole, t._array.shape, steps, offset))
         laid._k |= t._k & POSTPONED
-    return ops.copy_(laid, tangent)  # type: ignore[no-any-return]
+    return ops.copy_(laid, tangent)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
@@ -265,13 +265,13 @@ def _with_memory_of_its_own(t: Tensor | None, others: list[Tensor]) -> Tensor | 
         whole = whole.value
     if whole._view is None and not any(t is other for other in others):
         return t
-    return ops.clone(t)  # type: ignore[no-any-return]
+    return ops.clone(t)
 
 
 def _input(t: Tensor, tracked: bool) -> Tensor:
     """The tensor without its tangent, as something to differentiate by."""
     if tracked and t._k & GRAD:
-        return _without_tangents(lambda: ops.view_as(t, t), [t])  # type: ignore[no-any-return]
+        return _without_tangents(lambda: ops.view_as(t, t), [t])
     f = wrap(t._array, t.dtype, t._k & ~(DUAL | OVERRIDE) | GRAD)
     f._storage, f._autograd_meta = storage_of(t), inherited(t)
     return f

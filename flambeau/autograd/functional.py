@@ -232,7 +232,7 @@ def hessian(
 
     def first(*args: Tensor) -> Any:
         def scalar(*args: Tensor) -> Tensor:
-            return ops.reshape(_single(func, args, "hessian", strict), ())  # type: ignore[no-any-return]
+            return ops.reshape(_single(func, args, "hessian", strict), ())
 
         found = jacobian(scalar, tuple(args), create_graph=True)
         if strict:

@@ -435,11 +435,11 @@ class DynamicSizes(Sizes):
 
     def _number(self, node: Node, value: Value, same: list[Any], atoms: list[Any]) -> Expr:
         if node.op == "size":
-            return self.shapes.get(id(node.args[0]), [integer(value.example)] * 99)[node.args[1]]  # type: ignore[no-any-return]
+            return self.shapes.get(id(node.args[0]), [integer(value.example)] * 99)[node.args[1]]
         if node.op in _ARITHMETIC:
             args = [self.of(a) if isinstance(a, Value) else a for a in node.args]
             if all(isinstance(a, (Expr, int)) for a in args):
-                return _ARITHMETIC[node.op](*[integer(a) if isinstance(a, int) else a for a in args])  # type: ignore[no-any-return]
+                return _ARITHMETIC[node.op](*[integer(a) if isinstance(a, int) else a for a in args])
         return self._fit([v.example for v in same], atoms, node)
 
 

@@ -144,7 +144,7 @@ class UnflattenedModule(Module):
     @property
     def graph(self) -> Graph:
         """The graph of the outermost module."""
-        return self._whole.graph  # type: ignore[attr-defined, no-any-return]
+        return self._whole.graph  # type: ignore[attr-defined]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         try:

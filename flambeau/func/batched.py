@@ -68,7 +68,7 @@ class Samples:
 
     @property
     def itemsize(self) -> int:
-        return self.dtype.itemsize  # type: ignore[no-any-return]
+        return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
@@ -267,7 +267,7 @@ def batch_size(args: Any, level: int) -> int:
     for t in _tensors(args):
         value, bdim = unwrap(t, level)
         if bdim is not None:
-            return value._array.shape[bdim]  # type: ignore[no-any-return]
+            return value._array.shape[bdim]
     raise AssertionError("no batched operand")
 
 

@@ -156,8 +156,8 @@ def _with_batch(g: Tensor, dim: int | None, at: int, size: int) -> Tensor:
     if dim is None:
         shape = list(g._array.shape)
         shape.insert(at, size)
-        return ops.expand(ops.unsqueeze(g, at), shape)  # type: ignore[no-any-return]
-    return g if dim == at else ops.movedim(g, dim, at)  # type: ignore[no-any-return]
+        return ops.expand(ops.unsqueeze(g, at), shape)
+    return g if dim == at else ops.movedim(g, dim, at)
 
 
 def fit_gradient(g: Tensor, dim: int | None, at: int | None, size: int, shape: Any = None) -> Tensor:
@@ -174,7 +174,7 @@ def fit_gradient(g: Tensor, dim: int | None, at: int | None, size: int, shape: A
     small = tuple(i for i, n in enumerate(shape or (), 1) if n == 1 != front._array.shape[i])
     if small:
         front = ops.sum(front, small, True)
-    return front if at == 0 else ops.movedim(front, 0, at)  # type: ignore[no-any-return]
+    return front if at == 0 else ops.movedim(front, 0, at)
 
 
 functions.on_batches = _on_batches

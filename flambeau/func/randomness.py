@@ -112,13 +112,13 @@ def _written(make: Callable[[Tensor], Tensor], t: Tensor, level: int, different:
 
 
 def _repeated(t: Tensor, size: int) -> Tensor:
-    return ops.expand(ops.unsqueeze(t, 0), (size, *t._array.shape))  # type: ignore[no-any-return]
+    return ops.expand(ops.unsqueeze(t, 0), (size, *t._array.shape))
 
 
 def _aligned(front: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A batch whose samples are expanded to a shape."""
     size, *own = front._array.shape
-    return ops.expand(ops.reshape(front, (size, *[1] * (len(shape) - len(own)), *own)), (size, *shape))  # type: ignore[no-any-return]
+    return ops.expand(ops.reshape(front, (size, *[1] * (len(shape) - len(own)), *own)), (size, *shape))
 
 
 random.mapped = _Drawing

@@ -108,4 +108,4 @@ def rearrange(tensor: Any, pattern: str, **axes_lengths: int) -> Tensor:
             shape += sizes["..."]
         else:
             shape.append(math.prod(math.prod(sizes[n]) if n == "..." else sizes[n] for n in group))
-    return ops.reshape(ops.permute(ops.reshape(tensor, split), order), shape)  # type: ignore[no-any-return]
+    return ops.reshape(ops.permute(ops.reshape(tensor, split), order), shape)

@@ -43,12 +43,12 @@ def _marked(fn: Any, modifier: str) -> Any:
 
 def export(fn: _T) -> _T:
     """Marks a method for compilation although `forward` does not call it; the function itself."""
-    return _marked(fn, "export")  # type: ignore[no-any-return]
+    return _marked(fn, "export")
 
 
 def unused(fn: _T) -> _T:
     """Marks a method that compiled code never calls; the function itself."""
-    return _marked(fn, "unused")  # type: ignore[no-any-return]
+    return _marked(fn, "unused")
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:

@@ -198,7 +198,7 @@ _BUILDERS = {
 def _state(state: Any) -> dict[str, Any]:
     if state.__class__ is not dict or not all(isinstance(k, str) for k in state):
         raise RuntimeError("the archive gives an object a state that is no dictionary")
-    return state  # type: ignore[no-any-return]
+    return state
 
 
 def fill(module: RecursiveScriptModule, state: dict[str, Any]) -> None:

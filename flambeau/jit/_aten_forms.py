@@ -116,7 +116,7 @@ def view(self: Tensor, size: Any) -> Tensor:
     """Another shape, or, by the number of a dtype, the same bytes as elements of another type."""
     from ._operators import scalar_type
 
-    return methods["view"](self, scalar_type(size) if isinstance(size, int) else size)  # type: ignore[no-any-return]
+    return methods["view"](self, scalar_type(size) if isinstance(size, int) else size)
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ def constant(value: Any) -> Closure:
 
 def _slot(closure: Any) -> int | None:
     """The place that a closure reads, if it does only that."""
-    return closure.__reduce__()[1][0] if closure.__class__ is itemgetter else None  # type: ignore[no-any-return]
+    return closure.__reduce__()[1][0] if closure.__class__ is itemgetter else None
 
 
 def apply(function: Any, args: list[Closure], named: list[tuple[Any, Closure]]) -> Closure:

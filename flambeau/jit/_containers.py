@@ -47,7 +47,7 @@ def _power(a: Any, b: Any) -> Any:
 def _shift(a: int, b: int) -> int:
     if not 0 <= b < 64:
         raise RuntimeError("a shift of the program is not between 0 and 63")
-    return _bounded(a << b)  # type: ignore[no-any-return]
+    return _bounded(a << b)
 
 
 def _product(a: Any, b: Any) -> Any:

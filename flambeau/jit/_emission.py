@@ -44,7 +44,7 @@ def type_text(kind: Any) -> str:
     if kind is None or kind in _SPECIAL_TYPES:
         return _SPECIAL_TYPES.get(kind, "NoneType")
     if kind in (int, float, bool, str, complex):
-        return kind.__name__  # type: ignore[no-any-return]
+        return kind.__name__
     origin, inside = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         parts = [a for a in inside if a is not type(None)]
@@ -90,7 +90,7 @@ class _Emitter:
 
 
 def _original(module: Any) -> Module:
-    return module._original if isinstance(module, Scripted) else module  # type: ignore[no-any-return]
+    return module._original if isinstance(module, Scripted) else module
 
 
 def emit(root: Module) -> RecursiveScriptModule:
@@ -123,7 +123,7 @@ def emit(root: Module) -> RecursiveScriptModule:
 
     top = build(root)
     emitter.program.constants = tuple(emitter.constants)
-    return top  # type: ignore[no-any-return]
+    return top
 
 
 def _methods(emitter: _Emitter, module: Module) -> tuple[dict[str, Any], list[str]]:

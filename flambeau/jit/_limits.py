@@ -52,7 +52,7 @@ def justified(name: str) -> Any:
 
     def call(text: str, width: int, *fill: str) -> str:
         room(width)
-        return method(text, width, *fill)  # type: ignore[no-any-return]
+        return method(text, width, *fill)
 
     return call
 

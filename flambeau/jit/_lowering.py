@@ -41,16 +41,16 @@ def name_of(function: Any) -> str:
     if isinstance(function, (OpOverload, OpOverloadPacket)):
         space, _, name = getattr(function, "_qualified_op_name", "").partition("::")
         space, name = (space, name) if name else (function.namespace, function._opname)
-        return name if space == "aten" else f"{space}::{name}"  # type: ignore[no-any-return]
+        return name if space == "aten" else f"{space}::{name}"
     if hasattr(function, "plain"):  # a watched attribute of tensors
-        return function.__name__  # type: ignore[no-any-return]
+        return function.__name__
     path = _names().get(id(function)) or (getattr(function, "__name__", "") or function.name).removeprefix(
         "functional_"
     )
     for root, prefix in _ROOTS.items():
         if path.startswith(root):
             return prefix + path[len(root) :]
-    return path  # type: ignore[no-any-return]
+    return path
 
 
 def run(tracer: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:

@@ -279,10 +279,10 @@ def _weighted(s: Steps, op: str, given: dict[str, Any]) -> Tensor:
     with s.tracer.again():
         loss = functions[f"nn.functional.{op}"](**{**given, "weight": None, "reduction": "none"}) * weight
         if reduction == "none":
-            return loss  # type: ignore[no-any-return]
+            return loss
         if reduction == "sum":
-            return loss.sum()  # type: ignore[no-any-return]
-        return loss.mean() if op == "huber_loss" else loss.sum() / weight.sum()  # type: ignore[no-any-return]
+            return loss.sum()
+        return loss.mean() if op == "huber_loss" else loss.sum() / weight.sum()
 
 
 _loss("cross_entropy_loss", "weight", "reduction", "ignore_index", "label_smoothing")

@@ -254,7 +254,7 @@ class _Compiler:
         visit = getattr(self, "do_" + type(node).__name__, None)
         if visit is None:
             raise self.fail(node)
-        return visit(node)  # type: ignore[no-any-return]
+        return visit(node)
 
     def do_Pass(self, node: ast.Pass) -> Closure:
         return nothing
@@ -459,7 +459,7 @@ class _Compiler:
         visit = getattr(self, "see_" + type(node).__name__, None)
         if visit is None:
             raise self.fail(node)
-        return visit(node)  # type: ignore[no-any-return]
+        return visit(node)
 
     def see_Constant(self, node: ast.Constant) -> Closure:
         value = node.value
@@ -637,7 +637,7 @@ class _Compiler:
         if isinstance(function, ast.Name) and not self.is_variable(function.id):
             special = getattr(self, "call_" + function.id, None)
             if special is not None:
-                return special(node)  # type: ignore[no-any-return]
+                return special(node)
         args = [self.expression(a) for a in node.args]
         named = [(k.arg, self.expression(k.value)) for k in node.keywords]
         path = dotted(function)

@@ -33,7 +33,7 @@ class TensorKind:
         return self._example.device
 
     def scalarType(self) -> str:
-        return self._example.type().rpartition(".")[2].removesuffix("Tensor")  # type: ignore[attr-defined, no-any-return]
+        return self._example.type().rpartition(".")[2].removesuffix("Tensor")  # type: ignore[attr-defined]
 
     def __str__(self) -> str:
         sizes, strides = ", ".join(map(str, self.sizes())), ", ".join(map(str, self.strides()))

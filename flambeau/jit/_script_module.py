@@ -97,7 +97,7 @@ class RecursiveScriptModule(ScriptModule):
 
     @property
     def original_name(self) -> str:
-        return self._script.name  # type: ignore[no-any-return]
+        return self._script.name
 
     @property
     def code(self) -> str:

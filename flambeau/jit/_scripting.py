@@ -206,7 +206,7 @@ class ScriptedFunction(ScriptFunction):
     def code(self) -> str:
         """The function's text: TorchScript where it can be written as such, otherwise the Python source."""
         try:
-            return self._program.sources[self._path] + "\n"  # type: ignore[no-any-return]
+            return self._program.sources[self._path] + "\n"
         except (Problem, RuntimeError):
             return inspect.getsource(self._function)
 

@@ -27,7 +27,7 @@ def _attention(
     attn_mask: Any = None, average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Tensor, Any]:  # fmt: skip
     if module.bias_k is not None or module.add_zero_attn or query._array.ndim != 3:
-        return module.forward(  # type: ignore[no-any-return]
+        return module.forward(
             query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
         )
     linear, heads, size = functions["nn.functional.linear"], module.num_heads, module.embed_dim

@@ -113,7 +113,7 @@ def as_module(obj: Any) -> RecursiveScriptModule:
         )
     written = getattr(obj, "_as_program", None)
     if written is not None:
-        return written()  # type: ignore[no-any-return]
+        return written()
     if not isinstance(obj, RecursiveScriptModule):
         from ._scripting import Scripted  # it needs this file
 

@@ -72,7 +72,7 @@ class NestedTensor(Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> NestedTensor:
         if id(self) not in memo:
             memo[id(self)] = make(copy.deepcopy(_parts(self), memo), self.__dict__["nested_layout"])
-        return memo[id(self)]  # type: ignore[no-any-return]
+        return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return make, (_parts(self), self.__dict__["nested_layout"])

@@ -23,7 +23,7 @@ def _gradients(name: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]
         with enable_grad():
             x = grad_output.new_zeros(input_size, requires_grad=True)
             out = getattr(ops, name)(x, weight, None, stride, padding, dilation, groups)
-        return grad(out, x, grad_output)[0]  # type: ignore[no-any-return]
+        return grad(out, x, grad_output)[0]
 
     def of_weight(
         input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -32,7 +32,7 @@ def _gradients(name: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]
         with enable_grad():
             weight = grad_output.new_zeros(weight_size, requires_grad=True)
             out = getattr(ops, name)(input, weight, None, stride, padding, dilation, groups)
-        return grad(out, weight, grad_output)[0]  # type: ignore[no-any-return]
+        return grad(out, weight, grad_output)[0]
 
     for function, what in ((of_input, "input"), (of_weight, "weight")):
         function.__name__ = function.__qualname__ = f"{name}_{what}"

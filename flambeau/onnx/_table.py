@@ -46,7 +46,7 @@ def _unary(kind: str) -> Row:
     def row(b: Builder, n: Node, x: Any, *rest: Any, **named: Any) -> str:
         like = result_kind(n)
         takes = None if kind in ("IsNaN", "IsInf") else BY_NAME["bool"] if kind == "Not" else like
-        return b.add(kind, b.t(x, takes))  # type: ignore[no-any-return]
+        return b.add(kind, b.t(x, takes))
 
     return row
 
@@ -66,47 +66,47 @@ def _identity(b: Builder, n: Node, x: Any, *rest: Any, **named: Any) -> str:
 
 @op("square")
 def _square(b: Builder, n: Node, x: Any) -> str:
-    return b.add("Mul", b.t(x), b.t(x))  # type: ignore[no-any-return]
+    return b.add("Mul", b.t(x), b.t(x))
 
 
 @op("rsqrt")
 def _rsqrt(b: Builder, n: Node, x: Any) -> str:
-    return b.add("Reciprocal", b.add("Sqrt", b.t(x, result_kind(n))))  # type: ignore[no-any-return]
+    return b.add("Reciprocal", b.add("Sqrt", b.t(x, result_kind(n))))
 
 
 @op("exp2")
 def _exp2(b: Builder, n: Node, x: Any) -> str:
-    return b.add("Pow", _number(b, n, 2.0), b.t(x))  # type: ignore[no-any-return]
+    return b.add("Pow", _number(b, n, 2.0), b.t(x))
 
 
 @op("log2", "log10", "log1p", "expm1")
 def _logs(b: Builder, n: Node, x: Any) -> str:
     value = b.t(x, result_kind(n))
     if n.op == "expm1":
-        return b.add("Sub", b.add("Exp", value), _number(b, n, 1.0))  # type: ignore[no-any-return]
+        return b.add("Sub", b.add("Exp", value), _number(b, n, 1.0))
     if n.op == "log1p":
-        return b.add("Log", b.add("Add", value, _number(b, n, 1.0)))  # type: ignore[no-any-return]
-    return b.add("Div", b.add("Log", value), _number(b, n, math.log(2 if n.op == "log2" else 10)))  # type: ignore[no-any-return]
+        return b.add("Log", b.add("Add", value, _number(b, n, 1.0)))
+    return b.add("Div", b.add("Log", value), _number(b, n, math.log(2 if n.op == "log2" else 10)))
 
 
 @op("silu", "silu_")
 def _silu(b: Builder, n: Node, x: Any) -> str:
-    return b.add("Mul", b.t(x), b.add("Sigmoid", b.t(x)))  # type: ignore[no-any-return]
+    return b.add("Mul", b.t(x), b.add("Sigmoid", b.t(x)))
 
 
 @op("mish", "mish_")
 def _mish(b: Builder, n: Node, x: Any) -> str:
-    return b.add("Mul", b.t(x), b.add("Tanh", b.add("Softplus", b.t(x))))  # type: ignore[no-any-return]
+    return b.add("Mul", b.t(x), b.add("Tanh", b.add("Softplus", b.t(x))))
 
 
 @op("hardsigmoid", "hardsigmoid_")
 def _hardsigmoid(b: Builder, n: Node, x: Any) -> str:
-    return b.add("HardSigmoid", b.t(x), alpha=1 / 6, beta=0.5)  # type: ignore[no-any-return]
+    return b.add("HardSigmoid", b.t(x), alpha=1 / 6, beta=0.5)
 
 
 @op("hardswish", "hardswish_")
 def _hardswish(b: Builder, n: Node, x: Any) -> str:
-    return b.add("Mul", b.t(x), _hardsigmoid(b, n, x))  # type: ignore[no-any-return]
+    return b.add("Mul", b.t(x), _hardsigmoid(b, n, x))
 
 
 @op("gelu")
@@ -119,36 +119,36 @@ def _gelu(b: Builder, n: Node, x: Any, approximate: str = "none") -> str:
         bent = b.add("Tanh", b.add("Mul", inner, _number(b, n, math.sqrt(2 / math.pi))))
     else:
         bent = b.add("Erf", b.add("Mul", value, _number(b, n, math.sqrt(0.5))))
-    return b.add("Mul", b.add("Mul", value, half), b.add("Add", bent, one))  # type: ignore[no-any-return]
+    return b.add("Mul", b.add("Mul", value, half), b.add("Add", bent, one))
 
 
 @op("leaky_relu", "leaky_relu_")
 def _leaky(b: Builder, n: Node, x: Any, negative_slope: float = 0.01) -> str:
-    return b.add("LeakyRelu", b.t(x), alpha=float(negative_slope))  # type: ignore[no-any-return]
+    return b.add("LeakyRelu", b.t(x), alpha=float(negative_slope))
 
 
 @op("elu", "elu_")
 def _elu(b: Builder, n: Node, x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> str:
     made = b.add("Elu", b.t(x), alpha=float(alpha))
-    return made if scale == 1 else b.add("Mul", made, _number(b, n, scale))  # type: ignore[no-any-return]
+    return made if scale == 1 else b.add("Mul", made, _number(b, n, scale))
 
 
 @op("celu")
 def _celu(b: Builder, n: Node, x: Any, alpha: float = 1.0) -> str:
-    return b.add("Celu", b.t(x), alpha=float(alpha))  # type: ignore[no-any-return]
+    return b.add("Celu", b.t(x), alpha=float(alpha))
 
 
 @op("softplus")
 def _softplus(b: Builder, n: Node, x: Any, beta: float = 1, threshold: float = 20) -> str:
     if beta == 1:
-        return b.add("Softplus", b.t(x))  # type: ignore[no-any-return]
+        return b.add("Softplus", b.t(x))
     factor = _number(b, n, float(beta))
-    return b.add("Div", b.add("Softplus", b.add("Mul", b.t(x), factor)), factor)  # type: ignore[no-any-return]
+    return b.add("Div", b.add("Softplus", b.add("Mul", b.t(x), factor)), factor)
 
 
 @op("log_sigmoid")
 def _log_sigmoid(b: Builder, n: Node, x: Any) -> str:
-    return b.add("Neg", b.add("Softplus", b.add("Neg", b.t(x))))  # type: ignore[no-any-return]
+    return b.add("Neg", b.add("Softplus", b.add("Neg", b.t(x))))
 
 
 @op("prelu")
@@ -156,25 +156,25 @@ def _prelu(b: Builder, n: Node, x: Any, weight: Any) -> str:
     slope = b.t(weight)
     if rank(x) > 2 and weight.example.numel() > 1:
         slope = b.unsqueeze(slope, list(range(1, rank(x) - 1)))
-    return b.add("PRelu", b.t(x), slope)  # type: ignore[no-any-return]
+    return b.add("PRelu", b.t(x), slope)
 
 
 @op("glu")
 def _glu(b: Builder, n: Node, x: Any, dim: int = -1) -> str:
     size = x.example.shape[dim] // 2
     first, second = b.split(b.t(x), [size, size], dim)
-    return b.add("Mul", first, b.add("Sigmoid", second))  # type: ignore[no-any-return]
+    return b.add("Mul", first, b.add("Sigmoid", second))
 
 
 @op("threshold")
 def _threshold(b: Builder, n: Node, x: Any, threshold: float, value: float) -> str:
     test = b.add("Greater", b.t(x), _number(b, n, threshold))
-    return b.add("Where", test, b.t(x), _number(b, n, value))  # type: ignore[no-any-return]
+    return b.add("Where", test, b.t(x), _number(b, n, value))
 
 
 @op("hardshrink", "softshrink")
 def _shrink(b: Builder, n: Node, x: Any, lambd: float = 0.5) -> str:
-    return b.add("Shrink", b.t(x), lambd=float(lambd), bias=float(lambd) if n.op == "softshrink" else 0.0)  # type: ignore[no-any-return]
+    return b.add("Shrink", b.t(x), lambd=float(lambd), bias=float(lambd) if n.op == "softshrink" else 0.0)
 
 
 @op("clamp", "clamp_", "hardtanh", "hardtanh_", "clip")
@@ -185,9 +185,9 @@ def _clamp(b: Builder, n: Node, x: Any, min: Any = None, max: Any = None) -> str
     value = b.t(x, like)
     if any(isinstance(v, Value) and isinstance(v.example, Tensor) and rank(v) for v in (min, max)):
         value = value if min is None else b.add("Max", value, b.t(min, like))
-        return value if max is None else b.add("Min", value, b.t(max, like))  # type: ignore[no-any-return]
+        return value if max is None else b.add("Min", value, b.t(max, like))
     ends = ["" if v is None else b.t(v, like) for v in (min, max)]
-    return b.add("Clip", value, *(ends if ends[1] else ends[:1]))  # type: ignore[no-any-return]
+    return b.add("Clip", value, *(ends if ends[1] else ends[:1]))
 
 
 @op("clamp_min", "clamp_max")
@@ -207,7 +207,7 @@ def _to(b: Builder, n: Node, x: Any, *rest: Any, **named: Any) -> str:
 
 @op("bitwise_not")
 def _not(b: Builder, n: Node, x: Any) -> str:
-    return b.add("Not" if kind_of(x).name == "bool" else "BitwiseNot", b.t(x))  # type: ignore[no-any-return]
+    return b.add("Not" if kind_of(x).name == "bool" else "BitwiseNot", b.t(x))
 
 
 # -- two operands ------------------------------------------------------------------------------------------------
@@ -226,12 +226,12 @@ def _binary(kind: str) -> Row:
     def row(b: Builder, n: Node, x: Any, y: Any, alpha: Any = 1, **named: Any) -> str:
         left, right, like = _pair(b, x, y)
         if like.name == "bool" and kind == "Add":
-            return b.add("Or", left, right)  # type: ignore[no-any-return]
+            return b.add("Or", left, right)
         if like.name == "bool" and kind == "Mul":
-            return b.add("And", left, right)  # type: ignore[no-any-return]
+            return b.add("And", left, right)
         if alpha != 1:
             right = b.add("Mul", right, b.constant(alpha, like.numpy))
-        return b.add(kind, left, right)  # type: ignore[no-any-return]
+        return b.add(kind, left, right)
 
     return row
 
@@ -242,7 +242,7 @@ for _name, _kind in {"add": "Add", "sub": "Sub", "mul": "Mul", "maximum": "Max",
 
 @op("rsub")
 def _rsub(b: Builder, n: Node, x: Any, y: Any, alpha: Any = 1) -> str:
-    return TABLE["sub"](b, n, y, x) if alpha == 1 else TABLE["sub"](b, n, y, x, alpha)  # type: ignore[no-any-return]
+    return TABLE["sub"](b, n, y, x) if alpha == 1 else TABLE["sub"](b, n, y, x, alpha)
 
 
 @op("div", "div_", "true_divide", "floor_divide", "floordiv")
@@ -255,33 +255,33 @@ def _div(b: Builder, n: Node, x: Any, y: Any, rounding_mode: Any = None) -> str:
             left, right = b.t(x, like), b.t(y, like)
         elif kind.name == "int64":
             left, right = b.cast(left, DTYPES[6]), b.cast(right, DTYPES[6])
-        return b.add("Div", left, right)  # type: ignore[no-any-return]
+        return b.add("Div", left, right)
     sizes = not isinstance(n.outputs[0].example, Tensor)  # never negative
     if not kind.is_floating_point and mode == "floor" and not sizes:
         left = b.add("Sub", left, b.add("Mod", left, right))
     made = b.add("Div", left, right)
     if not kind.is_floating_point:
-        return made  # type: ignore[no-any-return]
+        return made
     if mode == "floor":
-        return b.add("Floor", made)  # type: ignore[no-any-return]
-    return b.add("Mul", b.add("Floor", b.add("Abs", made)), b.add("Sign", made))  # type: ignore[no-any-return]
+        return b.add("Floor", made)
+    return b.add("Mul", b.add("Floor", b.add("Abs", made)), b.add("Sign", made))
 
 
 @op("remainder", "fmod")
 def _mod(b: Builder, n: Node, x: Any, y: Any) -> str:
     left, right, kind = _pair(b, x, y)
     if not kind.is_floating_point:
-        return b.add("Mod", left, right, fmod=int(n.op == "fmod"))  # type: ignore[no-any-return]
+        return b.add("Mod", left, right, fmod=int(n.op == "fmod"))
     if n.op == "fmod":
-        return b.add("Mod", left, right, fmod=1)  # type: ignore[no-any-return]
+        return b.add("Mod", left, right, fmod=1)
     whole = b.add("Floor", b.add("Div", left, right))
-    return b.add("Sub", left, b.add("Mul", whole, right))  # type: ignore[no-any-return]
+    return b.add("Sub", left, b.add("Mul", whole, right))
 
 
 @op("pow", "pow_")
 def _pow(b: Builder, n: Node, x: Any, y: Any) -> str:
     like = result_kind(n)
-    return b.add("Pow", b.t(x, like), b.t(y, like))  # type: ignore[no-any-return]
+    return b.add("Pow", b.t(x, like), b.t(y, like))
 
 
 @op("atan2", "arctan2")
@@ -289,7 +289,7 @@ def _atan2(b: Builder, n: Node, y: Any, x: Any) -> str:
     angle = b.add("Atan", b.add("Div", b.t(y), b.t(x)))
     zero = _number(b, n, 0.0)
     turn = b.add("Where", b.add("Less", b.t(y), zero), _number(b, n, -math.pi), _number(b, n, math.pi))
-    return b.add("Where", b.add("Less", b.t(x), zero), b.add("Add", angle, turn), angle)  # type: ignore[no-any-return]
+    return b.add("Where", b.add("Less", b.t(x), zero), b.add("Add", angle, turn), angle)
 
 
 @op("eq", "ne", "lt", "gt", "le", "ge")
@@ -298,10 +298,10 @@ def _compare(b: Builder, n: Node, x: Any, y: Any) -> str:
     if kind.name == "bool" and n.op not in ("eq", "ne"):
         left, right = b.cast(left, DTYPES[3]), b.cast(right, DTYPES[3])
     if n.op in ("le", "ge") and b.opset < 12:
-        return b.add("Not", b.add("Greater" if n.op == "le" else "Less", left, right))  # type: ignore[no-any-return]
+        return b.add("Not", b.add("Greater" if n.op == "le" else "Less", left, right))
     names = {"eq": "Equal", "ne": "Equal", "lt": "Less", "gt": "Greater", "le": "LessOrEqual", "ge": "GreaterOrEqual"}
     made = b.add(names[n.op], left, right)
-    return b.add("Not", made) if n.op == "ne" else made  # type: ignore[no-any-return]
+    return b.add("Not", made) if n.op == "ne" else made
 
 
 @op(
@@ -319,33 +319,33 @@ def _logic(b: Builder, n: Node, x: Any, y: Any) -> str:
     word = n.op.strip("_").rpartition("_")[2].capitalize()
     if n.op.startswith("logical") or result_kind(n).name == "bool":
         truth = BY_NAME["bool"]
-        return b.add(word, b.t(x, truth), b.t(y, truth))  # type: ignore[no-any-return]
+        return b.add(word, b.t(x, truth), b.t(y, truth))
     left, right, _ = _pair(b, x, y)
-    return b.add("Bitwise" + word, left, right)  # type: ignore[no-any-return]
+    return b.add("Bitwise" + word, left, right)
 
 
 @op("where")
 def _where(b: Builder, n: Node, condition: Any, x: Any, y: Any) -> str:
     like = result_kind(n)
-    return b.add("Where", b.t(condition, BY_NAME["bool"]), b.t(x, like), b.t(y, like))  # type: ignore[no-any-return]
+    return b.add("Where", b.t(condition, BY_NAME["bool"]), b.t(x, like), b.t(y, like))
 
 
 @op("masked_fill", "masked_fill_")
 def _masked_fill(b: Builder, n: Node, x: Any, mask: Any, value: Any) -> str:
     like = result_kind(n)
-    return b.add("Where", b.t(mask, BY_NAME["bool"]), b.t(value, like), b.t(x))  # type: ignore[no-any-return]
+    return b.add("Where", b.t(mask, BY_NAME["bool"]), b.t(value, like), b.t(x))
 
 
 @op("lerp")
 def _lerp(b: Builder, n: Node, x: Any, y: Any, weight: Any) -> str:
-    return b.add("Add", b.t(x), b.add("Mul", b.add("Sub", b.t(y), b.t(x)), b.t(weight, result_kind(n))))  # type: ignore[no-any-return]
+    return b.add("Add", b.t(x), b.add("Mul", b.add("Sub", b.t(y), b.t(x)), b.t(weight, result_kind(n))))
 
 
 @op("addcmul", "addcdiv")
 def _addc(b: Builder, n: Node, x: Any, y: Any, z: Any, value: Any = 1) -> str:
     made = b.add("Mul" if n.op == "addcmul" else "Div", b.t(y), b.t(z))
     made = made if value == 1 else b.add("Mul", made, _number(b, n, value))
-    return b.add("Add", b.t(x), made)  # type: ignore[no-any-return]
+    return b.add("Add", b.t(x), made)
 
 
 # -- products ----------------------------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ def _addc(b: Builder, n: Node, x: Any, y: Any, z: Any, value: Any = 1) -> str:
 
 @op("matmul", "mm", "bmm", "mv", "dot")
 def _matmul(b: Builder, n: Node, x: Any, y: Any) -> str:
-    return b.add("MatMul", b.t(x), b.t(y))  # type: ignore[no-any-return]
+    return b.add("MatMul", b.t(x), b.t(y))
 
 
 @op("addmm", "baddbmm", "addmv")
@@ -361,20 +361,20 @@ def _addmm(b: Builder, n: Node, x: Any, y: Any, z: Any, beta: Any = 1, alpha: An
     made = b.add("MatMul", b.t(y), b.t(z))
     made = made if alpha == 1 else b.add("Mul", made, _number(b, n, alpha))
     first = b.t(x) if beta == 1 else b.add("Mul", b.t(x), _number(b, n, beta))
-    return b.add("Add", made, first)  # type: ignore[no-any-return]
+    return b.add("Add", made, first)
 
 
 @op("linear")
 def _linear(b: Builder, n: Node, x: Any, weight: Any, bias: Any = None) -> str:
     if rank(x) == 2 and bias is not None:
-        return b.add("Gemm", b.t(x), b.t(weight), b.t(bias), transB=1)  # type: ignore[no-any-return]
+        return b.add("Gemm", b.t(x), b.t(weight), b.t(bias), transB=1)
     made = b.add("MatMul", b.t(x), b.add("Transpose", b.t(weight), perm=[1, 0]))
-    return made if bias is None else b.add("Add", made, b.t(bias))  # type: ignore[no-any-return]
+    return made if bias is None else b.add("Add", made, b.t(bias))
 
 
 @op("einsum")
 def _einsum(b: Builder, n: Node, equation: str, tensors: Any, path: Any = None) -> str:
-    return b.add("Einsum", *(b.t(t) for t in tensors), equation=equation)  # type: ignore[no-any-return]
+    return b.add("Einsum", *(b.t(t) for t in tensors), equation=equation)
 
 
 # -- reductions --------------------------------------------------------------------------------------------------
@@ -413,8 +413,8 @@ def _arg(b: Builder, n: Node, x: Any, dim: Any = None, keepdim: bool = False) ->
     kind = "ArgMax" if n.op == "argmax" else "ArgMin"
     if dim is None:
         flat = b.add("Reshape", b.t(x), b.constant([-1]))
-        return b.add(kind, flat, axis=0, keepdims=0)  # type: ignore[no-any-return]
-    return b.add(kind, b.t(x), axis=dim, keepdims=int(keepdim))  # type: ignore[no-any-return]
+        return b.add(kind, flat, axis=0, keepdims=0)
+    return b.add(kind, b.t(x), axis=dim, keepdims=int(keepdim))
 
 
 @op("any", "all")
@@ -439,7 +439,7 @@ def variance(b: Builder, x: Any, dim: Any, correction: Any, keepdim: bool, like:
     if correction:
         count = math.prod(x.example.shape[a] for a in (range(rank(x)) if axes is None else axes))
         made = b.add("Mul", made, b.constant(count / (count - correction), like.numpy))
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 @op("var", "std")
@@ -447,7 +447,7 @@ def _spread(
     b: Builder, n: Node, x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False, **named: Any
 ) -> str:
     made = variance(b, x, dim, correction, keepdim, result_kind(n))
-    return b.add("Sqrt", made) if n.op == "std" else made  # type: ignore[no-any-return]
+    return b.add("Sqrt", made) if n.op == "std" else made
 
 
 @op("linalg_vector_norm")
@@ -461,12 +461,12 @@ def _norm(b: Builder, n: Node, x: Any, ord: float = 2, dim: Any = None, keepdim:
     if math.isinf(ord):
         return b.reduce("ReduceMax" if ord > 0 else "ReduceMin", size, axes, keepdim)
     total = b.reduce("ReduceSum", b.add("Pow", size, _number(b, n, ord)), axes, keepdim)
-    return b.add("Pow", total, _number(b, n, 1 / ord))  # type: ignore[no-any-return]
+    return b.add("Pow", total, _number(b, n, 1 / ord))
 
 
 @op("cumsum")
 def _cumsum(b: Builder, n: Node, x: Any, dim: int, dtype: Any = None) -> str:
-    return b.add("CumSum", b.t(x, result_kind(n)), b.constant(dim))  # type: ignore[no-any-return]
+    return b.add("CumSum", b.t(x, result_kind(n)), b.constant(dim))
 
 
 @op("softmax", "log_softmax")
@@ -475,11 +475,11 @@ def _softmax(b: Builder, n: Node, x: Any, dim: int, dtype: Any = None) -> str:
     last, axis = rank(x) - 1, dim % max(rank(x), 1)
     value = b.t(x, result_kind(n))
     if b.opset >= 13 or axis == last:
-        return b.add(kind, value, axis=axis if b.opset >= 13 else last)  # type: ignore[no-any-return]
+        return b.add(kind, value, axis=axis if b.opset >= 13 else last)
     order = list(range(rank(x)))
     order[axis], order[last] = order[last], order[axis]
     made = b.add(kind, b.add("Transpose", value, perm=order), axis=last)
-    return b.add("Transpose", made, perm=order)  # type: ignore[no-any-return]
+    return b.add("Transpose", made, perm=order)
 
 
 @op("topk")

@@ -29,7 +29,7 @@ def _conv(
     else:
         pads = [*padding, *padding]
     inputs = [b.t(x), b.t(weight), *([] if bias is None else [b.t(bias)])]
-    return b.add(  # type: ignore[no-any-return]
+    return b.add(
         "Conv", *inputs, strides=list(stride), pads=pads, dilations=list(dilation), group=groups, kernel_shape=size
     )
 
@@ -40,7 +40,7 @@ def _conv_transpose(
     dilation: Any,
 ) -> str:  # fmt: skip
     inputs = [b.t(x), b.t(weight), *([] if bias is None else [b.t(bias)])]
-    return b.add(  # type: ignore[no-any-return]
+    return b.add(
         "ConvTranspose", *inputs, strides=list(stride), pads=[*padding, *padding], dilations=list(dilation), group=groups,
         kernel_shape=list(weight.example.shape[2:]), output_padding=list(output_padding),
     )  # fmt: skip
@@ -63,7 +63,7 @@ def _batch_norm(
     if training or mean is None:
         axes = [d for d in range(rank(x)) if d != 1]
         return _normalised(b, x, axes, scale, shift, eps, [-1] + [1] * (rank(x) - 2))
-    return b.add("BatchNormalization", b.t(x), scale, shift, b.t(mean), b.t(var), epsilon=float(eps))  # type: ignore[no-any-return]
+    return b.add("BatchNormalization", b.t(x), scale, shift, b.t(mean), b.t(var), epsilon=float(eps))
 
 
 def _normalised(b: Builder, x: Any, axes: list[int], scale: Any, shift: Any, eps: float, shape: Any) -> str:
@@ -75,7 +75,7 @@ def _normalised(b: Builder, x: Any, axes: list[int], scale: Any, shift: Any, eps
     for kind, part in (("Mul", scale), ("Add", shift)):
         if part is not None:
             made = b.add(kind, made, part if shape is None else b.add("Reshape", part, b.constant(shape)))
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 @op("instance_norm")
@@ -95,8 +95,8 @@ def _instance_norm(
     count, like = x.example.shape[1], kind_of(x)
     scale, shift = _filled(b, weight, count, 1.0, like), _filled(b, bias, count, 0.0, like)
     if not use_input:
-        return b.add("BatchNormalization", b.t(x), scale, shift, b.t(mean), b.t(var), epsilon=float(eps))  # type: ignore[no-any-return]
-    return b.add("InstanceNormalization", b.t(x), scale, shift, epsilon=float(eps))  # type: ignore[no-any-return]
+        return b.add("BatchNormalization", b.t(x), scale, shift, b.t(mean), b.t(var), epsilon=float(eps))
+    return b.add("InstanceNormalization", b.t(x), scale, shift, epsilon=float(eps))
 
 
 @op("layer_norm")
@@ -106,7 +106,7 @@ def _layer_norm(
     if b.opset >= 17:
         scale = b.constant(np.ones(shape), kind_of(x).numpy) if weight is None else b.t(weight)
         inputs = [b.t(x), scale, *([] if bias is None else [b.t(bias)])]
-        return b.add("LayerNormalization", *inputs, axis=-len(shape), epsilon=float(eps))  # type: ignore[no-any-return]
+        return b.add("LayerNormalization", *inputs, axis=-len(shape), epsilon=float(eps))
     axes = list(range(rank(x) - len(shape), rank(x)))
     parts = [None if p is None else b.t(p) for p in (weight, bias)]
     return _normalised(b, x, axes, *parts, eps, None)  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def _rms_norm(b: Builder, n: Node, x: Any, shape: Any, weight: Any = None, eps: 
     size = b.reduce("ReduceMean", b.add("Mul", value, value), axes, True)
     tiny = float(np.finfo(kind_of(x).numpy).eps) if eps is None else eps
     made = b.add("Div", value, b.add("Sqrt", b.add("Add", size, b.constant(tiny, kind_of(x).numpy))))
-    return made if weight is None else b.add("Mul", made, b.t(weight))  # type: ignore[no-any-return]
+    return made if weight is None else b.add("Mul", made, b.t(weight))
 
 
 @op("group_norm")
@@ -134,7 +134,7 @@ def _group_norm(
     for kind, part in (("Mul", weight), ("Add", bias)):
         if part is not None:
             made = b.add(kind, made, b.add("Reshape", b.t(part), b.constant([-1] + [1] * (rank(x) - 2))))
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 # -- pooling -----------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def _group_norm(
 
 @op("max_pool1d", "max_pool2d", "max_pool3d")
 def _max_pool(b: Builder, n: Node, x: Any, size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> str:
-    return b.add(  # type: ignore[no-any-return]
+    return b.add(
         "MaxPool", b.t(x), kernel_shape=list(size), strides=list(stride or size), pads=[*padding, *padding],
         dilations=list(dilation), ceil_mode=int(ceil_mode),
     )  # fmt: skip
@@ -165,8 +165,8 @@ def _avg_pool(
         ceil_mode=int(ceil_mode), count_include_pad=int(count_pad),
     )  # fmt: skip
     if divisor is None:
-        return made  # type: ignore[no-any-return]
-    return b.add("Mul", made, b.constant(math.prod(size) / divisor, kind_of(x).numpy))  # type: ignore[no-any-return]
+        return made
+    return b.add("Mul", made, b.constant(math.prod(size) / divisor, kind_of(x).numpy))
 
 
 def _adaptive_size(x: Any, output: Any) -> list[int] | None:
@@ -183,8 +183,8 @@ def _adaptive_size(x: Any, output: Any) -> list[int] | None:
 def _adaptive_avg(b: Builder, n: Node, x: Any, output: Any) -> str:
     size = _adaptive_size(x, output)
     if size is None:
-        return b.add("GlobalAveragePool", b.t(x))  # type: ignore[no-any-return]
-    return b.add("AveragePool", b.t(x), kernel_shape=size, strides=size)  # type: ignore[no-any-return]
+        return b.add("GlobalAveragePool", b.t(x))
+    return b.add("AveragePool", b.t(x), kernel_shape=size, strides=size)
 
 
 @op("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
@@ -202,10 +202,10 @@ def _resize(b: Builder, x: Any, size: Any, factors: Any, mode: str, transform: s
     empty = "" if b.opset >= 13 else b.constant([], np.float32)
     if size is None:
         scales = b.constant([1.0, 1.0, *factors], np.float32)
-        return b.add("Resize", value, empty, scales, **options)  # type: ignore[no-any-return]
+        return b.add("Resize", value, empty, scales, **options)
     front = b.slice(b.add("Shape", value), 0, 0, 2)
     target = b.add("Concat", front, b.ints(size), axis=0)
-    return b.add("Resize", value, empty, empty, target, **options)  # type: ignore[no-any-return]
+    return b.add("Resize", value, empty, empty, target, **options)
 
 
 @op("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
@@ -249,7 +249,7 @@ def _attention(
             scores = b.add("Where", b.t(mask), scores, least)
         else:
             scores = b.add("Add", scores, b.t(mask))
-    return b.add("MatMul", b.add("Softmax", scores, axis=count - 1 if b.opset < 13 else -1), b.t(v))  # type: ignore[no-any-return]
+    return b.add("MatMul", b.add("Softmax", scores, axis=count - 1 if b.opset < 13 else -1), b.t(v))
 
 
 _GATES = {"lstm": (4, [0, 3, 1, 2]), "gru": (3, [1, 0, 2]), "rnn_tanh": (1, [0]), "rnn_relu": (1, [0])}
@@ -296,12 +296,12 @@ def _reordered(b: Builder, kind: str, weight: Any, hidden: int) -> str:
     if order == [0]:
         return b.t(weight)
     parts = b.split(b.t(weight), [hidden] * count, 0)
-    return b.add("Concat", *(parts[i] for i in order), axis=0)  # type: ignore[no-any-return]
+    return b.add("Concat", *(parts[i] for i in order), axis=0)
 
 
 def _stacked(b: Builder, kind: str, weights: list[Any], hidden: int) -> str:
     parts = [b.unsqueeze(_reordered(b, kind, w, hidden), [0]) for w in weights]
-    return parts[0] if len(parts) == 1 else b.add("Concat", *parts, axis=0)  # type: ignore[no-any-return]
+    return parts[0] if len(parts) == 1 else b.add("Concat", *parts, axis=0)
 
 
 @op("cross_entropy_loss", "nll_loss_nd")
@@ -311,8 +311,8 @@ def _class_loss(
     kinds = ("none", "mean", "sum")
     inputs = [b.t(x), b.t(target), *([] if weight is None else [b.t(weight)])]
     if n.op == "nll_loss_nd":
-        return b.add("NegativeLogLikelihoodLoss", *inputs, reduction=kinds[reduction], ignore_index=ignore)  # type: ignore[no-any-return]
-    return b.add("SoftmaxCrossEntropyLoss", *inputs, reduction=kinds[reduction], ignore_index=ignore)  # type: ignore[no-any-return]
+        return b.add("NegativeLogLikelihoodLoss", *inputs, reduction=kinds[reduction], ignore_index=ignore)
+    return b.add("SoftmaxCrossEntropyLoss", *inputs, reduction=kinds[reduction], ignore_index=ignore)
 
 
 @op("mse_loss", "l1_loss")

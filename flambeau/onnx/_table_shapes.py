@@ -28,12 +28,12 @@ def _numel(b: Builder, n: Node, x: Any) -> str:
 def _reshape(b: Builder, n: Node, x: Any, shape: Any, *rest: Any) -> str:
     if isinstance(shape, int):
         refuse("elements seen as another type (view with a dtype) have no form in ONNX: convert them with .to(dtype)")
-    return b.add("Reshape", b.t(x), b.ints(shape))  # type: ignore[no-any-return]
+    return b.add("Reshape", b.t(x), b.ints(shape))
 
 
 @op("view_as", "reshape_as")
 def _reshape_as(b: Builder, n: Node, x: Any, other: Any) -> str:
-    return b.add("Reshape", b.t(x), b.add("Shape", b.t(other)))  # type: ignore[no-any-return]
+    return b.add("Reshape", b.t(x), b.add("Shape", b.t(other)))
 
 
 @op("flatten")
@@ -41,13 +41,13 @@ def _flatten(b: Builder, n: Node, x: Any, start_dim: int = 0, end_dim: int = -1)
     ndim = max(rank(x), 1)
     start, end = start_dim % ndim, end_dim % ndim
     if start == 1 and end == ndim - 1:
-        return b.add("Flatten", b.t(x), axis=1)  # type: ignore[no-any-return]
+        return b.add("Flatten", b.t(x), axis=1)
     shape = [0] * start + [-1]
     parts = [b.constant(shape)] if shape else []
     if end + 1 < ndim:
         whole = b.add("Shape", b.t(x))
         parts.append(b.slice(whole, 0, end + 1, ndim))
-    return b.add("Reshape", b.t(x), parts[0] if len(parts) == 1 else b.add("Concat", *parts, axis=0))  # type: ignore[no-any-return]
+    return b.add("Reshape", b.t(x), parts[0] if len(parts) == 1 else b.add("Concat", *parts, axis=0))
 
 
 @op("unflatten")
@@ -58,7 +58,7 @@ def _unflatten(b: Builder, n: Node, x: Any, dim: int, sizes: Any) -> str:
     parts.append(b.ints(sizes))
     if dim + 1 < rank(x):
         parts.append(b.slice(whole, 0, dim + 1, rank(x)))
-    return b.add("Reshape", b.t(x), b.add("Concat", *parts, axis=0))  # type: ignore[no-any-return]
+    return b.add("Reshape", b.t(x), b.add("Concat", *parts, axis=0))
 
 
 @op("transpose", "swapaxes", "swapdims", "t")
@@ -67,13 +67,13 @@ def _transpose(b: Builder, n: Node, x: Any, first: int = 0, second: int = 1) -> 
     if len(order) < 2:
         return b.t(x)
     order[first], order[second] = order[second], order[first]
-    return b.add("Transpose", b.t(x), perm=order)  # type: ignore[no-any-return]
+    return b.add("Transpose", b.t(x), perm=order)
 
 
 @op("permute", "numpy_T")
 def _permute(b: Builder, n: Node, x: Any, dims: Any = None) -> str:
     order = list(reversed(range(rank(x)))) if dims is None else [d % rank(x) for d in dims]
-    return b.add("Transpose", b.t(x), perm=order)  # type: ignore[no-any-return]
+    return b.add("Transpose", b.t(x), perm=order)
 
 
 @op("movedim")
@@ -83,7 +83,7 @@ def _movedim(b: Builder, n: Node, x: Any, source: Any, destination: Any) -> str:
     order = [d for d in range(count) if d not in source]
     for to, start in sorted(zip(destination, source)):
         order.insert(to, start)
-    return b.add("Transpose", b.t(x), perm=order)  # type: ignore[no-any-return]
+    return b.add("Transpose", b.t(x), perm=order)
 
 
 @op("unsqueeze", "unsqueeze_")
@@ -101,12 +101,12 @@ def _squeeze(b: Builder, n: Node, x: Any, dim: Any = None) -> str:
 @op("expand")
 def _expand(b: Builder, n: Node, x: Any, shape: Any, **named: Any) -> str:
     sizes = [1 if not isinstance(s, Value) and s == -1 else s for s in shape]
-    return b.add("Expand", b.t(x), b.ints(sizes))  # type: ignore[no-any-return]
+    return b.add("Expand", b.t(x), b.ints(sizes))
 
 
 @op("expand_as")
 def _expand_as(b: Builder, n: Node, x: Any, other: Any) -> str:
-    return b.add("Expand", b.t(x), b.add("Shape", b.t(other)))  # type: ignore[no-any-return]
+    return b.add("Expand", b.t(x), b.add("Shape", b.t(other)))
 
 
 @op("repeat", "tile")
@@ -116,7 +116,7 @@ def _repeat(b: Builder, n: Node, x: Any, repeats: Any) -> str:
         value = b.unsqueeze(value, list(range(missing)))
     elif missing < 0:
         repeats = [1] * -missing + list(repeats)
-    return b.add("Tile", value, b.ints(repeats))  # type: ignore[no-any-return]
+    return b.add("Tile", value, b.ints(repeats))
 
 
 @op("cat", "concat", "stack")
@@ -126,7 +126,7 @@ def _cat(b: Builder, n: Node, tensors: Any, dim: int = 0, **named: Any) -> str:
     axis = dim % len(n.outputs[0].example.shape)
     if n.op == "stack":
         parts = [b.unsqueeze(p, [axis]) for p in parts]
-    return b.add("Concat", *parts, axis=axis)  # type: ignore[no-any-return]
+    return b.add("Concat", *parts, axis=axis)
 
 
 @op("split", "split_with_sizes", "chunk", "tensor_split")
@@ -153,24 +153,24 @@ def _slice(b: Builder, n: Node, x: Any, dim: int = 0, start: Any = None, end: An
 def _select(b: Builder, n: Node, x: Any, dim: int, index: Any) -> str:
     if isinstance(index, Value):
         return b.squeeze(b.add("Gather", b.t(x), b.number(index), axis=dim % rank(x)), [dim % rank(x)])
-    return b.add("Gather", b.t(x), b.constant(index), axis=dim % rank(x))  # type: ignore[no-any-return]
+    return b.add("Gather", b.t(x), b.constant(index), axis=dim % rank(x))
 
 
 @op("index_select")
 def _index_select(b: Builder, n: Node, x: Any, dim: int, index: Any) -> str:
-    return b.add("Gather", b.t(x), b.t(index), axis=dim % rank(x))  # type: ignore[no-any-return]
+    return b.add("Gather", b.t(x), b.t(index), axis=dim % rank(x))
 
 
 @op("embedding")
 def _embedding(b: Builder, n: Node, weight: Any, indices: Any, *rest: Any) -> str:
-    return b.add("Gather", b.t(weight), b.t(indices), axis=0)  # type: ignore[no-any-return]
+    return b.add("Gather", b.t(weight), b.t(indices), axis=0)
 
 
 @op("gather", "take_along_dim")
 def _gather(b: Builder, n: Node, x: Any, dim: Any, index: Any, **named: Any) -> str:
     if n.op == "take_along_dim":
         dim, index = index, dim
-    return b.add("GatherElements", b.t(x), b.t(index), axis=dim % rank(x))  # type: ignore[no-any-return]
+    return b.add("GatherElements", b.t(x), b.t(index), axis=dim % rank(x))
 
 
 @op("scatter", "scatter_", "scatter_add", "scatter_add_")
@@ -182,7 +182,7 @@ def _scatter(b: Builder, n: Node, x: Any, dim: int, index: Any, src: Any = None,
     else:
         updates = b.t(src, like)
     reduction = "add" if "add" in n.op else None
-    return b.add("ScatterElements", b.t(x), b.t(index), updates, axis=dim % rank(x), reduction=reduction)  # type: ignore[no-any-return]
+    return b.add("ScatterElements", b.t(x), b.t(index), updates, axis=dim % rank(x), reduction=reduction)
 
 
 @op("index")
@@ -194,8 +194,8 @@ def _index(b: Builder, n: Node, x: Any, indices: Any) -> str:
             if dim:
                 refuse("a mask in the middle of an index")
             places = b.add("Transpose", b.add("NonZero", b.t(index)), perm=[1, 0])
-            return b.add("GatherND", b.t(x), places)  # type: ignore[no-any-return]
-        return b.add("Gather", b.t(x), b.t(index), axis=dim)  # type: ignore[no-any-return]
+            return b.add("GatherND", b.t(x), places)
+        return b.add("Gather", b.t(x), b.t(index), axis=dim)
     if [d for d, _ in given] != list(range(len(given))) or any(kind_of(i).name == "bool" for _, i in given):
         refuse("an index by several tensors that are not the first dimensions")
     shape = b.constant(list(np.broadcast_shapes(*(tuple(i.example.shape) for _, i in given))))
@@ -203,21 +203,21 @@ def _index(b: Builder, n: Node, x: Any, indices: Any) -> str:
         b.unsqueeze(b.add("Expand", b.t(i), shape), [len(n.outputs[0].example.shape) - rank(x) + len(given)])
         for _, i in given
     ]
-    return b.add("GatherND", b.t(x), b.add("Concat", *parts, axis=-1))  # type: ignore[no-any-return]
+    return b.add("GatherND", b.t(x), b.add("Concat", *parts, axis=-1))
 
 
 @op("tril", "triu")
 def _triangle(b: Builder, n: Node, x: Any, diagonal: int = 0) -> str:
     if b.opset < 14:
         refuse(f"{n.op} needs opset 14")
-    return b.add("Trilu", b.t(x), b.constant(diagonal), upper=int(n.op == "triu"))  # type: ignore[no-any-return]
+    return b.add("Trilu", b.t(x), b.constant(diagonal), upper=int(n.op == "triu"))
 
 
 @op("flip")
 def _flip(b: Builder, n: Node, x: Any, dims: Any) -> str:
     axes = [d % rank(x) for d in dims]
     ends = [b.constant([v] * len(axes)) for v in (-1, -_LAST)]
-    return b.add("Slice", b.t(x), *ends, b.constant(axes), b.constant([-1] * len(axes)))  # type: ignore[no-any-return]
+    return b.add("Slice", b.t(x), *ends, b.constant(axes), b.constant([-1] * len(axes)))
 
 
 @op("roll")
@@ -232,7 +232,7 @@ def _roll(b: Builder, n: Node, x: Any, shifts: Any, dims: Any) -> str:
 @op("one_hot")
 def _one_hot(b: Builder, n: Node, x: Any, num_classes: int = -1) -> str:
     count = n.outputs[0].example.shape[-1] if num_classes == -1 else num_classes
-    return b.add("OneHot", b.t(x), b.constant(count), b.constant([0, 1]), axis=-1)  # type: ignore[no-any-return]
+    return b.add("OneHot", b.t(x), b.constant(count), b.constant([0, 1]), axis=-1)
 
 
 @op("pad", "constant_pad_nd")
@@ -247,7 +247,7 @@ def _pad(b: Builder, n: Node, x: Any, pad: Any, mode: Any = "constant", value: A
     if mode == "circular" and b.opset < 19:
         return _circular(b, b.t(x), begins, ends)
     extra = [b.constant(0 if value is None else value, kind_of(x).numpy)] if mode == "constant" else []
-    return b.add("Pad", b.t(x), b.ints([*begins, *ends]), *extra, mode=kinds[mode])  # type: ignore[no-any-return]
+    return b.add("Pad", b.t(x), b.ints([*begins, *ends]), *extra, mode=kinds[mode])
 
 
 def _circular(b: Builder, value: str, begins: list[int], ends: list[int]) -> str:
@@ -264,9 +264,9 @@ def _circular(b: Builder, value: str, begins: list[int], ends: list[int]) -> str
 def _fill(b: Builder, n: Node, shape: str, value: Any) -> str:
     like = result_kind(n)
     if isinstance(value, Value):
-        return b.add("Expand", b.t(value, like), shape)  # type: ignore[no-any-return]
+        return b.add("Expand", b.t(value, like), shape)
     filled = b.onnx.numpy_helper.from_array(np.asarray([value], like.numpy))
-    return b.add("ConstantOfShape", shape, value=filled)  # type: ignore[no-any-return]
+    return b.add("ConstantOfShape", shape, value=filled)
 
 
 @op("zeros", "ones", "empty", "full")
@@ -293,7 +293,7 @@ def _arange(b: Builder, n: Node, *bounds: Any, **named: Any) -> str:
         b.squeeze(b.t(v, like), [0]) if isinstance(v, Value) and not isinstance(v.example, Tensor) else b.t(v, like)
         for v in (start, end, step)
     ]
-    return b.add("Range", *ends)  # type: ignore[no-any-return]
+    return b.add("Range", *ends)
 
 
 @op("tensor")
@@ -302,12 +302,12 @@ def _literal(b: Builder, n: Node, data: Any, **named: Any) -> str:
     if isinstance(data, Value):
         return b.squeeze(b.t(data, like), [0])
     parts = [b.t(v, like) if isinstance(v, Value) else b.constant([v], like.numpy) for v in data]
-    return b.add("Concat", *parts, axis=0)  # type: ignore[no-any-return]
+    return b.add("Concat", *parts, axis=0)
 
 
 @op("copy_")
 def _copy(b: Builder, n: Node, x: Any, source: Any, **named: Any) -> str:
-    return b.add("Expand", b.t(source, kind_of(x)), b.add("Shape", b.t(x)))  # type: ignore[no-any-return]
+    return b.add("Expand", b.t(source, kind_of(x)), b.add("Shape", b.t(x)))
 
 
 @op("fill_", "zero_")
@@ -317,7 +317,7 @@ def _fill_in(b: Builder, n: Node, x: Any, value: Any = 0) -> str:
 
 @op("pixel_shuffle")
 def _pixel_shuffle(b: Builder, n: Node, x: Any, factor: int) -> str:
-    return b.add("DepthToSpace", b.t(x), blocksize=factor, mode="CRD")  # type: ignore[no-any-return]
+    return b.add("DepthToSpace", b.t(x), blocksize=factor, mode="CRD")
 
 
 @op("pixel_unshuffle")
@@ -325,4 +325,4 @@ def _pixel_unshuffle(b: Builder, n: Node, x: Any, factor: int) -> str:
     c, h, w = x.example.shape[1:]
     value = b.add("Reshape", b.t(x), b.constant([-1, c, h // factor, factor, w // factor, factor]))
     value = b.add("Transpose", value, perm=[0, 1, 3, 5, 2, 4])
-    return b.add("Reshape", value, b.constant([-1, c * factor**2, h // factor, w // factor]))  # type: ignore[no-any-return]
+    return b.add("Reshape", value, b.constant([-1, c * factor**2, h // factor, w // factor]))

@@ -111,7 +111,7 @@ def parse_args(*arg_descriptors: str) -> Callable[[Callable[..., Any]], Callable
 
 
 def _get_tensor_rank(x: Any) -> int | None:
-    return x.dim()  # type: ignore[no-any-return]
+    return x.dim()
 
 
 def _get_tensor_sizes(x: Any, allow_nonstatic: bool = True) -> Any:

@@ -29,9 +29,9 @@ class _TypedMeta(type):
     def __call__(cls, *args: Any, device: Any = None) -> Tensor:
         if args and isinstance(args[0], Tensor):
             values = args[1].to(cls.dtype)
-            return ops.sparse_coo_tensor(args[0], values, *args[2:], device=device)  # type: ignore[no-any-return]
+            return ops.sparse_coo_tensor(args[0], values, *args[2:], device=device)
         size = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args or (0,)
-        return ops.sparse_coo_tensor(Size(size), dtype=cls.dtype, device=device)  # type: ignore[no-any-return]
+        return ops.sparse_coo_tensor(Size(size), dtype=cls.dtype, device=device)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Tensor) and instance.dtype is cls.dtype and instance.layout is sparse_coo  # type: ignore[attr-defined]

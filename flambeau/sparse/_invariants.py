@@ -77,4 +77,4 @@ def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
         raise RuntimeError(f"spsolve: the right side must be a vector or a matrix, got {other._array.ndim} dimensions")
     from ..linalg import solve
 
-    return solve(ops.to_dense(input), other, left=left)  # type: ignore[no-any-return, attr-defined]
+    return solve(ops.to_dense(input), other, left=left)  # type: ignore[attr-defined]

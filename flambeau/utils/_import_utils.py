@@ -31,4 +31,4 @@ def import_dill() -> ModuleType | None:
     import dill
 
     dill.extend(use_dill=False)
-    return dill  # type: ignore[no-any-return]
+    return dill

@@ -28,4 +28,4 @@ def load_url(
     """The weights in a file on the web, kept in a folder of the user's; the same as `hub.load_state_dict_from_url`."""
     from ..hub import load_state_dict_from_url  # a module that few programs need
 
-    return load_state_dict_from_url(url, model_dir, map_location, progress, check_hash, file_name, weights_only)  # type: ignore[no-any-return]
+    return load_state_dict_from_url(url, model_dir, map_location, progress, check_hash, file_name, weights_only)

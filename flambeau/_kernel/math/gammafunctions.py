@@ -65,7 +65,7 @@ _DIGAMMA_FAR_SHORT = 0.08333333285681833, -0.008332783540522295, 0.0038735882561
 def _halves(m: Any, x: Value, coefficients: tuple[float, ...]) -> Value:
     """A long polynomial as two over the square, which do not wait for each other."""
     square = x * x
-    return m.fma(polynomial(m, square, coefficients[1::2]), x, polynomial(m, square, coefficients[::2]))  # type: ignore[no-any-return]
+    return m.fma(polynomial(m, square, coefficients[1::2]), x, polynomial(m, square, coefficients[::2]))
 
 
 def lgamma_positive(m: Any, x: Value, kind: str = "f64") -> Value:
@@ -85,7 +85,7 @@ def lgamma_positive(m: Any, x: Value, kind: str = "f64") -> Value:
     inverse = 1.0 / x
     series = m.fma(inverse, polynomial(m, inverse * inverse, stirling), _STIRLING_OFFSET)
     far = m.fma(x - 0.5, logarithm - 1.0, m.where(x < 1e17, series, 0.0))
-    return m.where(large, far, shape + m.where(below, -logarithm, logarithm))  # type: ignore[no-any-return]
+    return m.where(large, far, shape + m.where(below, -logarithm, logarithm))
 
 
 def lgamma(m: Any, given: Value) -> Value:
@@ -97,9 +97,9 @@ def lgamma(m: Any, given: Value) -> Value:
     def reflected() -> Value:  # gamma(x) gamma(-x) = -pi / (x sin(pi x))
         left = -log(m, m.real_abs(size * sinpi(m, size)) * (1.0 / math.pi)) - right
         left = m.where((m.floor(x) == x) | (size == INF), INF, m.where(size < 1e-17, right, left))
-        return m.where(x == x, left, x)  # type: ignore[no-any-return]
+        return m.where(x == x, left, x)
 
-    return m.cast(m.rare(~(x > 0.0), reflected, right), given.type)  # type: ignore[no-any-return]
+    return m.cast(m.rare(~(x > 0.0), reflected, right), given.type)
 
 
 def _digamma_positive(m: Any, x: Value, kind: str) -> Value:
@@ -118,7 +118,7 @@ def _digamma_positive(m: Any, x: Value, kind: str) -> Value:
     inverse = 1.0 / x
     square = inverse * inverse
     far = log(m, x) - m.fma(square, polynomial(m, square, distant), 0.5 * inverse)
-    return m.where(large, far, near + top / bottom)  # type: ignore[no-any-return]
+    return m.where(large, far, near + top / bottom)
 
 
 def digamma(m: Any, given: Value) -> Value:
@@ -132,9 +132,9 @@ def digamma(m: Any, given: Value) -> Value:
         left = right - math.pi * sinpi(m, rest + 0.5) / sinpi(m, rest)
         left = m.where((m.floor(x) == x) | (size == INF), NAN, left)
         result = m.where(x < 0.0, left, right)
-        return m.where(x == 0.0, -m.copysign(m.constant(INF, x), x), result)  # type: ignore[no-any-return]
+        return m.where(x == 0.0, -m.copysign(m.constant(INF, x), x), result)
 
-    return m.cast(m.rare(~(x > 0.0), reflected, right), given.type)  # type: ignore[no-any-return]
+    return m.cast(m.rare(~(x > 0.0), reflected, right), given.type)
 
 
 REAL: dict[str, Any] = {"lgamma": lgamma, "digamma": digamma}

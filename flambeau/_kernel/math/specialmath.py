@@ -33,10 +33,10 @@ _BERNOULLI = (
 def zeta(m: Any, x: Value, q: Value) -> Value:
     """Hurwitz: the sum of (k + q)**-x over k >= 0."""
     if x.type == "f64":
-        return _zeta(m, x, q)  # type: ignore[no-any-return]
+        return _zeta(m, x, q)
     usual = (q > 0.0) & (q < 1e30) & (x > 1.0) & (x < 1e4)
     made = m.cast(_zeta_in_vectors(m, m.cast(x, "f64"), m.cast(q, "f64")), x.type)
-    return m.rare(~usual, lambda: _zeta(m, x, q), made)  # type: ignore[no-any-return]
+    return m.rare(~usual, lambda: _zeta(m, x, q), made)
 
 
 def _zeta_in_vectors(m: Any, x: Value, q: Value) -> Value:
@@ -60,7 +60,7 @@ def _zeta_in_vectors(m: Any, x: Value, q: Value) -> Value:
         part = part * square
         k += 2.0
     done = term * (a + x) <= (x - 1.0) * total * 2.0**-30
-    return m.where(done, total, total + tail)  # type: ignore[no-any-return]
+    return m.where(done, total, total + tail)
 
 
 @widened
@@ -111,7 +111,7 @@ def _trigamma_right(m: Any, given: Value) -> Value:
     inverse = 1.0 / (z + 4.0 * len(starts))
     u = inverse * inverse
     terms = polynomial(m, u, (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6))
-    return m.cast(total + (1.0 + 0.5 * inverse + terms * u) * inverse, given.type)  # type: ignore[no-any-return]
+    return m.cast(total + (1.0 + 0.5 * inverse + terms * u) * inverse, given.type)
 
 
 def polygamma(m: Any, n: Any, x: Value) -> Value:
@@ -188,7 +188,7 @@ def _upper_fraction(m: Any, a: Value, x: Value, wanted: Value, accuracy: float) 
     return m.repeat(
         4000, (d, start, d, m.where(wanted, m.constant(0.0, x), 1.0)), step,
         going=lambda h, c, d, change: m.real_abs(change - 1.0) > accuracy,
-    )[0]  # type: ignore[no-any-return]  # fmt: skip
+    )[0]  # fmt: skip
 
 
 def _near_mean(m: Any, a: Value, x: Value, upper: bool) -> Value:
@@ -234,7 +234,7 @@ def _usual(m: Any, a: Value, x: Value, upper: bool, kind: str) -> Value:
     below = x < m.maximum(a + 1.0, least)
     factor = exp_moderate(m, a * log_moderate(m, x) - x - lgamma_positive(m, a, kind))
     made = factor * m.where(below, _lower_sum(m, a, x, terms), _upper_depth(m, a, x, depth))
-    return m.where(below ^ upper, made, 1.0 - made)  # type: ignore[no-any-return]
+    return m.where(below ^ upper, made, 1.0 - made)
 
 
 def _unusual(m: Any, a: Value, x: Value, upper: bool, accuracy: float) -> Value:
@@ -271,7 +271,7 @@ def _regularised(m: Any, a: Value, x: Value, upper: bool) -> Value:
 
     safe_a, safe_x = m.where(usual, a, 1.0), m.where(usual, x, 1.0)
     made = m.rare(~usual, unusual, _usual(m, safe_a, safe_x, upper, kind), everywhere=True)
-    return m.cast(made, kind)  # type: ignore[no-any-return]
+    return m.cast(made, kind)
 
 
 def igamma(m: Any, a: Value, x: Value) -> Value:

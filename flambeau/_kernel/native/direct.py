@@ -149,7 +149,7 @@ def bound_function(body: Any, words: bytes) -> Any:
 
 
 def _slow_address(array: Any) -> int:
-    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return array.__array_interface__["data"][0]
 
 
 @functools.cache

@@ -126,7 +126,7 @@ def runner() -> int:
     """
     if "run" not in _state:
         _state["run"] = _pool()(None, 3)
-    return _state["run"]  # type: ignore[no-any-return]
+    return _state["run"]
 
 
 def run_calls(calls: list[Call], threads: int) -> None:

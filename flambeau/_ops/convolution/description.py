@@ -150,7 +150,7 @@ WAYS: list[Any] = []  # modules with `suits(conv, role)` and a function for each
 @functools.lru_cache(4096)
 def way(conv: Conv, role: str) -> Callable[..., Any]:
     """How a role of a convolution is computed: by the first of the ways that suits it."""
-    return getattr(next(w for w in WAYS if w.suits(conv, role)), role)  # type: ignore[no-any-return]
+    return getattr(next(w for w in WAYS if w.suits(conv, role)), role)
 
 
 def run(conv: Conv, role: str, *operands: Any) -> Any:

@@ -115,7 +115,7 @@ class FakeQuantize(ResizedBuffers, FakeQuantizeBase):
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """(scale, zero point) that the observer chose."""
-        return self.activation_post_process.calculate_qparams()  # type: ignore[no-any-return]
+        return self.activation_post_process.calculate_qparams()
 
     def forward(self, X: Tensor) -> Tensor:
         if self.observer_enabled.item():
@@ -124,12 +124,10 @@ class FakeQuantize(ResizedBuffers, FakeQuantizeBase):
         if not self.fake_quant_enabled.item():
             return X
         if self.is_per_channel:
-            return ops.fake_quantize_per_channel_affine(  # type: ignore[no-any-return]
+            return ops.fake_quantize_per_channel_affine(
                 X, self.scale, self.zero_point, self.ch_axis, self.quant_min, self.quant_max
             )
-        return ops.fake_quantize_per_tensor_affine(  # type: ignore[no-any-return]
-            X, self.scale, self.zero_point, self.quant_min, self.quant_max
-        )
+        return ops.fake_quantize_per_tensor_affine(X, self.scale, self.zero_point, self.quant_min, self.quant_max)
 
     def extra_repr(self) -> str:
         return (
@@ -173,7 +171,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
 
     def forward(self, X: Tensor) -> Tensor:
         watched = self.activation_post_process
-        return ops.fused_moving_avg_obs_fake_quant(  # type: ignore[no-any-return]
+        return ops.fused_moving_avg_obs_fake_quant(
             X, self.observer_enabled, self.fake_quant_enabled, watched.min_val, watched.max_val, self.scale,
             self.zero_point, watched.averaging_constant, self.quant_min, self.quant_max, self.ch_axis,
             self.is_per_channel, self.is_symmetric_quant,

@@ -267,7 +267,7 @@ class MinMaxObserver(UniformQuantizationObserverBase):
 
     def _seen(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The smallest and the largest value of one tensor."""
-        return ops.aminmax(x)  # type: ignore[no-any-return]
+        return ops.aminmax(x)
 
     def _merged(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         """These, and those of the tensors before."""
@@ -346,7 +346,7 @@ class PerChannelMinMaxObserver(ResizedBuffers, UniformQuantizationObserverBase):
 
     def _seen(self, x: Tensor) -> tuple[Tensor, Tensor]:
         rows = ops.flatten(ops.movedim(x, self.ch_axis, 0), 1) if x.dim() > 1 else x.unsqueeze(1)
-        return ops.aminmax(rows, dim=1)  # type: ignore[no-any-return]
+        return ops.aminmax(rows, dim=1)
 
     def _merged(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         return ops.minimum(low, self.min_val), ops.maximum(high, self.max_val)

@@ -148,7 +148,7 @@ def swap_module(
         for number, hook in hooks.items():
             if own is None or number != own.id:
                 register(hook)
-    return made.train(mod.training)  # type: ignore[no-any-return]
+    return made.train(mod.training)
 
 
 def _swap_all(module: Module, mapping: Any) -> None:

@@ -172,7 +172,7 @@ class MaskedTensor(Tensor):
             seen = ops.where(mask, data, data.detach()) if data.requires_grad else data.view_as(data)
             made = seen.as_subclass(cls)
             made._masked_mask = mask
-        return made  # type: ignore[no-any-return]
+        return made
 
     # -- what is inside ----------------------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class MaskedTensor(Tensor):
 
     def to_tensor(self, value: Any) -> Tensor:
         """A plain tensor with `value` where elements do not count."""
-        return ops.where(self._masked_mask, self.get_data(), value)  # type: ignore[no-any-return]
+        return ops.where(self._masked_mask, self.get_data(), value)
 
     @property
     def grad(self) -> Any:

@@ -54,7 +54,7 @@ class CausalBias(Tensor):
         """The mask as a matrix of bools."""
         shift = self.seq_len_kv - self.seq_len_q if self.variant is CausalVariant.LOWER_RIGHT else 0
         whole = ops.ones((self.seq_len_q, self.seq_len_kv), dtype=bool_, device=device)
-        return ops.tril(whole, shift)  # type: ignore[no-any-return]
+        return ops.tril(whole, shift)
 
     @staticmethod
     def _dispatch(
@@ -65,9 +65,9 @@ class CausalBias(Tensor):
             raise ValueError("CausalBias should not be used with causal=True")
         attend = F.scaled_dot_product_attention
         if attn_mask.seq_len_q == attn_mask.seq_len_kv or attn_mask.variant is CausalVariant.UPPER_LEFT:
-            return attend(query, key, value, None, dropout_p, True, scale, enable_gqa)  # type: ignore[no-any-return]
+            return attend(query, key, value, None, dropout_p, True, scale, enable_gqa)
         mask = attn_mask._materialize(query.device)  # type: ignore[attr-defined]
-        return attend(query, key, value, mask, dropout_p, False, scale, enable_gqa)  # type: ignore[no-any-return]
+        return attend(query, key, value, mask, dropout_p, False, scale, enable_gqa)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -51,7 +51,7 @@ class AuxOutput(NamedTuple):
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
     """Hides nothing."""
-    return batch.new_ones((), dtype=bool_)  # type: ignore[attr-defined, no-any-return]
+    return batch.new_ones((), dtype=bool_)  # type: ignore[attr-defined]
 
 
 def _joined(mask_mods: tuple[Modifier, ...], start: bool, join: Callable[[Tensor, Tensor], Tensor]) -> Modifier:
@@ -62,7 +62,7 @@ def _joined(mask_mods: tuple[Modifier, ...], start: bool, join: Callable[[Tensor
         result = b.new_full((), start, dtype=bool_)  # type: ignore[attr-defined]
         for mod in mask_mods:
             result = join(result, mod(b, h, q_idx, kv_idx))
-        return result  # type: ignore[no-any-return]
+        return result
 
     return mask
 
@@ -99,8 +99,8 @@ def create_mask(mod_fn: Modifier, B: int | None, H: int | None, Q_LEN: int, KV_L
     places = _places(*sizes, device)
     if _count_arguments(mod_fn) == 5:  # changes scores: what is left visible
         changed = mod_fn(ops.zeros(sizes, device=device), *places)
-        return ops.expand(ops.isneginf(changed), sizes).logical_not()  # type: ignore[no-any-return]
-    return ops.contiguous(ops.expand(mod_fn(*places), sizes))  # type: ignore[no-any-return]
+        return ops.expand(ops.isneginf(changed), sizes).logical_not()
+    return ops.contiguous(ops.expand(mod_fn(*places), sizes))
 
 
 def _count_arguments(function: Modifier) -> int:
@@ -177,7 +177,7 @@ class BlockMask:
         made = _dense(self.kv_num_blocks, self.kv_indices)
         if self.full_kv_num_blocks is None:
             return made
-        return ops.bitwise_or(made, _dense(self.full_kv_num_blocks, self.full_kv_indices))  # type: ignore[no-any-return]
+        return ops.bitwise_or(made, _dense(self.full_kv_num_blocks, self.full_kv_indices))
 
     def to_string(self, grid_size: tuple[int, int] | int = (20, 20), limit: int = 4) -> str:
         """A drawing of the blocks in use; larger ones are drawn smaller."""
@@ -247,7 +247,7 @@ def _dense(count: Tensor, indices: Any) -> Tensor:
     columns = indices.shape[-1]
     used = ops.arange(columns, device=count.device) < count.unsqueeze(-1)  # type: ignore[attr-defined]
     made = ops.zeros(indices.shape, dtype=int32, device=count.device)  # type: ignore[attr-defined]
-    return ops.scatter(made, -1, indices.long(), used.to(int32))  # type: ignore[no-any-return]
+    return ops.scatter(made, -1, indices.long(), used.to(int32))
 
 
 def _ordered(dense: Tensor) -> tuple[Tensor, Tensor]:

@@ -256,9 +256,7 @@ class SyncBatchNorm(_BatchNorm):
             return super().forward(input)
         momentum = _counted(self)
         mean, variance = (self.running_mean, self.running_var) if self.track_running_stats else (None, None)
-        return _sync_norm.SyncBatchNorm.apply(  # type: ignore[no-any-return]
-            input, self.weight, self.bias, mean, variance, self.eps, momentum, group
-        )
+        return _sync_norm.SyncBatchNorm.apply(input, self.weight, self.bias, mean, variance, self.eps, momentum, group)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

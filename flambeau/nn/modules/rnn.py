@@ -24,12 +24,12 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 def _zeros(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """A first state for an input."""
     if input._k & ~GRAD or modes.on & ~FUNCTION_MODE:  # a trace makes the states for any batch itself
-        return ops.zeros(size, dtype=input.dtype, device=input.device)  # type: ignore[attr-defined, no-any-return]
+        return ops.zeros(size, dtype=input.dtype, device=input.device)  # type: ignore[attr-defined]
     return wrap(np.zeros(size, input.dtype.numpy), input.dtype)
 
 
 def _permuted(t: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
-    return ops.index_select(t, dim, permutation)  # type: ignore[no-any-return]
+    return ops.index_select(t, dim, permutation)
 
 
 class RNNBase(Module):
@@ -379,7 +379,7 @@ class RNNCellBase(Module):
         elif not batched:
             hx = ops.unsqueeze(hx, 0)
         out = self._step(function, input, hx)
-        return out if batched else ops.squeeze(out, 0)  # type: ignore[no-any-return]
+        return out if batched else ops.squeeze(out, 0)
 
 
 class RNNCell(RNNCellBase):

@@ -29,13 +29,13 @@ Activation = str | Callable[[Tensor], Tensor]
 
 
 def _generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-    return ops.triu(ops.full((sz, sz), float("-inf"), dtype=dtype, device=device), 1)  # type: ignore[no-any-return]
+    return ops.triu(ops.full((sz, sz), float("-inf"), dtype=dtype, device=device), 1)
 
 
 def _get_seq_len(src: Tensor, batch_first: bool) -> int | None:
     """The length of a sequence, with or without a batch."""
     shape = src.shape
-    return shape[0] if len(shape) == 2 or not batch_first else shape[1]  # type: ignore[no-any-return]
+    return shape[0] if len(shape) == 2 or not batch_first else shape[1]
 
 
 def _get_clones(module: Module, N: int) -> ModuleList:
@@ -81,7 +81,7 @@ class _Layer(Module):
         found = self._modules["self_attn"](  # type: ignore[misc]
             x, x, x, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal
         )
-        return dropout(found[0])  # type: ignore[no-any-return]
+        return dropout(found[0])
 
 
 class TransformerEncoderLayer(_Layer):
@@ -135,7 +135,7 @@ class TransformerEncoderLayer(_Layer):
             src = src + self._sa_block(norm1(src), mask, padding, is_causal)  # type: ignore[misc]
             return src + self._ff_block(norm2(src))  # type: ignore[misc]
         src = norm1(src + self._sa_block(src, mask, padding, is_causal))  # type: ignore[misc]
-        return norm2(src + self._ff_block(src))  # type: ignore[misc, no-any-return]
+        return norm2(src + self._ff_block(src))  # type: ignore[misc]
 
     def _sa_block(
         self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
@@ -143,7 +143,7 @@ class TransformerEncoderLayer(_Layer):
         return self._self_attention(x, attn_mask, key_padding_mask, is_causal, self.dropout1)
 
     def _ff_block(self, x: Tensor) -> Tensor:
-        return self.dropout2(self._ff(x))  # type: ignore[no-any-return]
+        return self.dropout2(self._ff(x))
 
 
 class TransformerDecoderLayer(_Layer):
@@ -195,7 +195,7 @@ class TransformerDecoderLayer(_Layer):
             return tgt + self._ff_block(norm3(tgt))  # type: ignore[misc]
         tgt = norm1(tgt + self._sa_block(tgt, *first))  # type: ignore[misc]
         tgt = norm2(tgt + self._mha_block(tgt, memory, *second))  # type: ignore[misc]
-        return norm3(tgt + self._ff_block(tgt))  # type: ignore[misc, no-any-return]
+        return norm3(tgt + self._ff_block(tgt))  # type: ignore[misc]
 
     def _sa_block(
         self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
@@ -210,10 +210,10 @@ class TransformerDecoderLayer(_Layer):
             x, mem, mem, attn_mask=attn_mask, key_padding_mask=key_padding_mask, is_causal=is_causal,
             need_weights=False,
         )  # fmt: skip
-        return self.dropout2(found[0])  # type: ignore[no-any-return]
+        return self.dropout2(found[0])
 
     def _ff_block(self, x: Tensor) -> Tensor:
-        return self.dropout3(self._ff(x))  # type: ignore[no-any-return]
+        return self.dropout3(self._ff(x))
 
 
 class TransformerEncoder(Module):
@@ -260,7 +260,7 @@ class TransformerEncoder(Module):
             output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
         if emptied:
             output = output.masked_fill((padding != 0).unsqueeze(-1), 0.0)  # type: ignore[attr-defined, union-attr]
-        return output if self.norm is None else self.norm(output)  # type: ignore[no-any-return]
+        return output if self.norm is None else self.norm(output)
 
     def _leaves_padding_out(self, src: Tensor, mask: Tensor | None, padding: Any) -> bool:
         """Whether PyTorch would drop padded positions here, which gives zeros in their place."""
@@ -323,7 +323,7 @@ class TransformerDecoder(Module):
                 tgt_key_padding_mask=tgt_key_padding_mask, memory_key_padding_mask=memory_key_padding_mask,
                 tgt_is_causal=causal, memory_is_causal=memory_is_causal,
             )  # fmt: skip
-        return output if self.norm is None else self.norm(output)  # type: ignore[no-any-return]
+        return output if self.norm is None else self.norm(output)
 
 
 class Transformer(Module):
@@ -375,7 +375,7 @@ class Transformer(Module):
         memory = self.encoder(
             src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
         )  # fmt: skip
-        return self.decoder(  # type: ignore[no-any-return]
+        return self.decoder(
             tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
             memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
             memory_is_causal=memory_is_causal,

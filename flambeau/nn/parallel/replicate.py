@@ -17,7 +17,7 @@ def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> 
 
 def _replica(module: Module, where: Any, detach: bool, made: dict[Any, Any]) -> Module:
     if module in made:
-        return made[module]  # type: ignore[no-any-return]
+        return made[module]
     replica = made[module] = module._replicate_for_data_parallel()
     for name, parameter in module._parameters.items():
         if parameter is None:
@@ -29,4 +29,4 @@ def _replica(module: Module, where: Any, detach: bool, made: dict[Any, Any]) -> 
         replica._buffers[name] = None if buffer is None else buffer.to(where)
     for name, child in module._modules.items():
         replica._modules[name] = None if child is None else _replica(child, where, detach, made)
-    return replica  # type: ignore[no-any-return]
+    return replica

@@ -45,7 +45,7 @@ def get_total_norm(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
             "disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
         )
-    return total  # type: ignore[no-any-return]
+    return total
 
 
 def _euclidean(tensors: list[Tensor]) -> Tensor | None:

@@ -218,7 +218,7 @@ class _SpectralNorm(Module):
     def _reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
         if self.dim != 0:
             weight = weight.permute(self.dim, *[d for d in range(weight.ndim) if d != self.dim])
-        return weight.flatten(1)  # type: ignore[no-any-return]
+        return weight.flatten(1)
 
     def _power_method(self, weight_mat: Tensor, n_power_iterations: int) -> None:
         with no_grad():

@@ -170,7 +170,7 @@ class ParametrizationList(ModuleList):
             x = first(*[getattr(self, f"original{i}") for i in range(self.ntensors)])
         for module in others:
             x = module(x)
-        return x  # type: ignore[no-any-return]
+        return x
 
 
 # -- the class of a parametrized module --------------------------------------------------------------------------

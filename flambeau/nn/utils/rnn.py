@@ -110,7 +110,7 @@ class PackedSequence(PackedSequence_):
 
     def is_pinned(self) -> bool:
         """Whether the data is in pinned memory."""
-        return self.data.is_pinned()  # type: ignore[attr-defined, no-any-return]
+        return self.data.is_pinned()  # type: ignore[attr-defined]
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
@@ -123,13 +123,13 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     if permutation is None:
         return None
     numbers = ops.arange(0, permutation._array.size, device=permutation.device)  # type: ignore[attr-defined]
-    return ops.scatter(ops.empty_like(permutation), 0, permutation, numbers)  # type: ignore[no-any-return]
+    return ops.scatter(ops.empty_like(permutation), 0, permutation, numbers)
 
 
 def _on(array: Any, like: Tensor) -> Tensor:
     """Index numbers as a tensor on the device of another."""
     made = wrap(np.ascontiguousarray(array, np.int64), int64)
-    return made if like.device.type == "cpu" else made.to(like.device)  # type: ignore[attr-defined, no-any-return]
+    return made if like.device.type == "cpu" else made.to(like.device)  # type: ignore[attr-defined]
 
 
 def _places(counts: Any) -> tuple[Any, Any]:
@@ -271,7 +271,7 @@ def pad_sequence(
     joined = ops.cat([t if t.dtype is first.dtype else ops.to_dtype(t, first.dtype) for t in given], 0)
     padded = ops.index_copy(padded, 0, _on(rows, first), joined)
     outer = (batch, length) if batch_first else (length, batch)
-    return ops.reshape(padded, (*outer, *rest))  # type: ignore[no-any-return]
+    return ops.reshape(padded, (*outer, *rest))
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:

@@ -29,7 +29,7 @@ class SpectralNorm:
         """The weight as a matrix with the output dimension first."""
         if self.dim != 0:
             weight = weight.permute(self.dim, *[d for d in range(weight.ndim) if d != self.dim])
-        return weight.reshape(weight.size(0), -1)  # type: ignore[no-any-return]
+        return weight.reshape(weight.size(0), -1)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
         """The normalised weight; power iterations change `<name>_u` and `<name>_v` in place."""

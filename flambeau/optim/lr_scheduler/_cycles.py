@@ -35,7 +35,7 @@ def _halving(x: float) -> float:
 
 
 def _exp_range(gamma: float, x: float) -> float:
-    return gamma**x  # type: ignore[no-any-return]
+    return gamma**x
 
 
 class CyclicLR(LRScheduler):
@@ -104,7 +104,7 @@ class CyclicLR(LRScheduler):
 
     def scale_fn(self, x: float) -> float:
         """How high cycle (or iteration) number x goes."""
-        return (self._scale_fn_custom or self._scale_fn_ref)(x)  # type: ignore[no-any-return]
+        return (self._scale_fn_custom or self._scale_fn_ref)(x)
 
     def get_lr(self) -> list[Any]:
         """The rates of iteration `last_epoch`; sets the momentum too."""

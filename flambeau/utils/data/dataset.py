@@ -119,7 +119,7 @@ def _samples(dataset: Any, indices: list[Any]) -> list[Any]:
         raise ValueError(
             f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(items)} from {type(dataset).__name__}"
         )
-    return items  # type: ignore[no-any-return]
+    return items
 
 
 class ConcatDataset(Dataset[_T_co]):

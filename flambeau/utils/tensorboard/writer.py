@@ -23,7 +23,7 @@ class FileWriter:
 
     def get_logdir(self) -> str:
         """The folder of the file."""
-        return self.event_writer.get_logdir()  # type: ignore[no-any-return]
+        return self.event_writer.get_logdir()
 
     def add_event(self, event: Any, step: int | None = None, walltime: float | None = None) -> None:
         """Writes a message with its time and step."""

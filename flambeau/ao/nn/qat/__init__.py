@@ -59,7 +59,7 @@ class Linear(_Trained, _linear.Linear):
         self.weight_fake_quant = qconfig.weight()
 
     def forward(self, input: Tensor) -> Tensor:
-        return ops.linear(input, self.weight_fake_quant(self.weight), self.bias)  # type: ignore[no-any-return]
+        return ops.linear(input, self.weight_fake_quant(self.weight), self.bias)
 
 
 def _convolution(base: type) -> type:

@@ -34,7 +34,7 @@ class FloatFunctional(Module):
 
     def add_scalar(self, x: Tensor, y: float) -> Tensor:
         """x plus a number; not observed."""
-        return ops.add(x, y)  # type: ignore[no-any-return]
+        return ops.add(x, y)
 
     def mul(self, x: Tensor, y: Tensor) -> Any:
         """x * y"""
@@ -42,7 +42,7 @@ class FloatFunctional(Module):
 
     def mul_scalar(self, x: Tensor, y: float) -> Tensor:
         """x times a number; not observed."""
-        return ops.mul(x, y)  # type: ignore[no-any-return]
+        return ops.mul(x, y)
 
     def cat(self, x: list[Tensor], dim: int = 0) -> Any:
         """Tensors one after the other."""

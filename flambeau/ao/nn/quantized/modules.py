@@ -19,10 +19,10 @@ def quantize_weight(weight: Tensor, observer: Any) -> Tensor:
     scale, zero_point = observer.calculate_qparams()
     weight = weight.detach().to(float32)
     if observer.qscheme in (per_tensor_affine, per_tensor_symmetric):
-        return ops.quantize_per_tensor(weight, float(scale), int(zero_point), qint8)  # type: ignore[no-any-return]
+        return ops.quantize_per_tensor(weight, float(scale), int(zero_point), qint8)
     if observer.qscheme is not per_channel_affine_float_qparams:
         zero_point = zero_point.to(int64)
-    return ops.quantize_per_channel(weight, scale, zero_point, observer.ch_axis, qint8)  # type: ignore[no-any-return]
+    return ops.quantize_per_channel(weight, scale, zero_point, observer.ch_axis, qint8)
 
 
 def observed_weight(mod: Any) -> Tensor:
@@ -161,14 +161,14 @@ class Linear(WeightedQuantizedModule):
         destination[prefix + "_packed_params._packed_params"] = (self._weight, self._bias)
 
     def _saved_weight(self, state_dict: Any, prefix: str) -> tuple[Tensor, Tensor | None]:
-        return state_dict[prefix + "_packed_params._packed_params"]  # type: ignore[no-any-return]
+        return state_dict[prefix + "_packed_params._packed_params"]
 
     @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Linear:
         """From an observed float layer."""
         made = cls(mod.in_features, mod.out_features, mod.bias is not None)
         made.set_weight_bias(observed_weight(mod), None if mod.bias is None else mod.bias.detach())
-        return made._finish(mod)  # type: ignore[no-any-return]
+        return made._finish(mod)
 
 
 class _Conv(WeightedQuantizedModule):

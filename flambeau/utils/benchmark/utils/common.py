@@ -144,7 +144,7 @@ class Measurement:
     @property
     def as_row_name(self) -> str:
         """The name of the row in a comparison."""
-        return self.sub_label or self.stmt or "[Unknown]"  # type: ignore[no-any-return]
+        return self.sub_label or self.stmt or "[Unknown]"
 
     def __repr__(self) -> str:
         unit, scale = select_unit(self.median)

@@ -123,25 +123,25 @@ def collate_tensor_fn(batch: Any, *, collate_fn_map: _Map | None = None) -> Tens
         shape, d = first._array.shape, first.dtype
         if all(type(t) is Tensor and not t._k and t.dtype is d and t._array.shape == shape for t in batch):
             return wrap(_stacked([t._array for t in batch]), d)
-    return ops.stack(batch)  # type: ignore[no-any-return]
+    return ops.stack(batch)
 
 
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: _Map | None = None) -> Tensor:
     if batch[0].dtype.kind in "SUOMm":
         raise _unknown(batch[0].dtype)
-    return collate([ops.as_tensor(sample) for sample in batch], collate_fn_map=collate_fn_map)  # type: ignore[no-any-return]
+    return collate([ops.as_tensor(sample) for sample in batch], collate_fn_map=collate_fn_map)
 
 
 def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: _Map | None = None) -> Tensor:
-    return ops.as_tensor(batch)  # type: ignore[no-any-return]
+    return ops.as_tensor(batch)
 
 
 def collate_float_fn(batch: Any, *, collate_fn_map: _Map | None = None) -> Tensor:
-    return ops.tensor(batch, dtype=float64)  # type: ignore[no-any-return]
+    return ops.tensor(batch, dtype=float64)
 
 
 def collate_int_fn(batch: Any, *, collate_fn_map: _Map | None = None) -> Tensor:
-    return ops.tensor(batch)  # type: ignore[no-any-return]
+    return ops.tensor(batch)
 
 
 def collate_str_fn(batch: Any, *, collate_fn_map: _Map | None = None) -> Any:

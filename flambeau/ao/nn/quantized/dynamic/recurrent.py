@@ -37,7 +37,7 @@ def _kind_of(mod: Any) -> _dtype:
     kind = qint8 if qconfig is None or qconfig.weight is None else qconfig.weight().dtype
     if kind not in (qint8, float16):
         raise RuntimeError(f"Unsupported dtype specified for dynamic quantized {type(mod).__name__}: {kind}")
-    return kind  # type: ignore[no-any-return]
+    return kind
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
