@@ -1,0 +1,122 @@
+"""Arguments that differ from those of the first call. Guards tell those that matter from those that do not."""
+
+import collections
+import dataclasses
+
+import pytest
+from changes import Block, guards_of, x
+
+import flambeau as torch
+from flambeau import nn
+
+Pair = collections.namedtuple("Pair", "left right")
+
+
+@dataclasses.dataclass
+class Batch:
+    inputs: torch.Tensor
+    name: str = "a"
+
+
+class Tagged(torch.Tensor):
+    pass
+
+
+def first(*args, **kwargs):
+    return None
+
+
+def tagged(value):
+    t = x()
+    t.tag = value
+    return t
+
+
+SHARED = torch.ones(2, 4)
+LONG = torch.ones(40)
+OTHER_ARGUMENTS = {
+    "shape": ((x(),), (torch.ones(3, 4),)),
+    "rank": ((x(),), (torch.ones(2, 4, 1),)),
+    "dtype": ((x(),), (x().double(),)),
+    "strides": ((x(),), (torch.ones(4, 2).t(),)),
+    "expanded": ((x(),), (torch.ones(1, 4).expand(2, 4),)),
+    "requires_grad": ((x(),), (x().requires_grad_(),)),
+    "device": ((x(),), (x().to("meta"),)),
+    "class": ((x(),), (x().as_subclass(Tagged),)),
+    "parameter": ((x().requires_grad_(),), (nn.Parameter(x()),)),
+    "layout": ((x(),), (x().to_sparse(),)),
+    "conjugate": ((x().cfloat(),), (x().cfloat().conj(),)),
+    "aliased": ((x(), x()), (SHARED, SHARED)),
+    "no_longer_aliased": ((SHARED, SHARED), (x(), x())),
+    "overlapping_views": ((x(), x()), (LONG[:8].view(2, 4), LONG[4:12].view(2, 4))),
+    "views_that_overlapped": ((LONG[:8].view(2, 4), LONG[4:12].view(2, 4)), (x(), x())),
+    "views_that_overlap_otherwise": ((LONG[:8], LONG[4:12]), (LONG[:8], LONG[2:10])),
+    "attribute_of_a_tensor": ((tagged(1),), (tagged(2),)),
+    "number_of_arguments": ((x(),), (x(), 1)),
+    "none": ((x(), None), (x(), x())),
+    "number": ((x(), 2), (x(), 3)),
+    "bool_for_a_number": ((x(), 1), (x(), True)),
+    "float_for_an_integer": ((x(), 1), (x(), 1.0)),
+    "negative_zero": ((x(), 0.0), (x(), -0.0)),
+    "text": ((x(), "a"), (x(), "b")),
+    "length_of_a_list": (([x()],), ([x(), x()],)),
+    "tuple_for_a_list": (([x()],), ((x(),),)),
+    "tensor_in_a_list": (([x(), x()],), ([x(), torch.ones(3)],)),
+    "keys_of_a_dictionary": (({"a": x()},), ({"b": x()},)),
+    "order_of_a_dictionary": (({"a": 1, "b": 2},), ({"b": 2, "a": 1},)),
+    "tensor_in_a_dictionary": (({"a": [x()]},), ({"a": [x().double()]},)),
+    "named_tuple": ((Pair(x(), 1),), (Pair(x(), 2),)),
+    "tuple_for_a_named_tuple": ((Pair(x(), 1),), ((x(), 1),)),
+    "field_of_a_data_class": ((Batch(x()),), (Batch(x(), "b"),)),
+    "tensor_of_a_data_class": ((Batch(x()),), (Batch(x().double()),)),
+    "dtype_as_an_argument": ((x(), torch.float32), (x(), torch.float64)),
+    "slice": ((x(), slice(0, 2)), (x(), slice(0, 3))),
+    "another_object": ((Block(),), (Block(),)),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ARGUMENTS)
+def test_other_arguments_are_seen(name):
+    args, others = OTHER_ARGUMENTS[name]
+    guards = guards_of(first, *args)
+    assert guards.check(args, {})
+    assert not guards.check(others, {})
+    assert guards.reason(others, {})
+
+
+def test_leaves_are_told_from_results_where_code_asks():
+    leaf, result = x().requires_grad_(), x().requires_grad_() * 1
+    assert guards_of(lambda h: h * 2, leaf).check((result,), {})
+    guards = guards_of(lambda h: h * 2 if h.is_leaf else h, leaf)
+    assert guards.check((leaf,), {}) and not guards.check((result,), {})
+    assert guards.reason((result,), {}) == "h.is_leaf == True"
+
+
+def test_views_that_do_not_overlap_are_as_good_as_others():
+    guards = guards_of(first, x(), x())
+    assert guards.check((LONG[:8].view(2, 4), LONG[8:16].view(2, 4)), {})
+
+
+def test_an_argument_in_the_memory_of_a_parameter():
+    weight = torch.ones(2, 4)
+    f = lambda h: h * weight
+    guards = guards_of(f, x())
+    assert guards.check((x(),), {})
+    assert not guards.check((weight,), {}) and not guards.check((weight[:],), {})
+    assert guards.reason((weight,), {}) == "which arguments lie in the same memory"
+    guards = guards_of(f, weight)
+    assert guards.check((weight,), {}) and not guards.check((x(),), {})
+
+
+def test_named_arguments_are_not_positional_ones():
+    guards = guards_of(first, x(), scale=2)
+    assert guards.check((x(),), {"scale": 2})
+    for args, kwargs in (((x(), 2), {}), ((x(),), {"scale": 3}), ((x(),), {"other": 2}), ((x(),), {})):
+        assert not guards.check(args, kwargs)
+        assert guards.reason(args, kwargs)
+
+
+def test_other_tensors_that_look_the_same_pass():
+    assert guards_of(first, x(), [x(), {"a": x()}], Batch(x()), Pair(1, x())).check(
+        (torch.zeros(2, 4), [x(), {"a": torch.zeros(2, 4)}], Batch(x()), Pair(1, x())), {}
+    )

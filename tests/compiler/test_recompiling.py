@@ -1,0 +1,266 @@
+"""When compiled functions and modules are recorded again: changes, branches, state, sizes, switches."""
+
+import pytest
+
+import flambeau as torch
+from flambeau import nn
+from flambeau._dynamo.exc import Unsupported
+
+F = nn.functional
+
+
+def programs(compiled):
+    return len(getattr(compiled, "_region", None).entries)
+
+
+def test_leaves_that_were_changed_in_between_are_noticed():
+    w = torch.ones(3, requires_grad=True)
+    compiled = torch.compile(lambda x: x * w.exp() * w)
+    x = torch.ones(3, requires_grad=True)
+    for _ in range(2):
+        out = compiled(x)
+    with torch.no_grad():
+        w.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+class _Changing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.scale, self.options = nn.Linear(3, 3), 2.0, {"add": 1}
+
+    def forward(self, x):
+        x = self.linear(x) * self.scale + self.options["add"]
+        return F.dropout(x, 0.5, self.training) if self.training else x
+
+
+def _replace(model):
+    model.linear = nn.Linear(3, 3)
+
+
+CHANGES = {
+    "attribute": lambda m: setattr(m, "scale", 3.0),
+    "dictionary": lambda m: m.options.update(add=5),
+    "training": lambda m: m.train(),
+    "submodule": _replace,
+    "parameter": lambda m: setattr(m.linear, "weight", nn.Parameter(torch.zeros(3, 3))),
+    "data": lambda m: setattr(m.linear.weight, "data", torch.zeros(3, 3)),
+    "in place": lambda m: m.linear.weight.data.zero_(),
+    "hook": lambda m: m.linear.register_forward_hook(lambda module, args, out: out * 7),
+    "dtype": lambda m: m.double(),
+    "method": lambda m: setattr(m, "forward", lambda x: x + 1),
+    "frozen": lambda m: m.requires_grad_(False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_no_change_is_missed(name):
+    torch.manual_seed(0)
+    model = _Changing().eval()
+    compiled = torch.compile(model)
+    x = torch.randn(2, 3)
+    for _ in range(2):
+        assert torch.equal(compiled(x), model(x))
+    CHANGES[name](model)
+    x = x.to(next(model.parameters()).dtype)
+    for _ in range(2):
+        torch.manual_seed(5)
+        expected = model(x)
+        torch.manual_seed(5)
+        got = compiled(x)
+        assert torch.equal(got, expected) and got.requires_grad == expected.requires_grad
+
+
+def test_shapes_and_dtypes_have_programs_of_their_own_up_to_a_limit():
+    compiled = torch.compile(lambda x: (x * 2).sum(), dynamic=False)
+    for n in range(1, 12):
+        assert compiled(torch.ones(n)) == 2 * n
+    assert programs(compiled) == 8
+    compiled._region.forget()
+    assert compiled(torch.ones(3, dtype=torch.int64)).dtype is torch.int64
+
+
+def test_branches_on_elements_are_expected_to_go_the_same_way():
+    @torch.compile
+    def f(x):
+        y = x.exp()
+        return y * 2 if y.sum() > 3 else y - 1
+
+    for value in (1.0, 1.0, 2.0, -5.0, 1.0, -5.0):
+        x = torch.full((3,), value, requires_grad=True)
+        out = f(x)
+        out.sum().backward()
+        e = torch.full((3,), value).exp()
+        up = bool(e.sum() > 3)
+        assert torch.equal(out.detach(), e * 2 if up else e - 1) and torch.equal(x.grad, e * 2 if up else e)
+    assert programs(f) == 2 and f._region.problem is None
+
+
+def test_a_branch_that_keeps_changing_runs_eagerly():
+    @torch.compile
+    def halved(x):
+        n = 0
+        while x.sum() > 1:
+            x, n = x * 0.5, n + 1
+        return x, n
+
+    for k in range(12):
+        x, n = halved(torch.full((2,), 2.0**k))
+        assert n == k + 1 and x.tolist() == [0.5, 0.5]
+    assert "another way" in str(halved._region.problem)
+
+
+def test_a_branch_after_a_write_is_not_expected():
+    count = torch.zeros(1)
+
+    @torch.compile
+    def f(x):
+        count.add_(1)
+        return x * 2 if x.sum() > 0 else x * 3
+
+    for value in (1.0, -1.0, 1.0, -1.0):
+        assert f(torch.tensor([value])).item() == (2.0 if value > 0 else -3.0)
+    assert count.item() == 4
+
+
+class _Stateful(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin, self.h, self.last = nn.Linear(3, 3), torch.zeros(2, 3), None
+        self.register_buffer("mean", torch.zeros(3))
+        self.table = {"sum": torch.zeros(3)}
+
+    def forward(self, x):
+        y = self.lin(x + self.h)
+        self.last = y
+        self.h = self.h * 0.5 + y.detach()
+        self.mean = self.mean * 0.9 + x.mean(0)
+        self.table["sum"] = self.table["sum"] + 1
+        return (y * self.last).sum() + self.mean.sum()
+
+
+def test_state_that_a_module_replaces_is_carried_from_call_to_call():
+    def ran(compiled):
+        torch.manual_seed(0)
+        m = _Stateful()
+        run = torch.compile(m) if compiled else m
+        found = []
+        for i in range(12):
+            loss = run(torch.randn(2, 3))
+            loss.backward()
+            parts = (loss, m.h, m.mean, m.last, m.table["sum"], m.lin.weight.grad)
+            found.append([t.detach().tolist() for t in parts])
+            if i == 5:
+                m.h = torch.ones(2, 3)
+            if i == 7:
+                m.h = m.h.t().contiguous().t()
+            if i == 9:
+                m.last = m.h
+        return found, run
+
+    eager, _ = ran(False)
+    found, run = ran(True)
+    assert found == eager
+    assert run._region.problem is None and len(run._region.entries) <= 5
+
+
+def test_state_that_lies_in_two_places_is_known_by_who_it_is():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = self.b = torch.ones(2)
+
+        def forward(self, x):
+            out = self.a + 2 * self.b + x
+            self.a = self.a * 3
+            return out
+
+    eager, m = Twice(), Twice()
+    run = torch.compile(m)
+    for _ in range(6):
+        assert torch.equal(run(torch.zeros(2)), eager(torch.zeros(2)))
+
+
+@pytest.mark.parametrize("dynamic, most", [(None, 2), (True, 1)])
+def test_changing_sizes_are_not_recorded_one_by_one(dynamic, most):
+    compiled = torch.compile(
+        lambda x, n: (x[:n] * 2).sum() if x.shape[0] < 9 else x.sum(), dynamic=dynamic, fullgraph=True
+    )
+    compiled._region.forms.cost = 9.0
+    for n in range(1, 30):
+        assert compiled(torch.ones(n), 2) == (2 * min(n, 2) if n < 9 else n)
+        compiled._region.forms.cost = 9.0  # as if recording took long
+    assert programs(compiled) == most
+    compiled._region.forms.cost = 0.0
+    for _ in range(2):
+        assert compiled(torch.ones(7), 2) == 4
+    assert programs(compiled) == most + 1
+
+
+def test_marked_sizes():
+    def f(x):
+        return x * 2
+
+    compiled = torch.compile(f)
+    for n in (3, 4):
+        x = torch.ones(n)
+        torch._dynamo.mark_dynamic(x, 0)
+        compiled(x)
+        compiled._region.forms.cost = 9.0
+    assert programs(compiled) == 1  # the second set of sizes is no reason to record at once
+    compiled = torch.compile(f, dynamic=True)
+    for n in range(3, 20):
+        x = torch.ones(n)
+        torch._dynamo.mark_static(x)
+        assert torch.equal(compiled(x), x * 2)
+    assert programs(compiled) == 17  # each counts
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        torch._dynamo.mark_dynamic(torch.ones(2), 1)
+
+
+def test_programs_that_were_not_used_for_long_go(monkeypatch):
+    from flambeau.compiler import _forms
+
+    monkeypatch.setattr(_forms, "MOST_FORMS", 3)
+    compiled = torch.compile(lambda x: x * 2)
+    for n in (1, 2, 3, 4, 1, 5):
+        compiled._region.forms.cost = 0.0
+        assert torch.equal(compiled(torch.ones(n)), torch.full((n,), 2.0))
+    assert [form[0] for form in compiled._region.forms.known] == [(4,), (1,), (5,)]
+
+
+def test_switches_for_recompiling():
+    from flambeau._dynamo import config, exc
+
+    compiled = torch.compile(lambda x: x * 2, dynamic=False)
+    compiled(torch.ones(1))
+    with config.patch(error_on_recompile=True), pytest.raises(RuntimeError, match="recompile"):
+        compiled(torch.ones(2))
+    with config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True), pytest.raises(exc.FailOnRecompileLimitHit):
+        compiled(torch.ones(2))
+    assert compiled(torch.ones(2)).tolist() == [2, 2] and programs(compiled) == 2
+    automatic = torch.compile(lambda x: x * 3)
+    with config.patch(automatic_dynamic_shapes=False):
+        for n in range(1, 6):
+            automatic(torch.ones(n))
+    assert programs(automatic) == 5
+
+
+def test_switches_and_marks_that_keep_functions_eager():
+    from flambeau._dynamo import config
+
+    def f(x):
+        torch._dynamo.skip_frame("not this one")
+        return x * 2
+
+    assert torch.compile(f)(torch.ones(2)).tolist() == [2, 2]
+    with pytest.raises(Unsupported, match="not this one"):
+        torch.compile(f, fullgraph=True)(torch.ones(2))
+    with config.patch(disable=True):
+        assert torch.compile(f) is f
+    compiled = torch.compile(lambda x: x * 3, dynamic=False)
+    with config.patch(cache_size_limit=2):
+        for n in range(1, 5):
+            compiled(torch.ones(n))
+    assert programs(compiled) == 2
