@@ -14,10 +14,11 @@ from typing import Any
 from ._core.sizes import broadcast_shapes
 from ._core.state import DISPATCH, GRAD, local
 from ._dispatch import IN_PARTS, handlers, tensors_in
-from ._ops.inplace import check_writable, rewrite_history
 from ._ops.pointwise_op import Pointwise
 from ._ops.registry import ops, records
+from ._ops.rewriting import rewrite_history
 from ._ops.views import copied_shape_op as _unsafe_view
+from ._ops.writable import check_writable
 from ._tensor import Tensor
 
 __all__ = ["dispatches", "take_function", "take_operator"]

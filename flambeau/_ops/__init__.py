@@ -1,7 +1,7 @@
 """Operations: one record each, by family."""
 
 from . import (  # noqa: F401, I001 (what tensors themselves need; bases first)
-    basic, saved_names, inplace, arithmetic, powers, combined, postponed, comparison, striding, views, parts, conversion, writing, selection,
+    basic, saved_names, inplace, out, arithmetic, powers, combined, postponed, comparison, striding, views, transposes, parts, conversion, writing, selection,
     generator, quantization,
 )  # fmt: skip
 from .families import defer

@@ -14,11 +14,12 @@ from .._dispatch import backend_of
 from .._tensor import Tensor, bump, detached, wrap
 from .batching import leading
 from .casting import cast_array
-from .inplace import check_writable, rewrite_history
 from .primitive import primitive
 from .registry import expose, memory_problem, ops
+from .rewriting import rewrite_history
 from .shape_rules import dense, same
 from .tangents import linear
+from .writable import check_writable
 
 
 def _cast_shape(x: Any, d: dtype) -> Any:

@@ -28,7 +28,6 @@ from .basic import in_dtype
 from .batched_layers import by_channel
 from .declare import pointwise
 from .fused import is_flat, parts_of, side_by_side
-from .inplace import write_out
 from .normalization import (
     WORK,
     check_channels,
@@ -39,6 +38,7 @@ from .normalization import (
     number,
     wide_of,
 )
+from .out import write_out
 from .primitive import primitive
 from .registry import ops, public, relabel
 from .replay import second

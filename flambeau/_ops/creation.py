@@ -46,7 +46,7 @@ from .factory import (
     strided_memory,
     unwritten,
 )  # fmt: skip
-from .inplace import into_out, write_out
+from .out import into_out, write_out
 from .primitive import primitive
 from .registry import labelled, ops, public, quick
 from .rules import type_name

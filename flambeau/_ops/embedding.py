@@ -17,11 +17,11 @@ from .._tensor import Tensor, detached, wrap
 from . import index_kernels as kernels
 from .batched_places import looked_up, looked_up_backward
 from .fused import is_flat, parts_of, side_by_side
-from .inplace import check_writable
 from .primitive import primitive
 from .registry import ops, public
 from .shape_rules import dtype_of
 from .tangents import linear
+from .writable import check_writable
 
 _OUT_OF_RANGE = "index out of range in self"
 

@@ -20,7 +20,7 @@ from .._tensor import Tensor, wrap
 from .batching import along
 from .creation import check_out_dtype
 from .factory import as_dtype
-from .inplace import into_out, write_out
+from .out import into_out, write_out
 from .primitive import primitive
 from .registry import ops, public, relabel
 from .rules import type_name

@@ -14,11 +14,12 @@ from .._tensor import Tensor, wrap
 from .activation import leaky_relu_op
 from .batching import along
 from .declare import pointwise
-from .inplace import assign, check_writable, pointwise_in_place
+from .inplace import assign, pointwise_in_place
 from .primitive import primitive
 from .registry import labelled, ops, public, relabel
 from .rules import not_implemented, real_floating_only
 from .shape_rules import dense
+from .writable import check_writable
 
 prelu_op = pointwise(
     "prelu_kernel", lambda m, x, weight: m.where(x > 0.0, x, x * weight), real_floating_only, public=False,

@@ -17,7 +17,6 @@ from . import registry
 from .batching import along
 from .casting import checked_array
 from .fancy import read, records_for, without_masks
-from .inplace import check_apart, check_writable, overlaps_itself, warn_of_expanded
 from .primitive import primitive
 from .registry import expose, functions, methods, ops, public, records, relabel
 from .rules import type_name
@@ -26,6 +25,7 @@ from .shape_rules import dtype_of
 from .tangents import linear
 from .update import updates, write_into
 from .view_op import view_of, view_primitive
+from .writable import check_apart, check_writable, overlaps_itself, warn_of_expanded
 
 _OVERRIDDEN = OVERRIDE | FUNCTION_MODE
 _ALL = slice(None)

@@ -17,8 +17,8 @@ from .._core.state import CUDA, META, modes
 from .._tensor import Tensor, wrap
 from .batching import in_blocks, listed
 from .casting import cast_array
-from .inplace import into_out
 from .joining_arrays import joined
+from .out import into_out
 from .primitive import primitive
 from .registry import ops, public, relabel
 from .rules import type_name

@@ -17,7 +17,7 @@ from . import registry
 from .batched_layers import added_product, linearly, twice_linear
 from .casting import checked_number
 from .folding import fold_array
-from .inplace import assign, check_writable, keep_original
+from .inplace import assign, keep_original
 from .matmul import (
     MULTIPLIED,
     adjoint,
@@ -38,6 +38,7 @@ from .rules import type_name
 from .saved import check_version, fetch
 from .tangents import multilinear
 from .views import permute_op
+from .writable import check_writable
 
 _new = object.__new__
 

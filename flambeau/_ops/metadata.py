@@ -12,9 +12,9 @@ from .._core.sizes import contiguous_strides
 from .._core.state import BATCHED, DUAL, META, QUANTIZED, local, modes
 from .._tensor import Borrowed, Storage, Tensor, alias, bump, meta_of, storage_of, wrap
 from .factory import formatted_memory, shape_argument, unwritten
-from .inplace import check_captured, check_history, check_inference
 from .registry import ops, public, relabel
 from .striding import address, as_strided_op, byte_bounds, element_strides, storage_bounds, strided, strided_arguments
+from .writable import check_captured, check_history, check_inference
 
 # -- where ----------------------------------------------------------------------------------------------------
 

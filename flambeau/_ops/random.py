@@ -27,9 +27,12 @@ from .creation import like
 from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, shape_argument
 from .generator import default_generator, draw, draw_at, engine_of
 from .implicit import drawn_dirichlet, drawn_gamma
-from .inplace import assign, check_writable, resize_out, rewrite_history, write_out
+from .inplace import assign
+from .out import resize_out, write_out
 from .registry import ops, public, quick, relabel
+from .rewriting import rewrite_history
 from .rules import not_implemented, type_name
+from .writable import check_writable
 
 _empty = np.empty
 set_tangent: Any = None  # set by forward mode

@@ -19,7 +19,7 @@ from .casting import cast_array, checked_number
 from .creation import check_out_dtype
 from .declare import pointwise
 from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, placed
-from .inplace import write_out
+from .out import write_out
 from .registry import ops, public, quick
 from .rules import not_implemented, real_floating_only
 

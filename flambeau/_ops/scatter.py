@@ -22,13 +22,15 @@ from .batched_places import by_rows, selected
 from .batching import along
 from .casting import checked_array, checked_number, number_array
 from .factory import finished
-from .inplace import Stale, check_out_dtype, check_writable
+from .out import check_out_dtype
 from .primitive import primitive
 from .registry import ops, public
+from .rewriting import Stale
 from .rules import type_name
 from .shape_rules import dtype_of
 from .tangents import linear
 from .update import fitting, grown, into_zeros, update, updates
+from .writable import check_writable
 
 # -- checks ------------------------------------------------------------------------------------------------------
 

@@ -37,7 +37,6 @@ from .batching import shaped_by_values
 from .casting import broadcast_error, checked_array, checked_number, number_array
 from .declare import pointwise
 from .factory import finished, number_of
-from .inplace import warn_of_expanded
 from .primitive import primitive
 from .registry import methods, ops, public
 from .rules import not_implemented, ring, type_name
@@ -45,6 +44,7 @@ from .scatter import gather_op
 from .shape_rules import data_dependent
 from .tangents import linear
 from .update import fitting, grown, into_zeros, update, updates
+from .writable import warn_of_expanded
 
 # -- where and masks -----------------------------------------------------------------------------------------------
 

@@ -19,21 +19,13 @@ from .._tensor import Tensor, alias, bump, wrap
 from . import registry
 from .basic import zeros
 from .casting import checked_number
-from .inplace import (
-    assign,
-    before_write,
-    check_apart,
-    check_writable,
-    keep_original,
-    overlaps_itself,
-    pointwise_in_place,
-    rewrite_history,
-    warn_of_expanded,
-)
+from .inplace import assign, before_write, keep_original, pointwise_in_place
 from .pointwise_op import Pointwise
 from .primitive import Primitive
 from .registry import functions, methods, ops
+from .rewriting import rewrite_history
 from .shape_rules import dense, same
+from .writable import check_apart, check_writable, overlaps_itself, warn_of_expanded
 
 _PLAIN = GRAD | CUDA | META
 

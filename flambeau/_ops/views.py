@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .._backend.copies import LARGE, row_major
-from .._core.dtypes import COMPLEX, from_numpy_dtype
 from .._core.dtypes import dtype as dtype_class
+from .._core.dtypes import from_numpy_dtype
 from .._core.layouts import (
     channel_order,
     channels_last,
@@ -27,10 +26,10 @@ from .._core.state import CONJ, POSTPONED, SPARSE, SPECIAL, modes
 from .._tensor import Tensor, wrap
 from . import batching
 from .basic import clone as clone_op
-from .batching import along, inserted, leading, permuted, reshaped, squeezed, turned
+from .batching import along, inserted, leading, permuted, reshaped, squeezed
 from .primitive import primitive
 from .registry import _overridable as overridable
-from .registry import expose, functions, memory_problem, methods, ops, public, relabel
+from .registry import expose, functions, memory_problem, ops, public, relabel
 from .rules import type_name
 from .striding import address, element_strides, storage_bounds, strided, view_strides
 from .tangents import linear
@@ -340,87 +339,6 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return transpose(input, dim0, dim1)
 
 
-@view_primitive(lambda g, x_shape: t(g), "t", batch=turned)
-def t_op(backend: Any, x: Any) -> Any:
-    return x.T
-
-
-def t(input: Tensor) -> Tensor:
-    """The transpose of a matrix; smaller tensors as they are."""
-    x = input._array
-    if x.ndim > 2 and input._k & SPARSE:
-        raise RuntimeError("t() expects a tensor with <= 2 sparse and 0 dense dimensions, but this one has more")
-    if x.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.ndim}D")
-    if not (input._k | modes.on) & SPECIAL:
-        return view_of(t_op, input, x.T, ())
-    return t_op(input)
-
-
-def _t_property(x: Tensor) -> Tensor:
-    """The tensor with its dimensions in reverse order."""
-    ndim = x._array.ndim
-    if ndim != 2:
-        if ndim == 0:
-            warnings.warn("Tensor.T is deprecated on 0-D tensors, which it leaves as they are", stacklevel=2)
-        else:
-            warnings.warn(
-                "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated; use x.mT "
-                "for batches of matrices, or permute",
-                stacklevel=2,
-            )
-    return permute_op(x, tuple(range(ndim - 1, -1, -1)))
-
-
-def _mt_property(x: Tensor) -> Tensor:
-    """The tensor with its last two dimensions exchanged."""
-    if x._array.ndim < 2:
-        if x._array.ndim:
-            raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
-        warnings.warn("Tensor.mT is deprecated on 0-D tensors, which it leaves as they are", stacklevel=2)
-        return x
-    return transpose(x, -2, -1)
-
-
-def _conj(x: Tensor) -> Tensor:
-    return functions["conj"](x)
-
-
-def _h_property(x: Tensor) -> Tensor:
-    """The conjugate transpose of a matrix."""
-    ndim = x._array.ndim
-    if ndim == 0:
-        warnings.warn("Tensor.H is deprecated on 0-D tensors; use x.conj()", stacklevel=2)
-        return _conj(x)
-    if ndim != 2:
-        raise RuntimeError(
-            f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor."
-            + (" Batches of matrices have tensor.mH." if ndim > 2 else "")
-        )
-    return adjoint(x)
-
-
-def _mh_property(x: Tensor) -> Tensor:
-    """The conjugate transpose of a matrix or of each matrix of a batch."""
-    if x._array.ndim == 0:
-        warnings.warn("Tensor.mH is deprecated on 0-D tensors; use x.conj()", stacklevel=2)
-        return _conj(x)
-    if x._array.ndim == 1:
-        raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.")
-    return adjoint(x)
-
-
-@public()
-def adjoint(input: Tensor) -> Tensor:
-    """The last two dimensions exchanged and, if complex, conjugated."""
-    if input._array.ndim < 2:
-        raise RuntimeError(
-            f"tensor.adjoint() is only supported on matrices or batches of matrices, got {input._array.ndim}-D"
-        )
-    turned = transpose(input, -2, -1)
-    return _conj(turned) if input.dtype.category == COMPLEX else turned
-
-
 @public(aliases=("moveaxis",))
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Moves dimensions to new places; the others keep their order.
@@ -658,17 +576,13 @@ def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_forma
 
 _METHODS_ONLY = ("view", "expand", "contiguous")
 for _function in (
-    reshape, view, permute, transpose, swapaxes, swapdims, t, unsqueeze, squeeze, expand, broadcast_to, contiguous, flatten,
+    reshape, view, permute, transpose, swapaxes, swapdims, unsqueeze, squeeze, expand, broadcast_to, contiguous, flatten,
 ):  # fmt: skip
     _name = _function.__name__
     expose(_name, _function, None)  # methods go straight to the function
     if _name not in _METHODS_ONLY:
         functions[_name] = overridable(_function)
 expose("in_format", in_format, None, None)
-methods["T"] = property(_t_property)
-methods["mT"] = property(_mt_property)
-methods["H"] = property(_h_property)
-methods["mH"] = property(_mh_property)
 del _name, _function
 
 
@@ -685,8 +599,6 @@ permute(Tensor(a) self, int[] dims) -> Tensor(a)
 transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)
 swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)
 swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)
-t(Tensor(a) self) -> Tensor(a)
-adjoint(Tensor(a) self) -> Tensor(a)
 movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)
 movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)
 unsqueeze(Tensor(a) self, int dim) -> Tensor(a)

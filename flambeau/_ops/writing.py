@@ -19,10 +19,12 @@ from .batching import leading
 from .casting import broadcast_error, cast_array, checked_array, laid
 from .casting import write as write_array
 from .conversion import move_array, tensor_type_name
-from .inplace import assign, check_writable, is_frozen, rewrite_history
+from .inplace import assign
 from .primitive import Primitive, primitive
 from .registry import frequent, ops, public, relabel
+from .rewriting import rewrite_history
 from .shape_rules import dense
+from .writable import check_writable, is_frozen
 
 
 def _record_write(t: Tensor, op: Primitive, args: tuple[Any, ...]) -> None:

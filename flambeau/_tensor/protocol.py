@@ -16,8 +16,8 @@ from .._core.state import BATCHED, CUDA, DISPATCH, DUAL, GRAD, META, QUANTIZED, 
 from .._errors import taught
 from .._ops import registry
 from .._ops.conversion import host_array, numpy, python_array
-from .._ops.inplace import stale
 from .._ops.registry import ops
+from .._ops.writable import stale
 from .._torch_dispatch import take_function
 from . import Tensor, detached, wrap
 from .dlpack import dlpack, dlpack_device

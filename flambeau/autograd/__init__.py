@@ -18,8 +18,9 @@ from .._autograd.node import AccumulateGrad, edge_of
 from .._core import dtypes as _dtypes
 from .._core.state import DISPATCH, GRAD, local, modes
 from .._errors import taught
-from .._ops import inplace as _inplace
+from .._ops import rewriting as _rewriting
 from .._ops import saved as _saved
+from .._ops import writable as _writable
 from .._ops.registry import ops as _ops
 from .._tensor import Tensor, computed, detached, wrap
 from .variable import Variable
@@ -33,8 +34,8 @@ def _view_as_self(t: Tensor) -> Tensor:
 
 
 _functions.fit_gradient = _ops.fit_gradient
-_functions.rewrite_history = _inplace.rewrite_history
-_functions.check_view = _inplace.check_view
+_functions.rewrite_history = _rewriting.rewrite_history
+_functions.check_view = _writable.check_view
 _functions.view_as_self = _view_as_self
 _functions.restore_packed = _saved.unpacked
 _functions.pack_saved = lambda s, node: _saved.pack(s, node) if _saved.local.saved_hooks else s

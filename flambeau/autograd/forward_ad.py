@@ -21,6 +21,7 @@ from .._dispatch import handlers, tensors_in
 from .._ops import inplace, random, tangents
 from .._ops.pointwise_op import Pointwise
 from .._ops.registry import ops
+from .._ops.rewriting import replay
 from .._ops.striding import storage_bounds
 from .._tensor import Tensor, alias, computed, detached, inherited, meta_of, storage_of, version_of, wrap
 
@@ -381,7 +382,7 @@ def _write_tangent(t: Tensor, tangent: Tensor | None) -> None:
         like = detached(base)
         whole = ops.new_zeros(tangent, like._array.shape) if tangent._k & BATCHED else ops.zeros_like(like)
         set_tangent(base, whole)
-    part = inplace.replay(chain, whole)
+    part = replay(chain, whole)
     ops.copy_(part, tangent)
     set_tangent(t, part)
     _share_with_views(base, whole)
@@ -403,7 +404,7 @@ def _share_with_views(base: Tensor, whole: Tensor) -> None:
         if view is not None and view is not base and tangent_of(view) is None:
             chain, origin = _way_from_base(view)
             if origin is base:
-                set_tangent(view, inplace.replay(chain, whole))
+                set_tangent(view, replay(chain, whole))
 
 
 handlers[DUAL] = _dispatch
