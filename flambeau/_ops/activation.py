@@ -439,7 +439,7 @@ relu6(Tensor self) -> Tensor
 leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor
 threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor
 elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
-selu(Tensor self) -> Tensor
+selu(Tensor self) -> Tensor  # onnx=Selu
 celu(Tensor self, Scalar alpha=1.) -> Tensor
 gelu(Tensor self, *, str approximate="none") -> Tensor  # autocast=whole, builtin
 silu(Tensor self) -> Tensor  # autocast=whole
@@ -449,7 +449,8 @@ hardsigmoid(Tensor self) -> Tensor
 hardswish(Tensor self) -> Tensor
 hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor
 softshrink(Tensor self, Scalar lambd=0.5) -> Tensor  # builtin
-relu  # autocast=whole
+relu  # autocast=whole, onnx=Relu
 relu_backward  # record=threshold_backward
 logsigmoid  # builtin
+softsign  # onnx=Softsign
 """

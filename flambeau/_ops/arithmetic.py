@@ -454,8 +454,12 @@ floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
 square(Tensor self) -> Tensor
 positive(Tensor(a) self) -> Tensor(a)
-reciprocal  # autocast=cuda:single
+reciprocal  # autocast=cuda:single, onnx=Reciprocal
 rsqrt  # autocast=cuda:single
 add_scaled  # record=add
 sub_scaled  # record=sub
+sqrt  # onnx=Sqrt
+abs  # onnx=Abs
+neg  # onnx=Neg
+sign  # onnx=Sign
 """

@@ -222,4 +222,7 @@ bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
 isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> Tensor
 allclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> bool
 equal(Tensor self, Tensor other) -> bool
+isnan  # onnx=IsNaN
+isinf  # onnx=IsInf
+logical_not  # onnx=Not
 """

@@ -505,16 +505,27 @@ type_as(Tensor self, Tensor other) -> Tensor
 clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
 detach(Tensor(a) self) -> Tensor(a)
 _lazy_clone(Tensor self) -> Tensor
-result_type.Tensor(Tensor tensor, Tensor other) -> ScalarType
+result_type.Tensor(Tensor tensor, Tensor other) -> ScalarType  # silent
 result_type.Scalar(Tensor tensor, Scalar other) -> ScalarType
 result_type.Scalar_Tensor(Scalar scalar, Tensor tensor) -> ScalarType
-is_floating_point(Tensor self) -> bool
-is_complex(Tensor self) -> bool
-is_signed(Tensor self) -> bool
+is_floating_point(Tensor self) -> bool  # silent
+is_complex(Tensor self) -> bool  # silent
+is_signed(Tensor self) -> bool  # silent
 is_nonzero(Tensor self) -> bool
-is_same_size(Tensor self, Tensor other) -> bool
-is_inference(Tensor self) -> bool
-get_device(Tensor self) -> int
-numel(Tensor self) -> int
+is_same_size(Tensor self, Tensor other) -> bool  # silent
+is_inference(Tensor self) -> bool  # silent
+get_device(Tensor self) -> int  # silent
+numel(Tensor self) -> int  # silent
 to_copy  # record=_to_copy
+tolist  # silent
+numpy  # silent
+is_tensor  # silent
+is_storage  # silent
+can_cast  # silent
+typename  # silent
+storage  # silent
+untyped_storage  # silent
+data_ptr  # silent
+type  # silent
+is_set_to  # silent
 """

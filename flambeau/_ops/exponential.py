@@ -138,10 +138,11 @@ special_xlog1py(Tensor self, Tensor other) -> Tensor
 special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor
 special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor
 logit(Tensor self, float? eps=None) -> Tensor
-exp  # autocast=cuda:single
+exp  # autocast=cuda:single, onnx=Exp
 expm1  # autocast=cuda:single
-log  # autocast=cuda:single
+log  # autocast=cuda:single, onnx=Log
 log10  # autocast=cuda:single
 log1p  # autocast=cuda:single
 log2  # autocast=cuda:single
+sigmoid  # onnx=Sigmoid
 """

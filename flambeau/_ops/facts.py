@@ -10,6 +10,8 @@ After a schema, or after a name alone, two spaces and a `#` come facts, with com
                    and the function is made of nothing that has a policy; with slashes between several
     record=…       what PyTorch calls the record of this name
     flops=…        the formula for its floating-point operations (`profiler/_flops.py`)
+    onnx=…         the ONNX operator of one operand that it is
+    silent         a question about a tensor, which profiles do not show
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ __all__ = ["fact", "facts_in"]
 _NAME = re.compile(r"\w+")
 _known: dict[str, dict[str, str]] = {}
 _read: set[str] = set()
+_modules = [0]  # how many there were when they were last looked through
 
 
 def facts_in(module: Any) -> dict[str, dict[str, str]]:
@@ -38,7 +41,8 @@ def facts_in(module: Any) -> dict[str, dict[str, str]]:
 
 def fact(name: str, kind: str) -> str | None:
     """What is said of an operation whose family is imported; None if nothing is."""
-    if name not in _known:
+    if name not in _known and len(sys.modules) != _modules[0]:
+        _modules[0] = len(sys.modules)
         for module in [m for m in sys.modules if m.startswith(__package__) and m not in _read]:
             if hasattr(sys.modules[module], "SCHEMAS"):  # it is imported to its end
                 _read.add(module)

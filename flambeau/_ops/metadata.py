@@ -184,6 +184,6 @@ def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | Non
 
 
 SCHEMAS = """
-storage_offset(Tensor self) -> int
+storage_offset(Tensor self) -> int  # silent
 transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)
 """

@@ -114,6 +114,6 @@ conj(Tensor(a) self) -> Tensor(a)
 _neg_view(Tensor(a) self) -> Tensor(a)
 resolve_conj(Tensor(a) self) -> Tensor(a)
 resolve_neg(Tensor(a) self) -> Tensor(a)
-is_conj(Tensor self) -> bool
-is_neg(Tensor self) -> bool
+is_conj(Tensor self) -> bool  # silent
+is_neg(Tensor self) -> bool  # silent
 """

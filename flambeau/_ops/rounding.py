@@ -43,7 +43,9 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 SCHEMAS = """
-round(Tensor self) -> Tensor
+round(Tensor self) -> Tensor  # onnx=Round
 round.decimals(Tensor self, *, int decimals) -> Tensor
 special_round(Tensor self, *, int decimals=0) -> Tensor
+floor  # onnx=Floor
+ceil  # onnx=Ceil
 """

@@ -272,4 +272,5 @@ special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor
 special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor
 special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor
 erfinv  # autocast=cuda:single
+erf  # onnx=Erf
 """

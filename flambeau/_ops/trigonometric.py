@@ -80,9 +80,16 @@ rad2deg_op = pointwise(
 
 SCHEMAS = """
 atan2(Tensor self, Tensor other) -> Tensor  # autocast=cuda:widest
-acos  # autocast=cuda:single
-asin  # autocast=cuda:single
-cosh  # autocast=cuda:single
-sinh  # autocast=cuda:single
-tan  # autocast=cuda:single
+acos  # autocast=cuda:single, onnx=Acos
+asin  # autocast=cuda:single, onnx=Asin
+cosh  # autocast=cuda:single, onnx=Cosh
+sinh  # autocast=cuda:single, onnx=Sinh
+tan  # autocast=cuda:single, onnx=Tan
+tanh  # onnx=Tanh
+sin  # onnx=Sin
+cos  # onnx=Cos
+atan  # onnx=Atan
+asinh  # onnx=Asinh
+acosh  # onnx=Acosh
+atanh  # onnx=Atanh
 """

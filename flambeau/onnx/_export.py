@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .._autograd.modes import no_grad
+from .._schemas import gives_view
 from .._symbolic import SymInt
 from .._tensor import Tensor
 from ..export.exported_program import ExportedProgram
@@ -18,7 +19,7 @@ from ..jit._tracing import record
 from ..nn.modules.module import Module
 from . import _table_layers, _table_shapes
 from ._builder import Builder
-from ._table import TABLE
+from ._table import row_of
 from .errors import OnnxExporterError, UnsupportedOperatorError
 
 __all__ = ["ONNXProgram", "custom", "export", "is_in_onnx_export", "select_model_mode_for_export"]
@@ -333,17 +334,16 @@ class _Writer:
         fitting = [v for (n, v) in custom if n == name and v <= self.opset]
         if fitting:
             return _custom_row(custom[name, max(fitting)])
-        found = TABLE.get(op)
-        if found is None and op.endswith("_") and not op.endswith("__"):
-            found = TABLE.get(op[:-1])
-        return found
+        return row_of(op)
 
     def _written(self, value: Value, name: str) -> None:
         """A write in place: the tensor now stands elsewhere in the graph, and so does what it is a part of."""
         b = self.b
         b.names[value] = name
         maker = value.node
-        if maker is None or not any(True for a in maker.args for _ in values_in(a)) or maker.op not in _VIEWS:
+        if maker is None or not any(True for a in maker.args for _ in values_in(a)):
+            return
+        if not gives_view(maker.op) or value.example._view is None:
             return
         base = maker.args[0]
         if maker.op not in ("select", "slice") or any(isinstance(a, Value) for a in maker.args[1:]):
@@ -360,34 +360,6 @@ class _Writer:
         pieces = [b.slice(whole, dim, 0, start)] if start else []
         pieces += [part] + ([b.slice(whole, dim, end, _LAST)] if end is not None and end < _LAST else [])
         self._written(base, b.add("Concat", *pieces, axis=dim) if len(pieces) > 1 else part)
-
-
-_VIEWS = frozenset(
-    [
-        "view",
-        "reshape",
-        "flatten",
-        "unflatten",
-        "transpose",
-        "permute",
-        "unsqueeze",
-        "squeeze",
-        "expand",
-        "select",
-        "slice",
-        "narrow",
-        "split",
-        "chunk",
-        "unbind",
-        "t",
-        "split_with_sizes",
-        "swapaxes",
-        "swapdims",
-        "movedim",
-        "detach",
-        "alias",
-    ]
-)
 
 
 def _custom_row(function: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..jit._tracer import Node, Value
-from ._table import TABLE
+from ._table import row_of
 
 __all__ = ["forms"]
 
@@ -15,7 +15,7 @@ def forms(opset: int) -> Callable[[str], Any]:
     """The attributes of a module `symbolic_opsetN`: the operators by name."""
 
     def find(name: str) -> Any:
-        row = TABLE.get(name)
+        row = row_of(name)
         if row is None or name.startswith("__"):
             raise AttributeError(f"there is no form of {name!r} for opset {opset}")
 

@@ -3,19 +3,21 @@ rows of all files; `_table_layers` and `_table_shapes` add theirs."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 from .._core.dtypes import BY_NAME
 from .._ops.registry import functions
+from .._schemas import facts
 from .._tensor import Tensor
 from ..jit._operators import DTYPES
 from ..jit._tracer import Node, Value
 from ._builder import Builder, kind_of, rank, result_kind
 from .errors import SymbolicValueError
 
-__all__ = ["TABLE", "op"]
+__all__ = ["TABLE", "op", "row_of"]
 
 Row = Callable[..., Any]
 TABLE: dict[str, Row] = {}  # operator -> function (builder, node, arguments…) -> name or names of results
@@ -33,15 +35,15 @@ def op(*names: str) -> Callable[[Row], Row]:
 
 # -- one operand -------------------------------------------------------------------------------------------------
 
-_UNARY = {
-    "relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "abs": "Abs",
-    "neg": "Neg", "floor": "Floor", "ceil": "Ceil", "round": "Round", "reciprocal": "Reciprocal", "erf": "Erf",
-    "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh",
-    "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "sign": "Sign", "isnan": "IsNaN",
-    "isinf": "IsInf", "logical_not": "Not", "selu": "Selu", "softsign": "Softsign",
-}  # fmt: skip
+
+def row_of(name: str) -> Row | None:
+    """How an operator is written: as a row of the table says, or as the one ONNX operator that its declaration names."""
+    name = name[:-1] if name.endswith("_") and not name.endswith("__") and name not in TABLE else name
+    kind = facts().get(name, {}).get("onnx")
+    return TABLE.get(name) or (None if kind is None else _unary(kind))
 
 
+@functools.cache
 def _unary(kind: str) -> Row:
     def row(b: Builder, n: Node, x: Any, *rest: Any, **named: Any) -> str:
         like = result_kind(n)
@@ -49,10 +51,6 @@ def _unary(kind: str) -> Row:
         return b.add(kind, b.t(x, takes))
 
     return row
-
-
-for _name, _kind in _UNARY.items():
-    TABLE[_name] = TABLE[_name + "_"] = _unary(_kind)
 
 
 def _number(b: Builder, n: Node, value: float) -> str:

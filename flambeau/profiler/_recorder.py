@@ -23,32 +23,6 @@ from ._flops import flops_of
 FUNCTION, BACKWARD, USER = 0, 1, 7  # PyTorch's numbers of scopes
 
 # Questions about tensors and ways out of them, which PyTorch does not count as operations.
-_SILENT = frozenset(
-    [
-        "tolist",
-        "numpy",
-        "is_floating_point",
-        "is_complex",
-        "is_tensor",
-        "is_storage",
-        "is_conj",
-        "is_neg",
-        "is_inference",
-        "is_signed",
-        "is_set_to",
-        "is_same_size",
-        "result_type",
-        "can_cast",
-        "typename",
-        "numel",
-        "storage",
-        "untyped_storage",
-        "data_ptr",
-        "type",
-        "get_device",
-        "storage_offset",
-    ]
-)
 _BACKWARD_PART = re.compile(r"(.+_backward)_\w+$")  # the derivative of one operand
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -266,7 +240,7 @@ class Recorder(Watcher):
     def call(self, function: Any, args: Any, named: Any) -> Any:
         """Runs a public function that is not a record itself; NotImplemented if it may go on by itself."""
         top, name = self.top, function_name(function)
-        if self.paused or name in _SILENT:
+        if self.paused or fact(name, "silent") is not None:
             return NotImplemented
         if top is not None and top.function is not None and top.name == "aten::" + name:
             return NotImplemented  # it is open already

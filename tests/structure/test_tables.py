@@ -23,9 +23,6 @@ KNOWN = {
     "masked/maskedtensor/core.py: _KEEPS": "operations that leave the mask",
     "masked/maskedtensor/core.py: _MOVES": "operations that move the mask with the values",
     "nn/init.py: _GAINS": "gains of activations, which are names in PyTorch's interface",
-    "onnx/_export.py: _VIEWS": "views that a write in place may go through in an ONNX graph",
-    "onnx/_table.py: _UNARY": "ONNX forms of pointwise functions",
-    "profiler/_recorder.py: _SILENT": "questions that profiles do not show",
 }
 
 
