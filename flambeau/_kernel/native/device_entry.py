@@ -15,8 +15,8 @@ from typing import Any
 
 from .device_plan import ARGUMENT, ARGUMENTS, CALL, RESULT, RESULTS
 from .dialect import compile_function
-from .entry import KNOWN, KNOWN_NAMES, MARK, MISSED, PARTS, SEEN, SLOW, TABLE, Offsets
-from .plan import ABSENT, DEVICE, FLOAT, INT, KEPT, LOOPS, MIX, PATTERN, PLAN, RETURNED, TOGETHER
+from .entry import KNOWN, KNOWN_NAMES, MARK, PARTS, SLOW, Offsets, fill, in_tuple, plan_of, without_plan
+from .plan import ABSENT, DEVICE, FLOAT, INT, KEPT, LOOPS, PATTERN, PLAN, RETURNED, TOGETHER
 
 _HEAD = object.__basicsize__
 _TYPE = _HEAD - 8
@@ -99,35 +99,9 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
     m.put(key, 16, m.call(there.stream))
     m.put(key, 24, m.word(at.modes, place_of.default))
     # 2. The plan that is kept under it.
-    h = 0
-    for i in range(n):
-        h = (h ^ m.word(key, i * 8)) * MIX
-        h = h ^ (h >> 29)
-    plans = m.word(site, TABLE)
-    mask = m.word(plans, 0)
-    slot, plan, searching = h & mask, 0, 1
-    while searching != 0:
-        kept = m.word(plans, 8 + slot * 24)
-        if kept == 0:
-            searching = 0
-        else:
-            if m.word(plans, 16 + slot * 24) == h:
-                if m.word(kept, 0) == n:
-                    plan = m.word(plans, 24 + slot * 24)
-                    for i in range(n):
-                        if m.word(kept, 8 + i * 8) != m.word(key, i * 8):
-                            plan = 0
-                            break
-                    if plan != 0:
-                        searching = 0
-            slot = (slot + 1) & mask
-    if plan == 0:  # nothing is planned that comes only once
-        mark = (h ^ site) * MIX  # sites that call each other with the same arguments have places of their own
-        own = at.seen + (mark >> 40 & (SEEN - 1)) * 8
-        if m.word(own, 0) != mark:
-            m.put(own, 0, mark)
-            return m.call("PyObject_Vectorcall", slow, args, given, names)
-        return m.call("PyObject_Vectorcall", m.word(site, MISSED), args, given, names)
+    plan, h = plan_of(m, site, key, n)
+    if plan == 0:
+        return m.call("PyObject_Vectorcall", without_plan(m, site, h, at), args, given, names)
     results, returned, calls = m.word(plan, 0), m.word(plan, RETURNED), m.word(plan, LOOPS)
     if results == 0:  # known to have none
         return m.call("PyObject_Vectorcall", slow, args, given, names)
@@ -189,18 +163,7 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
             for j in range(wrapped):
                 m.run("Py_DecRef", m.word(objects, j * 8))
             return 0
-        m.put(t, place_of.array, m.word(objects, i * 8))
-        m.put(t, place_of.dtype, m.word(plan, PLAN + i * RESULT + 8))
-        m.put(t, place_of.k, at.two)
-        for _ in range(3):
-            m.run("Py_IncRef", at.none)
-        m.run("Py_IncRef", meta)
-        m.run("Py_IncRef", at.two)
-        m.run("Py_IncRef", m.word(t, place_of.dtype))
-        m.put(t, place_of.edge, at.none)
-        m.put(t, place_of.meta, meta)
-        m.put(t, place_of.storage, at.none)
-        m.put(t, place_of.view, at.none)
+        fill(m, t, m.word(objects, i * 8), m.word(plan, PLAN + i * RESULT + 8), at.two, meta, at, place_of)
         m.put(objects, i * 8, t)
     if (history != 0) & (m.word(plan, PATTERN) != 0):
         keeps = m.call(at.attach, m.word(plan, PATTERN), parts, objects, wrapped, m.word(site, KNOWN), at.two, at.three)
@@ -214,20 +177,9 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
             return m.call("PyObject_Vectorcall", slow, args, given, names)
     made, together = m.word(objects, 0), m.word(plan, TOGETHER)
     if together != 0:
-        bare = m.call("PyTuple_New", returned)
-        if bare == 0:
+        made = in_tuple(m, objects, returned, together, at)
+        if made == 0:
             return 0
-        for i in range(returned):
-            if m.call("PyTuple_SetItem", bare, i, m.word(objects, i * 8)) != 0:
-                return 0
-        made = bare
-        if together != at.tuple:
-            m.put(objects, 0, together)
-            m.put(objects, 8, bare)
-            made = m.call("PyObject_Vectorcall", at.new_tuple, objects, 2, 0)
-            m.run("Py_DecRef", bare)
-            if made == 0:
-                return 0
     return made
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..._core.allocation import LARGE
 from ..._core.state import modes
-from .dialect import compile_function, run_loops
+from .dialect import compile_function, inline, run_loops
 from .plan import (  # fmt: skip
     ABSENT,
     ALIKE,
@@ -52,6 +52,80 @@ KNOWN_NAMES = (
 SEEN = 1 << 12  # descriptions that came once, of all sites
 # Words of a site, in bytes.
 SLOW, MISSED, TABLE, RUNTIME, BY_ELEMENT, KNOWN, COUNT, POSITIONAL, NAMES = range(0, 72, 8)
+
+
+@inline
+def plan_of(m, site, key, n):  # type: ignore[no-untyped-def]
+    """The plan that a site keeps under a description of n words, or 0; and a number made of the description."""
+    h = 0
+    for i in range(n):
+        h = (h ^ m.word(key, i * 8)) * MIX
+        h = h ^ (h >> 29)
+    plans = m.word(site, TABLE)
+    mask = m.word(plans, 0)
+    slot, plan, searching = h & mask, 0, 1
+    while searching != 0:
+        kept = m.word(plans, 8 + slot * 24)
+        if kept == 0:
+            searching = 0
+        else:
+            if m.word(plans, 16 + slot * 24) == h:
+                if m.word(kept, 0) == n:
+                    plan = m.word(plans, 24 + slot * 24)
+                    for i in range(n):
+                        if m.word(kept, 8 + i * 8) != m.word(key, i * 8):
+                            plan = 0
+                            break
+                    if plan != 0:
+                        searching = 0
+            slot = (slot + 1) & mask
+    return plan, h
+
+
+@inline
+def without_plan(m, site, h, at):  # type: ignore[no-untyped-def]
+    """The function to call if there is no plan: nothing is planned that comes only once."""
+    mark = (h ^ site) * MIX  # sites that call each other with the same arguments have places of their own
+    own, function = at.seen + (mark >> 40 & (SEEN - 1)) * 8, m.word(site, MISSED)
+    if m.word(own, 0) != mark:
+        m.put(own, 0, mark)
+        function = m.word(site, SLOW)
+    return function
+
+
+@inline
+def fill(m, t, array, dtype, k, meta, at, place_of):  # type: ignore[no-untyped-def]
+    """Sets the fields of a new tensor around an array."""
+    m.put(t, place_of.array, array)
+    m.put(t, place_of.dtype, dtype)
+    m.put(t, place_of.k, k)
+    for _ in range(3):
+        m.run("Py_IncRef", at.none)
+    m.run("Py_IncRef", meta)
+    m.run("Py_IncRef", k)
+    m.run("Py_IncRef", dtype)
+    m.put(t, place_of.edge, at.none)
+    m.put(t, place_of.meta, meta)
+    m.put(t, place_of.storage, at.none)
+    m.put(t, place_of.view, at.none)
+
+
+@inline
+def in_tuple(m, objects, count, together, at):  # type: ignore[no-untyped-def]
+    """A tuple, or another class of tuples, of so many objects; 0 with an exception."""
+    bare = m.call("PyTuple_New", count)
+    made = bare + 0
+    if bare != 0:
+        for i in range(count):
+            if m.call("PyTuple_SetItem", bare, i, m.word(objects, i * 8)) != 0:
+                made = 0
+                break
+        if (made != 0) & (together != at.tuple):
+            m.put(objects, 0, together)
+            m.put(objects, 8, bare)
+            made = m.call("PyObject_Vectorcall", at.new_tuple, objects, 2, 0)
+            m.run("Py_DecRef", bare)
+    return made
 
 
 def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-def]
@@ -219,35 +293,9 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
             continue
         return m.call("PyObject_Vectorcall", slow, args, given, names)
     # 4. The plan that is kept under it.
-    h = 0
-    for i in range(n):
-        h = (h ^ m.word(key, i * 8)) * MIX
-        h = h ^ (h >> 29)
-    plans = m.word(site, TABLE)
-    mask = m.word(plans, 0)
-    slot, plan, searching = h & mask, 0, 1
-    while searching != 0:
-        kept = m.word(plans, 8 + slot * 24)
-        if kept == 0:
-            searching = 0
-        else:
-            if m.word(plans, 16 + slot * 24) == h:
-                if m.word(kept, 0) == n:
-                    plan = m.word(plans, 24 + slot * 24)
-                    for i in range(n):
-                        if m.word(kept, 8 + i * 8) != m.word(key, i * 8):
-                            plan = 0
-                            break
-                    if plan != 0:
-                        searching = 0
-            slot = (slot + 1) & mask
-    if plan == 0:  # nothing is planned that comes only once
-        mark = (h ^ site) * MIX  # sites that call each other with the same arguments have places of their own
-        own = at.seen + (mark >> 40 & (SEEN - 1)) * 8
-        if m.word(own, 0) != mark:
-            m.put(own, 0, mark)
-            return m.call("PyObject_Vectorcall", slow, args, given, names)
-        return m.call("PyObject_Vectorcall", m.word(site, MISSED), args, given, names)
+    plan, h = plan_of(m, site, key, n)
+    if plan == 0:
+        return m.call("PyObject_Vectorcall", without_plan(m, site, h, at), args, given, names)
     results, returned, loops = m.word(plan, 0), m.word(plan, RETURNED), m.word(plan, LOOPS)
     if results == 0:  # known to have none
         return m.call("PyObject_Vectorcall", slow, args, given, names)
@@ -324,18 +372,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
             for j in range(wrapped):
                 m.run("Py_DecRef", m.word(objects, j * 8))
             return 0
-        m.put(t, place_of.array, m.word(objects, i * 8))
-        m.put(t, place_of.dtype, m.word(plan, PLAN + i * RESULT + 32))
-        m.put(t, place_of.k, at.zero)
-        for _ in range(3):
-            m.run("Py_IncRef", at.none)
-        m.run("Py_IncRef", meta)
-        m.run("Py_IncRef", at.zero)
-        m.run("Py_IncRef", m.word(t, place_of.dtype))
-        m.put(t, place_of.edge, at.none)
-        m.put(t, place_of.meta, meta)
-        m.put(t, place_of.storage, at.none)
-        m.put(t, place_of.view, at.none)
+        fill(m, t, m.word(objects, i * 8), m.word(plan, PLAN + i * RESULT + 32), at.zero, meta, at, place_of)
         m.put(objects, i * 8, t)
     if (history != 0) & (m.word(plan, PATTERN) != 0):
         keeps = m.call(at.attach, m.word(plan, PATTERN), parts, objects, wrapped, m.word(site, KNOWN), at.zero, at.one)
@@ -350,20 +387,9 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
         history = 0
     made, together = m.word(objects, 0), m.word(plan, TOGETHER)
     if together != 0:
-        bare = m.call("PyTuple_New", returned)
-        if bare == 0:
+        made = in_tuple(m, objects, returned, together, at)
+        if made == 0:
             return 0
-        for i in range(returned):
-            if m.call("PyTuple_SetItem", bare, i, m.word(objects, i * 8)) != 0:
-                return 0
-        made = bare
-        if together != at.tuple:
-            m.put(objects, 0, together)
-            m.put(objects, 8, bare)
-            made = m.call("PyObject_Vectorcall", at.new_tuple, objects, 2, 0)
-            m.run("Py_DecRef", bare)
-            if made == 0:
-                return 0
     if history != 0:
         m.put(values, 0, made)
         for i in range(arguments):
