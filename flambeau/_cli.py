@@ -59,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     table = commands.add_parser("summary", help="a table of a model: modules, shapes, parameters")
     table.add_argument(
-        "model", help="where it is: script.py:Name or package.module:Name, a module or a class without arguments"
+        "model",
+        help="where it is: script.py:Name or package.module:Name, a module or a class without arguments, or an ONNX file",
     )
     table.add_argument(
         "--input", action="append", default=[], help="shape of an input, as in 1,3,32,32; may be repeated"
@@ -299,7 +300,11 @@ def show_summary(where: str, inputs: Sequence[str], depth: int) -> int:
 
     home, _, name = where.rpartition(":")
     try:
-        if home.endswith(".py"):
+        if where.endswith(".onnx"):
+            from .onnx import load
+
+            found = load(where)
+        elif home.endswith(".py"):
             sys.path.insert(0, os.path.dirname(os.path.abspath(home)))
             found = runpy.run_path(home)[name]
         else:
@@ -307,7 +312,7 @@ def show_summary(where: str, inputs: Sequence[str], depth: int) -> int:
             found = getattr(importlib.import_module(home), name)
         model = found() if isinstance(found, type) else found
         shapes = [tuple(int(n) for n in text.split(",")) for text in inputs]
-    except (OSError, ImportError, KeyError, AttributeError, TypeError, ValueError) as error:
+    except (OSError, ImportError, KeyError, AttributeError, TypeError, ValueError, RuntimeError) as error:
         print(f"flambeau summary: {where!r} gives no model: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
     if not isinstance(model, Module):

@@ -1,4 +1,4 @@
-"""Models as ONNX files: `export`. The package onnx is needed: pip install flambeau[onnx]."""
+"""Models as ONNX files: `export`, for which the package onnx is needed (pip install flambeau[onnx]), and `load`, which needs none."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 from .._version import __version__
 from . import errors, symbolic_helper
 from ._export import ONNXProgram, custom, export, is_in_onnx_export, select_model_mode_for_export
-from .errors import OnnxExporterError
+from ._load import OnnxModule, load
+from .errors import OnnxExporterError, OnnxModelError
 
 __all__ = [
-    "ONNXProgram", "OnnxExporterError", "OperatorExportTypes", "TensorProtoDataType", "TrainingMode", "errors", "export",
-    "is_in_onnx_export", "is_onnxrt_backend_supported", "register_custom_op_symbolic", "select_model_mode_for_export",
-    "symbolic_helper", "unregister_custom_op_symbolic",
+    "ONNXProgram", "OnnxExporterError", "OnnxModelError", "OnnxModule", "OperatorExportTypes", "TensorProtoDataType", "TrainingMode",
+    "errors", "export", "is_in_onnx_export", "is_onnxrt_backend_supported", "load", "register_custom_op_symbolic",
+    "select_model_mode_for_export", "symbolic_helper", "unregister_custom_op_symbolic",
 ]  # fmt: skip
 
 

@@ -1,10 +1,12 @@
-"""Errors of the exporter."""
+"""Errors of the exporter and of `load`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["OnnxExporterError", "OnnxExporterWarning", "SymbolicValueError", "UnsupportedOperatorError"]
+__all__ = [
+    "OnnxExporterError", "OnnxExporterWarning", "OnnxModelError", "SymbolicValueError", "UnsupportedOperatorError",
+]  # fmt: skip
 
 
 class OnnxExporterWarning(UserWarning):
@@ -34,3 +36,7 @@ class SymbolicValueError(OnnxExporterError):
 
     def __init__(self, msg: str, value: Any = None):
         super().__init__(msg)
+
+
+class OnnxModelError(RuntimeError):
+    """An ONNX file that is damaged, or that cannot be run here."""
