@@ -164,7 +164,8 @@ def _finished(item: Any, later: Sequence[Any], kept: set[Memory]) -> list[Step]:
     if len(item.members) > 1:
         read = {m for other in later for m in other.reads()}
         stored = [p for p in item.written if _lasts(p[0], read, kept)]
-        made = _Writer(item, stored).loop()
+        ends = {m for m in item.reads() if not _lasts(m, read, kept)}
+        made = _Writer(item, stored, ends).loop()
         if made is not None:
             return [made]
     return [m.loop for m in item.members]
@@ -177,8 +178,8 @@ def _lasts(memory: Any, read: set[Memory], kept: set[Memory]) -> bool:
 class _Writer:
     """Writes the body of a group."""
 
-    def __init__(self, group: _Group, stored: Sequence[Place]):
-        self.group = group
+    def __init__(self, group: _Group, stored: Sequence[Place], ends: set[Memory]):
+        self.group, self.ends = group, ends  # blocks that nobody reads after this loop
         self.loads: dict[tuple[Place, str], int] = {}
         self.keep: list[Any] = []
         self.parts: list[Any] = []  # (body, sources with their compute types, types of results)
@@ -263,15 +264,18 @@ class _Writer:
         stream = size >= pool.settings[1] and len(outputs) == 1 and not outer and steps[-1] == SIZE[types[-1]]
         blocks = {p[0] for p in places[: len(inputs)]}
         apart = not any([p[0] in blocks for p in places[len(inputs) :]])
-        stream = stream and apart and not survey(body, [COMPUTE.get(t, t) for t in inputs])[0]
         compute = [COMPUTE.get(t, t) for t in inputs]
+        rare = survey(body, compute)[0]
+        stream = stream and apart and not rare
+        ways = {p[1:] for p in places[len(inputs) :]}
+        apart = apart and not any([p[0] in self.ends and p[1:] in ways for p in places[: len(inputs)]])
         try:
             kernel = pointwise_loop(body, inputs, types, compute, steps, stream, apart)
         except NoCompiler:  # the loops one by one are there
             return None
         operands: list[Any] = [(None, p[0]) if isinstance(p[0], int) else (p[0], p[1]) for p in places]
         node = self.group.members[-1].loop.node
-        made = Fused(kernel, operands, len(outputs), walk, node)
+        made = Fused(kernel, operands, len(outputs), walk, node, stream or (rare and apart))
         made.keep = self.keep
         return made
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,15 @@ import numpy as np
 # Where a block comes from: an argument, a tensor that the program knows, what Python made in a step, a native loop's results.
 INPUT, CONSTANT, GIVEN, MADE = range(4)
 _LINE = 64  # blocks begin at cache lines
+_GOOD = 1.02  # how much more than it must be an arena may be without another attempt
 
 
 class Memory:
     """A block of memory. Offsets in it count from `address`, where its array begins; it reaches from `low` to `high`."""
 
-    __slots__ = ("address", "array", "first", "fresh", "high", "kind", "last", "low", "number", "offset", "source")
+    __slots__ = (
+        "address", "array", "first", "fresh", "high", "instead", "kind", "last", "low", "number", "offset", "source",
+    )  # fmt: skip
 
     def __init__(self, kind: int, array: Any, source: Any = None):
         low, high = np.lib.array_utils.byte_bounds(array)
@@ -25,6 +30,7 @@ class Memory:
         self.number = 0  # among the operands of the program
         self.fresh = False  # whether each run makes it anew, because others keep it
         self.first, self.last, self.offset = -1, -1, 0  # when it is used, and where it lies in the arena
+        self.instead: Memory | None = None  # the block whose place it takes, which nobody needs any more
 
     @property
     def nbytes(self) -> int:
@@ -42,22 +48,91 @@ def address_of(array: Any) -> int:
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
 
-def placed(blocks: Sequence[Memory]) -> int:
-    """Gives blocks, each of which is used from its `first` to its `last` step, places in an arena; how large that is.
+def give_back() -> None:
+    """Lets the system have memory that was needed to find out what a program does: its runs need less."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:  # other C libraries do it by themselves, or never
+        trim(0)
 
-    The largest first, each at the lowest place that is free during its time.
-    """
-    there: list[Memory] = []
-    size = 0
-    for block in sorted(blocks, key=lambda b: (-b.nbytes, b.first)):
-        need, start = -(-block.nbytes // _LINE) * _LINE, 0
-        for other in sorted(
-            [o for o in there if o.first <= block.last and block.first <= o.last], key=lambda o: o.offset
-        ):
-            if start + need <= other.offset:
-                break
-            start = max(start, other.offset + -(-other.nbytes // _LINE) * _LINE)
-        block.offset = start
-        there.append(block)
-        size = max(size, start + need)
+
+def overlay(pairs: Sequence[tuple[int, Memory, Memory]]) -> None:
+    """Lets results take the places of operands: of each (step, operand, result) whose operand is needed last where the result begins."""
+    taken: set[Memory] = set()
+    for step, operand, result in pairs:
+        fits = operand.last == step == result.first and operand.nbytes == result.nbytes
+        if fits and operand not in taken and result.instead is None and is_temporary(operand) and is_temporary(result):
+            result.instead = operand
+            taken.add(operand)
+
+
+def is_temporary(block: Memory) -> bool:
+    """Whether a block lives only while a program runs."""
+    return block.kind == MADE and not block.fresh
+
+
+def placed(blocks: Sequence[Memory]) -> int:
+    """Gives blocks, each of which is used from its `first` to its `last` step, places in an arena; how large that is."""
+    spans: dict[Memory, tuple[int, int, int]] = {}  # of blocks that have a place of their own: from, to, bytes
+    for block in sorted(blocks, key=lambda b: b.first):
+        own = _root(block)
+        first, last, _ = spans.get(own, (block.first, block.last, 0))
+        spans[own] = min(first, block.first), max(last, block.last), -(-block.nbytes // _LINE) * _LINE
+    least = _least(list(spans.values()))
+    size, best = 0, dict[Memory, int]()
+    for urgency in _ORDERS:
+        need, places = _laid(spans, sorted(spans, key=lambda b: urgency(*spans[b])))
+        if not best or need < size:
+            size, best = need, places
+        if size <= least * _GOOD:
+            break
+    for block in blocks:
+        block.offset = best[_root(block)]
     return size
+
+
+def _least(spans: Sequence[tuple[int, int, int]]) -> int:
+    """How much must be there at one time."""
+    changes: dict[int, int] = {}
+    for first, last, need in spans:
+        changes[first] = changes.get(first, 0) + need
+        changes[last + 1] = changes.get(last + 1, 0) - need
+    level = most = 0
+    for step in sorted(changes):
+        level += changes[step]
+        most = max(most, level)
+    return most
+
+
+# Which blocks are given a place first, by their first step, their last step and their size: large ones, the first ones, those that
+# stay long and are large, those that stay long.
+_ORDERS: tuple[Callable[[int, int, int], Any], ...] = (
+    lambda first, last, need: (-need, first),
+    lambda first, last, need: first,
+    lambda first, last, need: (-need * (1 + last - first), first),
+    lambda first, last, need: (first - last, -need),
+)
+
+
+def _root(block: Memory) -> Memory:
+    while block.instead is not None:
+        block = block.instead
+    return block
+
+
+def _laid(spans: dict[Memory, tuple[int, int, int]], order: Sequence[Memory]) -> tuple[int, dict[Memory, int]]:
+    """Each block, in this order, at the lowest place that is free during its time: how much they need, and where they are."""
+    there: list[tuple[int, int, int, int]] = []  # offset, end, from, to
+    places, size = dict[Memory, int](), 0
+    for block in order:
+        first, last, need = spans[block]
+        start = 0
+        for offset, end, begin, until in there:
+            if begin <= last and first <= until:
+                if start + need <= offset:
+                    break
+                start = max(start, end)
+        places[block] = start
+        there.append((start, start + need, first, last))
+        there.sort()
+        size = max(size, start + need)
+    return size, places

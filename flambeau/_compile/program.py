@@ -20,9 +20,11 @@ from .capture import Accumulate
 from .fuse import fused, live
 from .graph import Graph, Node, Value, replaced
 from .lower import Lowering
-from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, placed
+from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, give_back, overlay, placed
+from .recompute import made_again
 from .steps import Call, Question, Step
 
+_MUCH = 1 << 23  # bytes of an arena from which those that the first run needed besides are worth a call
 _array = np.ndarray
 Layout = tuple[
     Any, Any, Any, Any, Any, bool
@@ -45,7 +47,7 @@ class Program:
     """
 
     def __init__(self, graph: Graph):
-        self.graph = graph.once()
+        self.graph = made_again(graph.once())
         self._lock = threading.Lock()
         self._lowered: Lowered | None = None
 
@@ -56,6 +58,8 @@ class Program:
                 if self._lowered is None:
                     lowering = Lowering(self.graph, inputs)
                     self._lowered = Lowered(lowering)
+                    if self._lowered.arena >= _MUCH:
+                        give_back()
                     return lowering.outputs
         return self._lowered.run(inputs)
 
@@ -141,6 +145,7 @@ class Lowered:
         made = [m for m in blocks if m.kind == MADE]
         self.temporary = [m for m in made if not m.fresh]
         self.fresh = [m for m in made if m.fresh]
+        overlay([(i, *pair) for i, step in enumerate(steps) for pair in step.pairs()])
         self.arena = max(placed(self.temporary), 1)
         self.from_inputs = [(m.number, m.source) for m in blocks if m.kind == INPUT]
         self.from_constants = [(m.number, m.source) for m in blocks if m.kind == CONSTANT]

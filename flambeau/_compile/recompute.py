@@ -1,21 +1,25 @@
 """Recomputation: what a backward pass needs and can make again by a few instructions is not kept for it.
 
-A loop of the backward pass makes such a value in registers; to keep it would cost memory, and a way to it and back.
+A loop of the backward pass makes such a value in registers; to keep it would cost memory, and a way to it and back. An operation whose
+derivative follows costs nothing either: the loop that computes the derivative computes most of it anyway.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from copy import copy
 from math import prod
 
 from .._core.dtypes import bool_
 from .._kernel.loops import survey
 from .._kernel.value import COMPUTE, PART
 from .._ops.pointwise_op import Pointwise
-from .graph import Graph, Node, Value
+from .graph import Graph, Node, Value, replaced
 
 _LARGE = 1 << 14  # bytes from which a value is not kept
 _INSTRUCTIONS = 8  # of an operation that is done again, at most
+_FAR = 16  # nodes between two uses of a value from which it need not be kept
+_NEAR = 16  # nodes between the first use of a value and a derivative with which it shares a loop
 
 
 def recompute(forward: Graph, backward: Graph, needed: Iterable[Value]) -> set[Value]:
@@ -28,9 +32,9 @@ def recompute(forward: Graph, backward: Graph, needed: Iterable[Value]) -> set[V
         return set()
     kept, again = set(needed), list[Node]()
     for node in reversed(forward.nodes):
-        if len(node.outs) == 1 and node.outs[0] in kept and _is_cheap(node):
+        if len(node.outs) == 1 and node.outs[0] in kept and _is_pointwise(node):
             operands = set(node.operands())
-            if operands <= kept and not operands & written:
+            if operands <= kept and not operands & written and (_is_short(node) or _derived(node, backward.nodes)):
                 kept.discard(node.outs[0])  # type: ignore[arg-type]
                 again.append(node)
     for node in again:  # the latest first, so that each stands before those that need it
@@ -40,17 +44,88 @@ def recompute(forward: Graph, backward: Graph, needed: Iterable[Value]) -> set[V
     return {v for node in again for v in node.outs if v is not None}
 
 
-def _is_cheap(node: Node) -> bool:
-    """Whether a node is a pointwise operation of few instructions over operands of its result's shape and dtype."""
+def made_again(graph: Graph) -> Graph:
+    """The same program, in which values are made a second time where they would be kept long for a later use.
+
+    That is what a recorded training step needs: its two passes are one graph, with their uses of a value far apart.
+    """
+    if any([v not in graph.constants for node in graph.nodes for v in node.writes]):
+        return graph
+    uses: dict[Value, list[int]] = {}
+    for i, node in enumerate(graph.nodes):
+        for v in dict.fromkeys(node.operands()):
+            uses.setdefault(v, []).append(i)
+    lasting = {*graph.outputs, *graph.inputs, *graph.constants}
+    others: dict[int, dict[Value, Value]] = {}  # by node: which values it reads instead of which
+    before: dict[int, list[Node]] = {}
+    for i in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[i]
+        if len(node.outs) != 1 or node.outs[0] is None or node.outs[0] in lasting or not _is_pointwise(node):
+            continue
+        value = node.outs[0]
+        late = _late(uses.get(value, []), i)
+        if not late or any([v in lasting or uses[v][-1] < late[0] for v in node.operands()]):
+            continue
+        if any([v.node is None or v.node.opaque for v in node.operands()]):  # somebody else might write to them
+            continue
+        if not _is_short(node) and not _derived(node, graph.nodes[late[0] : late[0] + _NEAR]):
+            continue
+        again = Node(node.op, node.args, (), node.several, line=node.line)
+        own = copy(value)
+        own.node, again.outs = again, (own,)
+        before.setdefault(late[0], []).insert(0, again)
+        for user in late:
+            others.setdefault(user, {})[value] = own
+        uses[value] = [u for u in uses[value] if u < late[0]]
+        for v in node.operands():  # it is read there, too
+            uses[v] = sorted({*uses[v], late[0]})
+    return _with(graph, before, others) if before else graph
+
+
+def _late(uses: Sequence[int], made: int) -> list[int]:
+    """The uses after the longest time without one, if that is long."""
+    marks = [made, *uses]
+    gaps = [b - a for a, b in zip(marks, uses)]
+    longest = max(gaps, default=0)
+    return list(uses[gaps.index(longest) :]) if longest >= _FAR and gaps.index(longest) else []
+
+
+def _with(graph: Graph, before: dict[int, list[Node]], others: dict[int, dict[Value, Value]]) -> Graph:
+    """A graph with nodes before others, which read some other values instead of their own."""
+    nodes: list[Node] = []
+    for i, node in enumerate(graph.nodes):
+        here, instead = [*before.get(i, ()), node], others.get(i, {})
+        for n in here if instead else ():
+            n.args, n.named = replaced((n.args, n.named), Value, lambda v: instead.get(v, v))
+        nodes += here
+    graph.nodes = nodes
+    return graph
+
+
+def _derived(node: Node, later: Sequence[Node]) -> bool:
+    """Whether the derivative of an operation is among later ones: made in one loop with it, its result comes nearly for free."""
+    kernels = [d.kernel for d in node.op.grads if d is not None and getattr(d, "kernel", None) is not None]
+    operands = set(node.operands())
+    return any([n.op in kernels and operands <= set(n.operands()) for n in later if isinstance(n.op, Pointwise)])
+
+
+def _is_pointwise(node: Node) -> bool:
+    """Whether a node is a pointwise operation over operands of its large result's shape and dtype."""
     op, (out,) = node.op, node.outs
     if not isinstance(op, Pointwise) or node.opaque or node.named or node.writes or out is None:
         return False
     code = COMPUTE.get(out.dtype.code, out.dtype.code)
     if code in PART or prod(out.shape) * out.dtype.itemsize < _LARGE:
         return False
+    return all([v.dtype is out.dtype or v.dtype is bool_ for v in node.args if isinstance(v, Value)])
+
+
+def _is_short(node: Node) -> bool:
+    """Whether a pointwise operation takes few instructions, always the same ones."""
+    op, (out,) = node.op, node.outs
+    assert out is not None
+    code = COMPUTE.get(out.dtype.code, out.dtype.code)
     operands = [a for a in node.args if isinstance(a, Value)]
-    if any([v.dtype is not out.dtype and v.dtype is not bool_ for v in operands]):
-        return False
 
     def body(m: object, *values: object) -> object:
         given = iter(values)

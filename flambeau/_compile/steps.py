@@ -36,6 +36,10 @@ class Step:
     def writes(self) -> Iterator[Memory]:
         yield from ()
 
+    def pairs(self) -> Iterator[tuple[Memory, Memory]]:
+        """Operands and results whose elements lie alike: the result can be made in the place of the operand."""
+        yield from ()
+
 
 class Loop(Step):
     """A loop of ours over operands, the results last."""
@@ -67,6 +71,11 @@ class Loop(Step):
     def writes(self) -> Iterator[Memory]:
         return (m for m, _ in self.operands[self.ufunc.nin :] if m is not None)
 
+    def pairs(self) -> Iterator[tuple[Memory, Memory]]:
+        if self.ufunc not in recipes or self._past_caches():
+            return iter(())
+        return alike(self.walk.ways, self.operands, self.ufunc.nout)
+
     def encode(self, plan: Plan) -> None:
         plan.keep.append((self.ufunc, self.constants))
         ufunc = self.ufunc
@@ -93,13 +102,19 @@ class Loop(Step):
 
 
 class Fused(Step):
-    """Several pointwise loops as one; the last operands are its results."""
+    """Several pointwise loops as one; the last operands are its results. `apart`: these must not lie where operands do."""
 
-    __slots__ = ("keep", "kernel", "operands", "results", "walk")
+    __slots__ = ("apart", "keep", "kernel", "operands", "results", "walk")
 
-    def __init__(self, kernel: tuple[int, int, Any], operands: list[Operand], results: int, walk: Any, node: int):
+    def __init__(
+        self, kernel: tuple[int, int, Any], operands: list[Operand], results: int, walk: Any, node: int, apart: bool
+    ):
         self.kernel, self.operands, self.results, self.walk, self.node = kernel, operands, results, walk, node
         self.keep: list[Any] = []
+        self.apart = apart
+
+    def pairs(self) -> Iterator[tuple[Memory, Memory]]:
+        return iter(()) if self.apart else alike(self.walk.ways, self.operands, self.results)
 
     def reads(self) -> Iterator[Memory]:
         return (m for m, _ in self.operands[: -self.results] if m is not None)
@@ -110,6 +125,18 @@ class Fused(Step):
     def encode(self, plan: Plan) -> None:
         plan.keep.append(self.keep)
         encode_pointwise(plan, *self.kernel, self.walk, self.operands)
+
+
+def alike(ways: Sequence[Any], operands: Sequence[Operand], results: int) -> Iterator[tuple[Memory, Memory]]:
+    """The blocks of operands and results of a loop over elements that have the same steps and begin at the same place."""
+    places: dict[Memory | None, set[Any]] = {}
+    for (memory, offset), way in zip(operands, ways):
+        places.setdefault(memory, set()).add((offset, tuple(way)))
+    for (result, offset), way in zip(operands[-results:], ways[-results:]):
+        for operand, _ in operands[:-results]:
+            if operand is not None and result is not None and operand.low == result.low:
+                if places[operand] == places[result] == {(offset, tuple(way))}:
+                    yield operand, result
 
 
 def encode_pointwise(plan: Plan, alone: int, kernel: int, data: Any, walk: Any, operands: Sequence[Operand]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from program_reference import captured
 
 import flambeau as torch
-from flambeau._compile.memory import MADE, Memory, placed
+from flambeau._compile.memory import MADE, Memory, overlay, placed
 from flambeau._compile.program import Program
 from flambeau.compiler._region import Region
 
@@ -33,6 +33,37 @@ def test_blocks_that_are_needed_at_one_time_lie_apart():
             for b in blocks[:i]:
                 apart = a.last < b.first or b.last < a.first
                 assert apart or a.offset + a.nbytes <= b.offset or b.offset + b.nbytes <= a.offset
+
+
+def test_results_take_the_places_of_operands_that_nobody_needs_any_more():
+    a, b, c, d = block(1000, 0, 1), block(1000, 1, 2), block(1000, 1, 3), block(500, 3, 4)
+    overlay([(1, a, b), (1, a, c), (3, c, d)])
+    assert (b.instead, c.instead, d.instead) == (a, None, None)  # each place is taken once, and by a block of its size
+    assert placed([a, b, c, d]) == 2 * 1024 and b.offset == a.offset != c.offset
+
+
+def test_the_first_blocks_come_first_where_that_needs_less():
+    spans = [(2, 0, 3), (1, 1, 6), (2, 2, 2), (3, 4, 8), (1, 5, 8), (2, 6, 7), (3, 7, 9)]
+    blocks = [block(1024 * n, first, last) for n, first, last in spans]
+    least = max(sum(b.nbytes for b in blocks if b.first <= i <= b.last) for i in range(10))
+    assert placed(blocks) == least
+
+
+def test_chains_of_loops_are_computed_in_one_place():
+    def function(x):
+        y = x @ x
+        for _ in range(4):
+            y = torch.cumsum(y.tanh() * 0.5, 0)
+        return y.sum()
+
+    x = torch.randn(128, 128)
+    graph = captured(function, [x])
+    program = Program(graph)
+    for _ in range(2):
+        (found,) = program.run([x])
+    assert torch.equal(found, function(x))
+    lowered = program._lowered
+    assert any(m.instead is not None for m in lowered.temporary)
 
 
 def test_memory_is_used_again():

@@ -1,5 +1,7 @@
 """What a backward pass can make again by a few instructions is not kept for it."""
 
+import copy
+
 import flambeau as torch
 from flambeau.compiler._region import Region
 
@@ -78,3 +80,37 @@ def test_copies_in_order_join_pointwise_loops():
         region(x).backward()
     back = region.entries[0].program.backward_program._lowered
     assert [type(step).__name__ for part in back.parts for step in part.steps] == ["Loop", "Fused"]
+
+
+def test_an_operation_is_done_again_beside_its_derivative():
+    """The loop of the derivative has most of its instructions anyway: neither program keeps the activation for the product."""
+    x, w = torch.randn(64, 64, requires_grad=True), torch.randn(64, 64, requires_grad=True)
+    assert _both(lambda x, w: torch.nn.functional.gelu(x * 2) @ w, x, w) == ["mul"]
+
+
+def test_whole_steps_keep_no_activation_for_the_second_pass():
+    layers = [torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64)]
+    x, found = torch.randn(128, 64), []
+
+    def made():
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(*[copy.deepcopy(m) for _ in range(3) for m in layers])
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step():
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return step
+
+    eager, region = made(), Region(made())
+    for _ in range(4):
+        found.append((eager(), region()))
+    assert all([torch.equal(a, b) for a, b in found])
+    names = [node.name for node in region.entries[0].program.forward_program.graph.nodes]
+    assert (
+        names.count("gelu") == 3 + 2 and names.count("gelu_backward_x") == 3
+    )  # the last one's uses are near each other
