@@ -99,6 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return demonstrate(chosen.epochs, chosen.seed, chosen.directory, chosen.resume)
     if chosen.command == "run":
+        if chosen.compile and (chosen.watch is not None or chosen.plot):
+            print("flambeau run: steps are not compiled as a whole while their losses are watched", file=sys.stderr)
+            chosen.compile = False
         if chosen.watch is not None:
             return watched(chosen)
         if chosen.doctor:

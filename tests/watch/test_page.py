@@ -127,7 +127,7 @@ def long(tmp_path_factory):
     folder = tmp_path_factory.mktemp("long")
     for name, shift in (("first", 0.0), ("second", 0.5)):
         writer = Writer(folder / name)
-        writer.write({"run": {"program": f"{name}.py", "arguments": []}})
+        writer.write({"run": {"program": f"{name}.py", "arguments": [name]}})
         for start in range(0, 100_000, 10_000):
             steps = list(range(start + 1, start + 10_001))
             loss = [50 if s == 77_777 else shift + 2 / (1 + s / 5000) + 0.2 * math.sin(s * 12.9898) for s in steps]
@@ -181,7 +181,10 @@ def test_runs_are_compared_and_saved(browser, long):
     browser.open(long[1].as_uri())
     browser.wait("charts.has('curves/loss') && charts.get('curves/loss').lines.length === 2")
     assert browser.run("return [...document.querySelectorAll('#runlist input')].map((i) => i.checked)") == [True, True]
-    assert browser.run("return charts.get('curves/loss').lines.map((l) => l.name)") == ["first", "second"]
+    assert browser.run("return charts.get('curves/loss').lines.map((l) => l.name)") == [
+        "first (first)",
+        "second (second)",
+    ]
     colours = browser.run("return charts.get('curves/loss').lines.map((l) => l.colour)")
     assert colours[0] != colours[1]
     saved = browser.run(

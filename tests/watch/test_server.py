@@ -177,8 +177,9 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert live.returncode == 0 and live.stdout.startswith("mine: 0\n") and "['--x']" in live.stdout, live.stderr
     assert "flambeau watch: http://127.0.0.1:" in live.stderr and "kept in runs/train-" in live.stderr
     (run,) = (tmp_path / "runs").iterdir()
-    done = command(tmp_path, "run", "--doctor", "--watch=page.html", "train.py", "--x")
+    done = command(tmp_path, "run", "--doctor", "--compile", "--watch=page.html", "train.py", "--x")
     assert done.returncode == 0 and done.stdout == live.stdout and "nothing found" in done.stderr
+    assert "steps are not compiled" in done.stderr
     text = (tmp_path / "page.html").read_text()
     assert '"metric/mine"' in text and len(list((tmp_path / "runs").iterdir())) == 1
     monkeypatch.chdir(tmp_path)

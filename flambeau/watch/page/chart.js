@@ -26,7 +26,7 @@ const logTicks = (low, high, room) => {
 };
 
 class Chart {
-  // lines: [{name, run, series, colour}]; options: title, log, raw (no smoothing), from0
+  // lines: [{name, run, series, colour}]; options: log, raw (no smoothing), from0, big, height, about
   constructor(title, options = {}) {
     this.title = title; this.options = options; this.lines = []; this.hidden = new Set(); this.cursor = null; this.drag = null; this.seen = "";
     this.canvas = make("canvas", { tabindex: "0", role: "img", style: `height:${options.height || 190}px` });
@@ -34,7 +34,7 @@ class Chart {
     this.legend = make("ul", { class: "legend" });
     this.save = make("button", { title: "Save this chart as a picture", "aria-label": `Save ${title} as PNG`, onclick: () => this.png() }, "PNG");
     this.element = make("section", { class: "card" + (options.big ? " big" : ""), "aria-label": title },
-      make("div", { class: "top" }, make("h3", {}, title), this.now, this.save), this.canvas, this.legend);
+      make("div", { class: "top" }, make("h3", {}, title), this.now, this.save), options.about ? make("p", { class: "about" }, options.about) : "", this.canvas, this.legend);
     this.listen();
   }
 

@@ -49,11 +49,11 @@ const showState = () => {
 
 const showRuns = () => {
   $("runs").hidden = runs.size < 2;
-  const key = [...runs.keys()].join() + dark.matches;
+  const key = [...runs.values()].map((run) => run.label).join() + dark.matches;
   if (key === showRuns.key) return;
   showRuns.key = key;
   $("runs").firstChild.textContent = `Runs (${runs.size})`;
-  $("runlist").replaceChildren(...[...runs.values()].map((run, i) => make("label", {}, Object.assign(make("input", { type: "checkbox", onchange: (event) => { if (event.target.checked) shown.add(run.name); else shown.delete(run.name); poll().then(() => refresh(true)); } }), { checked: shown.has(run.name) }), " ", make("span", { class: "dot", style: `background:${colour(i)}` }), run.name)));
+  $("runlist").replaceChildren(...[...runs.values()].map((run, i) => make("label", {}, Object.assign(make("input", { type: "checkbox", onchange: (event) => { if (event.target.checked) shown.add(run.name); else shown.delete(run.name); poll().then(() => refresh(true)); } }), { checked: shown.has(run.name) }), " ", make("span", { class: "dot", style: `background:${colour(i)}` }), run.label)));
 };
 
 const saveCsv = () => {

@@ -77,6 +77,8 @@ class Run {
     else if (record.state) { this.state = record.state; this.error = record.error || ""; }
   }
 
+  get label() { const given = (this.about.arguments || []).join(" "); return given ? `${this.name} (${given.length > 40 ? given.slice(0, 39) + "…" : given})` : this.name; }
+
   get steps() { const at = this.series.get("at"); return at && at.n ? at.x[at.n - 1] : 0; }
 
   get seconds() { const at = this.series.get("at"); return at ? at.last : NaN; }
@@ -120,4 +122,5 @@ const style = (name) => getComputedStyle(document.documentElement).getPropertyVa
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const LIGHT = ["#0067a5", "#c2410c", "#0b7a55", "#9a4c95", "#8a6500", "#b3261e", "#4a5bbf", "#5f6b6d"];
 const DARK = ["#6ab6f0", "#ff9b61", "#59cfa0", "#dd9fd8", "#e5bf55", "#ff8a80", "#a3aefc", "#b0bcbe"];
-const colour = (i) => (dark.matches ? DARK : LIGHT)[i % LIGHT.length];
+// The colour of one of several lines: of more than eight, a row of hues, so that neighbours look alike and none comes twice.
+const colour = (i, of = 0) => of <= LIGHT.length ? (dark.matches ? DARK : LIGHT)[i % LIGHT.length] : `hsl(${Math.round(230 - 300 * i / (of - 1) + 360) % 360} ${dark.matches ? "75% 68%" : "70% 38%"})`;

@@ -12,7 +12,7 @@ const linesOf = (runs, names, label = (n) => n) => {
   const lines = [];
   runs.forEach((run, r) => names.forEach((name, i) => {
     const series = run.series.get(name);
-    if (series && series.n) lines.push({ run, series, name: runs.length > 1 ? (names.length > 1 ? `${label(name)} · ${run.name}` : run.name) : label(name), colour: colour(runs.length > 1 && names.length === 1 ? shownIndex(run) : runs.length > 1 ? r * names.length + i : i) });
+    if (series && series.n) lines.push({ run, series, name: runs.length > 1 ? (names.length > 1 ? `${label(name)} · ${run.label}` : run.label) : label(name), colour: runs.length > 1 && names.length === 1 ? colour(shownIndex(run)) : colour(r * names.length + i, runs.length * names.length) });
   }));
   return lines;
 };
@@ -45,7 +45,7 @@ const SECTIONS = [
   } },
   { name: "Layers", kind: "weights", show(main, runs) {
     const cards = [];
-    for (const [title, prefix, options] of [["gradient norms", "gradient/", { log: true, raw: true }], ["update ratios: change of weights by a step, relative to them", "update/", { log: true, raw: true }], ["dead units: share that stayed at zero", "dead/", { raw: true, from0: true }]]) {
+    for (const [title, prefix, options] of [["gradient norms", "gradient/", { log: true, raw: true, about: "Norm of the gradient of each layer before its step." }], ["update ratios", "update/", { log: true, raw: true, about: "How much a step changes a layer's weights, relative to them; about 0.001 is usual." }], ["dead units", "dead/", { raw: true, from0: true, about: "Share of a layer's units that were zero for every sample of the last eight looks." }]]) {
       const lines = linesOf(runs, namesOf(runs, (n) => n.startsWith(prefix)), (n) => n.slice(prefix.length));
       if (lines.length) { const chart = chartOf("layers", title, { ...options, height: 230 }); chart.set(lines); cards.push(chart); }
     }
