@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -27,6 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--diff", action="store_true", help="print the mechanical fixes as a diff")
     parser.add_argument("--fix", action="store_true", help="apply the mechanical fixes, after asking")
     parser.add_argument("--yes", action="store_true", help="with --fix: do not ask")
+    parser.add_argument(
+        "--overfit", type=int, metavar="N", help="train on N samples again and again: does the loss fall to zero?"
+    )
+    parser.add_argument("--find-lr", action="store_true", help="raise the learning rate step by step, and suggest one")
+    parser.add_argument("--svg", metavar="FILE", help="with --find-lr: where the curve is drawn (PROGRAM-find-lr.svg)")
+    parser.add_argument(
+        "--profile", action="store_true", help="where the time goes: phases of steps, the slowest lines"
+    )
     parser.add_argument("program", nargs="?", help="path of a script or notebook, or name of a module after -m")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
 
@@ -50,7 +59,35 @@ def main(chosen: argparse.Namespace) -> int:
     if not chosen.module and not os.path.exists(chosen.program):
         print(f"flambeau doctor: there is no file {chosen.program!r}", file=sys.stderr)
         return 2
+    if chosen.overfit is not None or chosen.find_lr or chosen.profile:
+        return _try(chosen)
     return _examine(chosen)
+
+
+def _try(chosen: argparse.Namespace) -> int:
+    """Runs one of the trials; the exit status is 1 where it ends badly, and 2 where it could not be made."""
+    from .trials import overfit, profile, rates
+    from .trials.trial import Failed
+
+    if chosen.overfit is not None and chosen.overfit < 1:
+        print(f"flambeau doctor: --overfit takes a number of samples above 0, got {chosen.overfit}", file=sys.stderr)
+        return 2
+    program = chosen.program, chosen.arguments, chosen.module
+    try:
+        if chosen.overfit is not None:
+            made: Any = overfit.overfit(*program, chosen.overfit, chosen.steps or 200, chosen.time or 120.0)
+        elif chosen.find_lr:
+            made = rates.find_rate(*program, chosen.steps or 100, chosen.time or 120.0)
+            name = os.path.splitext(os.path.basename(chosen.program))[0]
+            made.draw(chosen.svg or f"{name}-find-lr.svg")
+        else:
+            steps, seconds = _limits(chosen, configuration(os.getcwd()))
+            made = profile.profile(*program, steps, seconds)
+    except Failed as error:
+        print(f"flambeau doctor: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(made.as_dict(), indent=2) if chosen.format == "json" else made)
+    return made.status
 
 
 def _examine(chosen: argparse.Namespace) -> int:

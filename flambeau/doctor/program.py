@@ -38,11 +38,7 @@ def examine(
 ) -> Diagnosis:  # fmt: skip
     """Reads a program and, unless told otherwise, runs it for a while; gives what was found."""
     diagnosis = Diagnosis()
-    path = _path_of(program) if module else os.path.abspath(program)
-    text = None
-    if path.endswith(".ipynb"):
-        text = notebook_source(path)
-        linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    path, text = located(program, module)
     found = read(path, text) if os.path.exists(path) else []
     if run:
         ran, unequal = _run(diagnosis, program, path, text, arguments, module, steps, seconds, output)
@@ -55,6 +51,16 @@ def examine(
     for finding in found:
         diagnosis.findings.add(finding)
     return diagnosis
+
+
+def located(program: str, module: bool) -> tuple[str, str | None]:
+    """The file of a program, and its text if that is not the file's own (a notebook)."""
+    path = _path_of(program) if module else os.path.abspath(program)
+    if not path.endswith(".ipynb"):
+        return path, None
+    text = notebook_source(path)
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    return path, text
 
 
 def _path_of(module: str) -> str:
@@ -78,15 +84,10 @@ def _run(
     install_as_torch()
     watch = Watch(steps, seconds)
     went = True
-    with _as_main(program, path, arguments, output or sys.stderr):
+    with as_main(program, path, arguments, output or sys.stderr):
         try:
             with watch:
-                if text is not None:
-                    exec(compile(text, path, "exec"), {"__name__": "__main__", "__file__": path})
-                elif module:
-                    runpy.run_module(program, run_name="__main__", alter_sys=True)
-                else:
-                    runpy.run_path(path, run_name="__main__")
+                execute(program, path, text, module)
         except Enough:
             pass
         except SystemExit as exit:
@@ -102,8 +103,18 @@ def _run(
     return went, {place for place in watch.data.unequal() if place}
 
 
+def execute(program: str, path: str, text: str | None, module: bool) -> None:
+    """Runs a program as `python` would."""
+    if text is not None:
+        exec(compile(text, path, "exec"), {"__name__": "__main__", "__file__": path})
+    elif module:
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(path, run_name="__main__")
+
+
 @contextlib.contextmanager
-def _as_main(program: str, path: str, arguments: Sequence[str], output: Any) -> Iterator[None]:
+def as_main(program: str, path: str, arguments: Sequence[str], output: Any) -> Iterator[None]:
     """The arguments and the search path that `python program` would give, and its output away from the report."""
     argv, search = sys.argv, list(sys.path)
     sys.argv = [program, *arguments]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a Braille character, by row and column
 
 
-def curve(values: Sequence[float], width: int = 64, height: int = 10, title: str = "") -> str:
-    """A curve as text, in Braille dots; what is not finite is left out.
+def curve(values: Sequence[float], width: int = 64, height: int = 10, title: str = "", under: str = "") -> str:
+    """A curve as text, in Braille dots; what is not finite is left out. `under` says what the horizontal axis is, if not numbers from 1 on.
 
     >>> print(curve([4.0, 2.0, 1.0, 0.5], 8, 2, "loss"))
     loss
@@ -35,7 +35,7 @@ def curve(values: Sequence[float], width: int = 64, height: int = 10, title: str
     for i, row in enumerate(cells):
         name = names[0] if i == 0 else names[1] if i == height - 1 else ""
         lines.append(f"{name:<{room}} " + "".join(chr(0x2800 + dots) for dots in row))
-    return "\n".join([*lines, f"{'':<{room}} 1 to {len(values)}, last {points[-1][1]:.4g}"])
+    return "\n".join([*lines, f"{'':<{room}} {under or f'1 to {len(values)}'}, last {points[-1][1]:.4g}"])
 
 
 def _line(start: tuple[int, int], end: tuple[int, int]) -> list[tuple[int, int]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import itertools
+import math
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._tensor import Tensor
@@ -90,6 +92,38 @@ def _model(model: Module, inputs: tuple[Any, ...]) -> Picture:
     if before:
         parts.append(_text(_PAD + 110, y + 12, before, "#888", 10))
     return _svg(width, y + 24, parts)
+
+
+def line_chart(
+    xs: Sequence[float],
+    ys: Sequence[float],
+    smooth: Sequence[float],
+    below: str,
+    beside: str,
+    marks: Mapping[str, float],
+) -> Picture:
+    """A curve over a logarithmic axis: values, the same smoothed, and places that are marked."""
+    width, height, left, bottom, top = 640, 360, 70, 310, 30
+    low, high = min(smooth), max(smooth)
+    low, high = low - 0.05 * ((high - low) or 1), high + 0.05 * ((high - low) or 1)
+    first, last = math.log10(min(xs)), math.log10(max(xs))
+    place = lambda x: left + (math.log10(x) - first) / ((last - first) or 1) * (width - left - 20)
+    level = lambda y: bottom - (min(max(y, low), high) - low) / (high - low) * (bottom - top)
+    path = lambda values: "M" + "L".join(f"{place(x):.1f} {level(y):.1f}" for x, y in zip(xs, values))
+    parts = [f"<path d='M{left} {top}V{bottom}H{width - 20}' stroke='#888' fill='none'/>"]
+    for power in range(math.ceil(first), math.floor(last) + 1):
+        x = round(place(10.0**power))
+        parts += [f"<path d='M{x} {bottom}v5' stroke='#888'/>", _text(x - 16, bottom + 20, f"1e{power}", "#888")]
+    for value in (low, (low + high) / 2, high):
+        parts.append(_text(8, round(level(value)) + 4, f"{value:.3g}", "#888"))
+    parts += [_text(width // 2 - 40, height - 10, below), _text(8, 16, beside)]
+    parts.append(f"<path d='{path(ys)}' stroke='#1f77b4' stroke-opacity='0.35' fill='none'/>")
+    parts.append(f"<path d='{path(smooth)}' stroke='#1f77b4' stroke-width='2' fill='none'/>")
+    for i, (name, x) in enumerate(marks.items()):
+        at = round(place(x))
+        parts.append(f"<path d='M{at} {top}V{bottom}' stroke='#d9480f' stroke-dasharray='4 3'/>")
+        parts.append(_text(at + 4, top + 14 + 16 * i, f"{name}: {x:.1e}", "#d9480f"))
+    return _svg(width, height, parts)
 
 
 def _label(row: Row) -> str:
