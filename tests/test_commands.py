@@ -4,8 +4,11 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def run(folder, *options):
@@ -58,3 +61,20 @@ def test_kernels_on_disk(tmp_path):
     assert kept(run(tmp_path, "cache", "--clear").stdout) == 0
     assert run(tmp_path, "cache", "--limit", "-1").returncode == 2
     assert run(tmp_path, "warm", tmp_path / "nowhere.py").returncode == 2
+
+
+def test_help_needs_nothing_of_the_package():
+    program = """
+import sys
+import flambeau_command
+for line in ([], ["--help"], ["run", "-h"]):
+    sys.argv = ["flambeau", *line]
+    try:
+        flambeau_command.main()
+    except SystemExit as end:
+        assert not end.code
+assert not {"flambeau", "numpy"} & sys.modules.keys()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("usage: flambeau [-h]") == 2 and done.stdout.count("usage: flambeau run") == 1

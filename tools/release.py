@@ -25,6 +25,7 @@ from pathlib import Path
 import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
+SHIPPED = ROOT / "flambeau" / "_kernel" / "shipped"
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 # Tests that need nothing but the package and pytest: what they import, save, train and refuse.
 TESTS = (
@@ -88,6 +89,13 @@ def tree() -> None:
         raise SystemExit(f"uncommitted:\n{changed}")
 
 
+def kernels() -> None:
+    """The wheel brings kernels that were compiled ahead, made by the files of the commit."""
+    said = run(sys.executable, ROOT / "tools" / "ship_kernels.py", "--list")
+    if said.count(".kernels ") < 4 or "older files" in said:
+        raise SystemExit(f"run tools/ship_kernels.py, which takes its time, on an ARM machine:\n{said}")
+
+
 def build(version: str, target: Path) -> Path:
     """Wheel and sdist, made twice from clones of the commit; the same bytes both times. Gives the wheel."""
     moment = run("git", "log", "-1", "--format=%ct", cwd=ROOT).strip()
@@ -97,7 +105,10 @@ def build(version: str, target: Path) -> Path:
         with tempfile.TemporaryDirectory() as work:
             run("git", "clone", "--quiet", ROOT, f"{work}/{turn}")
             out = target if turn == "first" else Path(work) / "dist"
-            run(sys.executable, "-m", "build", "--outdir", out, f"{work}/{turn}", env=env)
+            run(sys.executable, "-m", "build", "--sdist", "--outdir", out, f"{work}/{turn}", env=env)
+            if SHIPPED.is_dir():  # the wheel alone brings them: who builds from source compiles
+                shutil.copytree(SHIPPED, f"{work}/{turn}/{SHIPPED.relative_to(ROOT)}")
+            run(sys.executable, "-m", "build", "--wheel", "--outdir", out, f"{work}/{turn}", env=env)
             made = sorted(out.glob(f"flambeau-{version}*"))
             sums.append([(p.name, hashlib.sha256(p.read_bytes()).hexdigest()) for p in made])
     if sums[0] != sums[1] or len(sums[0]) != 2:
@@ -147,15 +158,15 @@ def main() -> None:
     parser.add_argument(
         "--python", action="append", default=[], help="an interpreter to try the wheel with (again for more)"
     )
-    parser.add_argument("--only", nargs="+", choices=["texts", "tree", "build", "try"], help="these steps")
+    parser.add_argument("--only", nargs="+", choices=["texts", "tree", "kernels", "build", "try"], help="these steps")
     options = parser.parse_args()
     wheel = options.wheel
     if wheel is None:
         if options.version is None or not re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", options.version):
             parser.error("give the version of the release, or --wheel")
-        steps = options.only or ["texts", "tree", "build", "try"]
+        steps = options.only or ["texts", "tree", "kernels", "build", "try"]
         target = ROOT / "dist"
-        for name, step in (("texts", lambda: texts(options.version)), ("tree", tree)):
+        for name, step in (("texts", lambda: texts(options.version)), ("tree", tree), ("kernels", kernels)):
             if name in steps:
                 print(f"== {name}: {globals()[name].__doc__.splitlines()[0]}")
                 step()

@@ -59,7 +59,7 @@ def work(cpu: str, program: str, file: str) -> None:
     platform.machine, foreign = (lambda: HERE), platform.machine
     elf.machine()  # this one's, from now on
     platform.machine = foreign
-    gathered = jit.gather(cpus.named(cpu).target(llvm.host().llvm), native if MACHINES[cpu] != HERE else str)
+    gathered = jit.gather(cpus.named(cpu).target(llvm.host().llvm), str if MACHINES[cpu] == HERE else native)
     import shipped_programs
 
     shipped_programs.PROGRAMS[program]()
@@ -108,9 +108,7 @@ def ship(cpu: str, programs: list[str], jobs: int, timeout: float) -> Path:
     for own, interpreter, index, _ in found:
         parts.update(own)
         indexes.setdefault(interpreter, {}).update(index)
-    platform.machine = lambda: MACHINES[cpu]
-    kind = cpus.named(cpu)
-    platform.machine = lambda: HERE
+    kind = cpus.named(cpu, MACHINES[cpu])
     target, cache, objects = kind.target(llvm.host().llvm), Cache.open(), {}
     if cache is not None:
         objects = {d: data for d in parts if (data := cache.read(_digest(target.key, d))) is not None}
@@ -121,6 +119,8 @@ def ship(cpu: str, programs: list[str], jobs: int, timeout: float) -> Path:
         objects.update(made)
         for digest, data in made.items() if cache is not None else ():
             cache.write(_digest(target.key, digest), data)
+    if archives.contents.__wrapped__() != archives.contents():
+        raise SystemExit("files of the package have changed meanwhile: run this again")
     path = archives.FOLDER / f"{cpu}.kernels"
     archives.write(
         path, kind, MACHINES[cpu], target.llvm, objects, {name: index for name, index in indexes.items() if name}
@@ -163,7 +163,8 @@ def main() -> None:
 
     if options.list or options.remove:
         for path in sorted(archives.FOLDER.glob("*")):
-            print(f"{path.name:24} {path.stat().st_size / 1e6:.2f} MB", "removed" if options.remove else "")
+            state = "removed" if options.remove else "by these files" if archives.made_here(path) else "by older files"
+            print(f"{path.name:24} {path.stat().st_size / 1e6:.2f} MB, {state}")
             if options.remove:
                 path.unlink()
         return None

@@ -18,6 +18,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from . import cpus
 from .cache import writers
@@ -46,21 +47,33 @@ def contents() -> str:
     return digest.hexdigest()
 
 
+def _table(path: Path) -> tuple[int, dict[str, Any]]:
+    """Where an archive's objects begin, and what it says of itself and them."""
+    with _open(path) as number:
+        if not private(os.fstat(number)) or not private(os.stat(path.parent)):
+            raise ValueError("others may write to the archive")
+        mark, checksum, size = _HEAD.unpack(os.pread(number, _HEAD.size, 0))
+        packed = os.pread(number, size, _HEAD.size) if mark == _MARK and size < _LARGEST else b""
+    if hashlib.sha256(packed).digest() != checksum:
+        raise ValueError("the archive's table is damaged")
+    return _HEAD.size + size, json.loads(zlib.decompress(packed))
+
+
+def made_here(path: Path) -> bool:
+    """Whether an archive, or the list of families, was made by the files as they are."""
+    if path.suffix == ".kernels":
+        return bool(_table(path)[1]["sources"] == contents())
+    return path.read_text().startswith(contents())
+
+
 class Archive:
     """Object code by digests, in a file. `symbols` finds the parts of a kernel whose text need not be rendered."""
 
     def __init__(self, path: Path):
-        with _open(path) as number:
-            if not private(os.fstat(number)) or not private(os.stat(path.parent)):
-                raise ValueError("others may write to the archive")
-            mark, checksum, size = _HEAD.unpack(os.pread(number, _HEAD.size, 0))
-            packed = os.pread(number, size, _HEAD.size) if mark == _MARK and size < _LARGEST else b""
-        if hashlib.sha256(packed).digest() != checksum:
-            raise ValueError("the archive's table is damaged")
-        about = json.loads(zlib.decompress(packed))
+        self._start, about = _table(path)
         if about["machine"] != platform.machine().lower() or not cpus.words().issuperset(about["words"]):
             raise ValueError("the archive is for another machine")
-        self.cpu, self._path, self._start, self._sources = about["cpu"], path, _HEAD.size + size, about["sources"]
+        self.cpu, self._path, self._sources = about["cpu"], path, about["sources"]
         self._places: dict[str, list[int]] = about["objects"]
         self._index: dict[str, str] = about["indexes"].get(interpreter(), {})
 

@@ -56,9 +56,9 @@ _V = _cpu("neoverse-v1", "sve", "bf16 fcma i8mm jscvt sve", _N1)
 _NAMED = {"x86_64": (_V1, _V2, _V3, _V4), "aarch64": (_ARM, _A72, _N1, _V)}
 
 
-def named(name: str) -> Cpu:
-    """A CPU of this machine's kind by its name."""
-    kind = platform.machine().lower()
+def named(name: str, machine: str = "") -> Cpu:
+    """A CPU of this machine's kind, or of another, by its name."""
+    kind = machine or platform.machine().lower()
     known = {cpu.name: cpu for cpu in _NAMED.get(kind, ())}
     if name not in known:
         raise ValueError(

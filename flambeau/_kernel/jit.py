@@ -51,6 +51,7 @@ class _Setting:
         self._host = Host(self.cache, llvm.host)
         self.shelves: list[Shelf | archives.Archive] = []
         self.gathered: Gathered | None = None
+        self.brought = 0  # parts that were taken from a shelf
         self.features = target.abilities() if target else cpus.features() or self.target.abilities()
         self.rendered = f"{interpreter()} {sorted(self.features.items())}"  # what texts depend on besides files
 
@@ -72,13 +73,14 @@ class _Setting:
     def read(self, digest: str) -> bytes | None:
         """The object code of a part, wherever it is."""
         found = next((data for shelf in self.shelves if (data := shelf.read(digest)) is not None), None)
+        self.brought += found is not None
         return self.kept(digest) if found is None else found
 
 
 class Gathered:
     """The kernels that a process asks for, to be compiled for a target, and by which keys they are known."""
 
-    def __init__(self, target: Target, native: Callable[[str], str]):
+    def __init__(self, target: Target, native: Callable[[str], str] | None):
         self.target, self.native = target, native
         self.parts: dict[str, Part] = {}
         self.index: dict[str, str] = {}
@@ -111,14 +113,16 @@ def bring(shelf: Shelf) -> None:
         _settings[0].shelves.append(shelf)
 
 
-def gather(target: Target | None = None, native: Callable[[str], str] = lambda text: text) -> Gathered:
-    """Collects all kernels from now on, rendered for this CPU or for another target. This process runs the same texts; `native` makes
-    those of them that this kind of machine has not the instructions for fit it."""
+def gather(target: Target | None = None, native: Callable[[str], str] | None = None) -> Gathered:
+    """Collects all kernels from now on, rendered for this CPU or for another target. This process runs the same texts, or those that
+    `native` makes of them, for machines of another kind; these are compiled in a hurry, as it is only to see what comes next."""
     with _lock:
         if _settings:
             raise RuntimeError("kernels were made already in this process")
         _settings.append(setting := _Setting(target))
         setting.gathered = found = Gathered(target or setting.target, native)
+        if native is not None:
+            setting.target = setting.target._replace(hurry=True)
         return found
 
 
@@ -138,6 +142,12 @@ def cache_directory() -> str | None:
     with _lock:
         cache = _setting().cache
         return None if cache is None else cache.path
+
+
+def counts() -> tuple[int, int]:
+    """How many pieces of object code this process has found ready-made, and how many kernels it had to compile."""
+    with _lock:
+        return _setting().brought, _notice.count
 
 
 def cpu_features() -> Mapping[str, bool]:
@@ -238,7 +248,8 @@ def _compiled(name: str, text: str) -> tuple[int, list[Part]]:
         wanted = parts = split(name, text)
         if setting.gathered is not None:
             setting.gathered.parts.update({part.digest: part for part in parts})
-            parts = split(name, setting.gathered.native(text))
+            if setting.gathered.native is not None:
+                parts = split(name, setting.gathered.native(text))
         address = _kept(setting, parts)
         return _from_source(setting, parts) if address is None else address, wanted
 

@@ -46,7 +46,7 @@ def _machine(target: Target) -> Any:
         loaded().initialize_all_asmprinters()
     found = kinds.from_triple(target.triple) if target.triple else kinds.from_default_triple()
     return found.create_target_machine(
-        cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="default"
+        cpu=target.cpu, features=target.features, opt=0 if target.hurry else 3, reloc="pic", codemodel="default"
     )
 
 
@@ -56,12 +56,13 @@ def optimised(target: Target, text: str) -> bytes:
     context, machine = llvm.create_context(), _machine(target)
     module = llvm.parse_assembly(text, context)
     module.verify()
-    # the third level unrolls more, which takes half as long again and made no kernel faster
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = True
-    options.loop_interleaving = options.loop_unrolling = True
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    if not target.hurry:
+        # the third level unrolls more, which takes half as long again and made no kernel faster
+        options = llvm.create_pipeline_tuning_options(speed_level=2)
+        options.loop_vectorization = options.slp_vectorization = True
+        options.loop_interleaving = options.loop_unrolling = True
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
     made = bytes(machine.emit_object(module))
     module.close()  # before its context
     return made

@@ -22,17 +22,19 @@ _TELLING = (
 
 
 class Target(NamedTuple):
-    """A kind of CPU in LLVM's words: features are "+avx2,-sve,…"; a triple names machines of another kind than this."""
+    """A kind of CPU in LLVM's words: features are "+avx2,-sve,…"; a triple names machines of another kind than this. Code for one in
+    a hurry is not optimised."""
 
     llvm: str
     cpu: str
     features: str
     triple: str = ""
+    hurry: bool = False
 
     @property
     def key(self) -> str:
         """What object code depends on besides its source."""
-        return f"{self.llvm}|{self.cpu}|{self.features}"
+        return f"{self.llvm}|{self.cpu}|{self.features}{'|hurry' if self.hurry else ''}"
 
     def abilities(self) -> dict[str, bool]:
         """Names of features to whether the CPU has them."""
@@ -56,7 +58,8 @@ class Host:
         """What is on disk; LLVM is not asked."""
         if self.cache is not None and self.digest is not None and (kept := self.cache.read(self.digest)) is not None:
             try:
-                return Target(*map(str, json.loads(kept)))
+                llvm, cpu, features = map(str, json.loads(kept))
+                return Target(llvm, cpu, features)
             except (ValueError, TypeError):  # of another form than ours: ask again
                 pass
         return None
@@ -65,7 +68,7 @@ class Host:
         """What LLVM says; it is kept."""
         found = self.ask()
         if self.cache is not None and self.digest is not None:
-            self.cache.write(self.digest, json.dumps(found).encode())
+            self.cache.write(self.digest, json.dumps(found[:3]).encode())
         return found
 
 
