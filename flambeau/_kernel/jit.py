@@ -280,7 +280,9 @@ def _kept(setting: _Setting, parts: Sequence[Part]) -> int | None:
 
 
 def _from_source(setting: _Setting, parts: Sequence[Part]) -> int:
-    """The same, for which the parts that are not kept are compiled; all, if those on disk do not fit."""
+    """The same, for which the parts that are neither loaded nor kept are compiled; all, if those on disk do not fit."""
+    if elf.machine():
+        parts = [part for part in parts if part.symbol not in _addresses]
     kept = {part.digest: setting.read(part.digest) for part in parts}
     missing = [part for part in parts if kept[part.digest] is None] or parts
     with _notice:

@@ -24,8 +24,8 @@ def loaded() -> Any:
         import llvmlite.binding as llvm
     except ImportError as error:
         raise NoCompiler(
-            "flambeau needs llvmlite to compile a kernel that is neither kept on disk nor part of a loaded package (which holds what its "
-            f"program needs for sizes like those of the example arguments): {error}"
+            "flambeau needs llvmlite to compile a kernel that neither came with it, nor is kept on disk, nor is part of a loaded package "
+            f"(which holds what its program needs for sizes like those of the example arguments): pip install llvmlite. {error}"
         ) from error
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from flambeau._kernel import jit
+from flambeau._kernel import jit, llvm
 from flambeau._kernel.gemm import Plan, render
 from flambeau._kernel.modules import split
 
@@ -67,7 +67,7 @@ def test_an_error_in_a_part_is_raised():
 def test_a_terminal_says_what_it_waits_for(tmp_path):
     code = """
 import flambeau as torch
-from flambeau._kernel import jit
+from flambeau._kernel import jit, llvm
 jit._notice.spent = 1.5
 print(torch.ones(3).sum().item())
 """
@@ -93,3 +93,19 @@ def test_the_line_can_be_switched_off(monkeypatch, capsys):
     with notice:
         assert not notice.shown
     assert capsys.readouterr().err.count("compiling kernel") == 1
+
+
+def test_parts_that_are_loaded_are_not_compiled_again(monkeypatch):
+    """Where nothing can be kept on disk, too."""
+    monkeypatch.setattr(jit._setting(), "cache", None)
+    asked, compiled = [], llvm.objects_of
+
+    def noted(target, parts):
+        asked.extend([part.symbol.rsplit("_", 1)[0] for part in parts])
+        return compiled(target, parts)
+
+    monkeypatch.setattr(llvm, "objects_of", noted)
+    for last in (41, 42):
+        part = _part("shared").replace("%x0, 0", "%x0, 977")
+        jit.compile("wanted", part + _main("shared").replace("ret i64 %r1", f"%s = add i64 %r1, {last}\n  ret i64 %s"))
+    assert asked == ["shared", "wanted", "wanted"]
