@@ -16,10 +16,10 @@ from .._kernel import turning
 from .._kernel.lang import independent, kernel
 from .._kernel.loops import pointwise_ufunc
 from .._kernel.native import pool
+from .._kernel.native.direct import start_of
 from .._kernel.native.walks import merged_dims
 from .._kernel.ufunc import addresses
 from . import threads
-from .cpu import start_of
 
 LARGE = 1 << 14  # elements from which blocks and threads pay for arrays in another order
 SHARED = 1 << 19  # bytes from which threads pay for any array

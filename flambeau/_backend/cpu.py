@@ -14,20 +14,23 @@ from .._core.allocation import empty, filler, zeros
 from .._core.dtypes import bfloat16
 from .._kernel import loops
 from .._kernel.native import direct, pool
+from .._kernel.native.direct import start_of as start_of
 from .._kernel.native.elementwise import by_layout
 from .._kernel.native.walks import rows_of
 from .._kernel.ufunc import addresses, splitting
 from . import memory as memory  # allocates large arrays
 from . import threads
+from .cpu_rows import RowKernels
 from .heap import keep_freed_memory
-
-# Elements from which a pointwise operation is worth a second thread (a hand-over costs about 10 µs).
-PARALLEL = 1 << 18
+from .threads import PARALLEL as PARALLEL
 
 
 class Cpu:
     name = "cpu"
     xp = np
+
+    def __init__(self) -> None:
+        self.along = RowKernels(self)
 
     def pointwise(
         self, name: str, body: Any, inputs: tuple[str, ...], outputs: tuple[str, ...], compute: tuple[str, ...]
@@ -131,11 +134,6 @@ def _fill(array: Any, value: Any) -> None:
 
 
 filler[0] = _fill
-
-
-def start_of(array: Any) -> int:
-    """The address of an array's first element."""
-    return direct.address_function()(array)
 
 
 def native_call(call: Any, operands: list[Any]) -> tuple[int, list[int], list[int], list[int]] | None:

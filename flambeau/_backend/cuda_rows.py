@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .._core.dtypes import BY_NUMPY
 from .._kernel.reduce import FOLDS, finish
-from .._kernel.render_rows import Rows, Schedule, held_packs, render_rows
+from .._kernel.render_rows import Schedule, held_packs, render_rows
+from .._kernel.rows import Rows
 from .._kernel.value import PART
 from .cuda_layout import NUMPY, merged
 
@@ -41,9 +43,9 @@ class Launch(NamedTuple):
     threads: int
     numbers: tuple[int, ...]
 
-    def __call__(self, arrays: Sequence[Any]) -> None:
+    def __call__(self, arrays: Sequence[Any], more: Sequence[int] = ()) -> None:
         if self.grid[0]:
-            self.function(self.grid, (self.threads,), (*arrays, *self.numbers))
+            self.function(self.grid, (self.threads,), (*arrays, *self.numbers, *more))
 
 
 class Operand(NamedTuple):
@@ -60,6 +62,13 @@ def _dense(shape: tuple[int, ...], dtype: Any) -> Operand:
         strides[d] = step
         step *= shape[d]
     return Operand(shape, tuple(strides), dtype)
+
+
+def _spread(a: Any, shape: tuple[int, ...]) -> Operand:
+    """How an array is read that lacks leading dimensions of a shape."""
+    if a.ndim == len(shape):
+        return Operand(a.shape, a.strides, a.dtype)
+    return Operand(shape, (*[0] * (len(shape) - a.ndim), *a.strides), a.dtype)
 
 
 class RowKernels:
@@ -100,7 +109,7 @@ class RowKernels:
             self.run(name, rows, arrays, outs, (0,))
             return outs
         outs = [self.backend.empty((pieces, columns), NUMPY["f64"]) for _ in range(results)]
-        self.run(name, rows, arrays, outs, (0,), pieces)
+        self.run(name, rows, arrays, outs, (0,), (), pieces)
         return [self.fold(part, (0,), "sum", BY_NUMPY[dtype].code, None) for part in outs]
 
     def _pieces(self, columns: bool, rows: int, length: int) -> int:
@@ -137,7 +146,7 @@ class RowKernels:
         kept = _sorted([d for d in range(len(first.shape)) if d not in dims], first.strides)
         gone = _sorted(dims, first.strides)
         places = {d: i for i, d in enumerate(sorted(kept))}
-        count_walked = len(arrays) - rows.fixed
+        count_walked = len(arrays) + rows.numbers - rows.fixed
         walked = [*arrays[:count_walked], *(outs[:1] if rows.each else ())]
         operands = [*arrays, *outs]
         is_walked = [k < count_walked or (rows.each and k == len(arrays)) for k in range(len(operands))]
@@ -167,7 +176,7 @@ class RowKernels:
         key = (rows, *codes, code, how)
         function = self.functions.get(key)
         if function is None:
-            types = codes[: len(arrays)], codes[len(arrays) :]
+            types = [*codes[: len(arrays)], *["f64"] * rows.numbers], codes[len(arrays) :]
             function = self.functions[key] = self.backend.compiled(name, render_rows(name, rows, *types, code, how))
         between = outs[0].strides[0] if lead else 0
         steps = [s for a, b in zip(outer, inner) for s in (*a, *b)]
@@ -176,12 +185,17 @@ class RowKernels:
         return Launch(function, grid, how.threads, numbers)
 
     def run(
-        self, name: str, rows: Rows, arrays: Sequence[Any], outs: Sequence[Any], dims: Sequence[int], pieces: int = 1
-    ) -> None:
+        self, name: str, rows: Rows, arrays: Sequence[Any], outs: Sequence[Any], dims: Sequence[int],
+        numbers: Sequence[float] = (), pieces: int = 1,
+    ) -> None:  # fmt: skip
         """A program along `dims` of arrays, into others. What stands for one may be (array or address, how it is read)."""
+        shape = arrays[0].shape
+        kept = tuple([n for d, n in enumerate(shape) if d not in dims])
+        walked = len(arrays) + rows.numbers - rows.fixed
         given = [
-            a[1] if isinstance(a, tuple) else Operand(a.shape, a.strides, a.dtype) for a in (*arrays, *outs)
+            a[1] if isinstance(a, tuple) else _spread(a, shape if k < walked else kept) for k, a in enumerate(arrays)
         ]  # fmt: skip
+        given += [a[1] if isinstance(a, tuple) else Operand(a.shape, a.strides, a.dtype) for a in outs]
         key = (rows, tuple(dims), pieces, *given)
         found = self.launches.get(key)
         if found is None:
@@ -189,7 +203,8 @@ class RowKernels:
             kinds, code = (given[: len(arrays)], given[len(arrays) :]), BY_NUMPY[given[0].dtype].code
             found = self.prepare(name, rows, *kinds, dims, code, count, pieces)
             _remember(self.launches, key, found)
-        found([a[0] if isinstance(a, tuple) else a for a in (*arrays, *outs)])
+        bits = [struct.unpack("q", struct.pack("d", v))[0] for v in numbers]
+        found([a[0] if isinstance(a, tuple) else a for a in (*arrays, *outs)], bits)
 
     def moments(self, x: Any, dims: Sequence[int], correction: float, root: bool) -> list[Any]:
         """Variances (or their roots) and means along dimensions, without them."""

@@ -12,6 +12,9 @@ from .._core.config import checked_count
 from .._kernel.jit import cache_size
 from .._kernel.native.pool import MOST_THREADS, settings
 
+# Elements from which a pointwise operation is worth a second thread (a hand-over costs about 10 µs).
+PARALLEL = 1 << 18
+
 
 def _cores() -> int:
     """How many threads there are by default: as many as cores, or as OMP_NUM_THREADS says, which launchers set."""

@@ -395,8 +395,8 @@ class Walker:
 class Kernel:
     """A kernel function with a generalized-ufunc signature; gives a ufunc for each set of types and options."""
 
-    def __init__(self, function: Callable[..., Any], signature: str):
-        self.function, self.signature = function, signature
+    def __init__(self, function: Callable[..., Any], signature: str, name: str = ""):
+        self.function, self.signature, self.name = function, signature, name or function.__name__
         sides = [
             [tuple(filter(None, part.strip(" ()").split(","))) for part in side.replace(" ", "").split("),(")]
             for side in signature.split("->")
@@ -439,9 +439,7 @@ class Kernel:
                         core[-1] = r.constant("i64", SIZE[types[k]])
                     pointer = r.address(pointers[k], i * outer_steps[k])
                     arrays.append(Array(r, pointer, types[k], [sizes[d] for d in dims], core))
-                names = list(inspect.signature(self.function).parameters)
-                given = dict(zip(names, [KernelScope(r), *arrays]))
-                Walker(r, self.function, {**given, **options}).run()
+                self.write(KernelScope(r), arrays, options)
 
         if dense:
             with r.when(functools.reduce(lambda a, b: a & b, dense)):
@@ -454,21 +452,30 @@ class Kernel:
         r.clear_float_status()
         return r.text()
 
+    def write(self, m: KernelScope, arrays: list[Array], options: dict[str, Any]) -> None:
+        """Writes what is done for the core of the operands."""
+        names = list(inspect.signature(self.function).parameters)
+        Walker(m.r, self.function, {**dict(zip(names, [m, *arrays])), **options}).run()
+
+    def key(self) -> Any:
+        """What, together with our files, says all about the kernel; None if nothing does."""
+        function = self.function
+        ours = function.__module__.startswith(_OURS)
+        return (function.__module__, function.__qualname__) if ours and not function.__closure__ else None
+
     def build(self, types: tuple[str, ...], options: dict[str, Any]) -> Any:
         address = self._compiled(types, options)
         count = len(self.inputs)
-        return make_ufunc(self.function.__name__, address, types[:count], types[count:], self.signature)
+        return make_ufunc(self.name, address, types[:count], types[count:], self.signature)
 
     def _compiled(self, types: tuple[str, ...], options: dict[str, Any]) -> int:
         def render() -> str:
             return self.render(types, options)
 
-        function = self.function
-        ours = function.__module__.startswith(_OURS)
-        if not ours or function.__closure__ or not all(_is_constant(v) for v in options.values()):
+        own = self.key()
+        if own is None or not all(_is_constant(v) for v in options.values()):
             return jit.compile("kernel", render())
-        key = function.__module__, function.__qualname__, self.signature, types, sorted(options.items())
-        return jit.compile_rendered("kernel", key, render)
+        return jit.compile_rendered("kernel", (*own, self.signature, types, sorted(options.items())), render)
 
 
 def _is_constant(value: Any) -> bool:

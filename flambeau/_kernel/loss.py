@@ -6,8 +6,30 @@ import math
 
 from .lang import Array, independent, inline, kernel
 from .math.exponentials import decay
-from .softmax import BLOCK, _row_maximum, _row_total
 from .value import COMPUTE
+
+BLOCK = 512  # elements of a row that are summed in their own precision
+
+
+@inline
+def _row_maximum(m, x, kind):
+    high = m.value(float("-inf"), kind)
+    for i in range(0, x.n):
+        high = m.loose_maximum(high, x[i])
+    return high
+
+
+@inline
+def _row_total(m, x, shift, kind):
+    """The sum of exp(x - shift) over a row."""
+    total = m.value(0, "f64")
+    for start in range(0, x.n, BLOCK):
+        stop = m.minimum(start + BLOCK, x.n)
+        part = m.value(0, kind)
+        for i in range(start, stop):
+            part = m.loose_add(part, decay(m, x[i] - shift))
+        total = total + m.cast(part, "f64")
+    return m.cast(total, kind)
 
 
 @kernel("(n),(),()->(),()")

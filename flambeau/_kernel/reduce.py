@@ -103,6 +103,7 @@ FOLDS = {
     "squares": Fold(_zero, lambda t: "f64", lambda t: "f64", _square, _add, "sum"),
     "prod": Fold(_one, _inner_sum, _wide_sum, _plain, _mul, "prod"),
     "max": Fold(lowest, _same, _same, _plain, lambda m, a, b: m.maximum(a, b), "max"),
+    "peak": Fold(lowest, _same, _same, _plain, lambda m, a, b: m.loose_maximum(a, b), "peak"),  # either of two zeros
     "min": Fold(highest, _same, _same, _plain, lambda m, a, b: m.minimum(a, b), "min"),
     "any": Fold(_zero, lambda t: "u8", lambda t: "u8", lambda m, x: m.cast(m.cast(x, "b1"), "u8"), lambda m, a, b: a | b, "any"),
     "all": Fold(_one, lambda t: "u8", lambda t: "u8", lambda m, x: m.cast(m.cast(x, "b1"), "u8"), lambda m, a, b: a & b, "all"),

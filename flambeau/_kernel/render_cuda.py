@@ -77,7 +77,7 @@ __device__ inline float float_minimum(float a, float b) { return -float_maximum(
 class Cuda:
     """One function in the making; the counterpart of `render_llvm.Llvm`."""
 
-    own = {("exp", "f32"): "expf"}  # functions of CUDA's that are as exact as our bodies and shorter
+    own = {("exp", "f32"): "expf", ("decay", "f32"): "expf"}  # functions of CUDA's that are as exact as our bodies and shorter
 
     def __init__(self, name: str, parameters: list[str], kind: str = KERNEL):
         self.name, self.parameters, self.kind = name, parameters, kind
@@ -248,6 +248,16 @@ class Cuda:
             a = self._round_to_bfloat16(a)
         kind = "unsigned short" if type in COMPUTE else _TYPE[type]
         self.emit(f"*({kind}*){pointer} = {a.name};")
+
+    def through(self, a: Value, type: str) -> Value:
+        """What a store and a load of a type make of a value."""
+        a = self.cast(a, COMPUTE.get(type, type))
+        if type == "bf16":
+            return self.bitcast(self.cast(self._round_to_bfloat16(a), "u32") << 16, "f32")
+        if type == "f16":
+            self.helpers.add(_HALF)
+            return self.value(f"half_to_float(float_to_half({a.name}))", "f32")
+        return a
 
     def _round_to_bfloat16(self, a: Value) -> Value:
         self.helpers.add(_BFLOAT16)

@@ -1,9 +1,4 @@
-"""CUDA text of kernels over rows: values folded along them by threads together, then elements made from the totals.
-
-A program is a list of stages `(fold, lift)` and a last step. `lift(m, *elements, *totals, count)` is what a stage adds
-up (`FOLDS[fold]` says how), the totals of earlier stages and the length of a row being at hand; the last step gives
-either every element of the result or one value for each row.
-"""
+"""CUDA text of programs along rows (`rows.py`): threads fold a row together, then make elements from the totals."""
 
 from __future__ import annotations
 
@@ -14,6 +9,7 @@ from .lang import KernelScope
 from .loops import load, store
 from .reduce import FOLDS
 from .render_cuda import KERNEL, Cuda, joined
+from .rows import Rows, total_types
 from .symbols import symbols
 from .value import SIZE, Value
 
@@ -26,25 +22,6 @@ template <int size> __device__ __forceinline__ Pack<size> from_lane(Pack<size> p
   for (int j = 0; j < (size + 3) / 4; ++j) u.w[j] = __shfl_xor_sync(0xffffffff, u.w[j], away);
   return u.p;
 }"""
-
-
-class Rows(NamedTuple):
-    """What is computed along rows.
-
-    The last `fixed` operands have one value for each row. Of the others, the last `late` are used in the last step alone, and
-    lifts do not get them. `settle(m, *fixed, *totals, count)` makes other values of the totals, once for each row: the last step gets them in
-    the place of totals, and results after the first are these.
-    """
-
-    stages: tuple[tuple[str, Callable[..., Any]], ...]
-    last: Callable[..., Any]  # (m, *elements, *totals, count) or, for one value a row, (m, *fixed, *totals, count)
-    each: bool = True  # whether the last step is made for every element
-    fixed: int = 0
-    late: int = 0
-    settle: Callable[..., Any] | None = None
-    indexed: bool = False  # whether the last step also gets an element's place in its row
-    # (operand, which of the fixed ones): its element at the place that the other names, for the last step after the fixed ones
-    picks: tuple[tuple[int, int], ...] = ()
 
 
 class Schedule(NamedTuple):
@@ -60,24 +37,21 @@ class Schedule(NamedTuple):
     few: bool = False  # a thread has few elements: it folds them in their own precision
 
 
-def total_types(rows: Rows, code: str) -> list[str]:
-    """The types in which the stages add up."""
-    return [FOLDS[fold].wide(code) for fold, _ in rows.stages]
-
-
 class _Functions:
     """The device functions: of each stage its start, one element's part and the joining of two totals; the last step."""
 
     def __init__(self, rows: Rows, inputs: Sequence[str], outputs: Sequence[str], code: str, few: bool):
         self.totals = total_types(rows, code)
-        self.parts = [FOLDS[fold].inner(code) for fold, _ in rows.stages] if few else self.totals
+        self.parts = [FOLDS[stage[0]].inner(code) for stage in rows.stages] if few else self.totals
+        self.finished: list[str] = []  # types of the totals as other steps get them
         self.made: list[Cuda] = []
         count = len(inputs) - rows.fixed
         self.walked, self.fixed = list(range(count)), list(range(count, len(inputs)))
         self.early = self.walked[: count - rows.late]
-        self.settled = self.totals
-        for s, (fold, lift) in enumerate(rows.stages):
-            self._stage(s, FOLDS[fold], lift, inputs)
+        for s, stage in enumerate(rows.stages):
+            self._stage(s, FOLDS[stage[0]], stage[1], inputs)
+            self._finish(rows, s)
+        self.settled = self.finished
         if rows.settle is not None:
             self._settle(rows.settle, inputs)
         given = [*(self.walked if rows.each else ()), *self.fixed]
@@ -85,12 +59,18 @@ class _Functions:
         place = ["long long index"] if rows.each and rows.indexed else []
         picked = _pointers("q", range(len(rows.picks)))
         totals = _pointers("t", range(len(self.settled)))
-        r = self._function("last", [*_pointers("x", given), *picked, *totals, *targets, "long long count", *place])
+        raw = _pointers("u", range(len(self.finished) - 1 if rows.reused else 0))
+        r = self._function("last", [*_pointers("x", given), *picked, *totals, *raw, *targets, "long long count", *place])
         values = [
             *self._loaded(r, inputs, given),
             *[load(r, f"q{j}", inputs[k]) for j, (k, _) in enumerate(rows.picks)],
         ]
         values += [*self._totals(r, self.settled), Value(r, "count", "i64")]
+        if rows.reused:
+            elements = [*values[: len(self.early)], *values[len(self.walked) : len(given)]]
+            before = [load(r, f"u{s}", t) for s, t in enumerate(self.finished[:-1])]
+            again = rows.stages[-1][1](symbols, *elements, *before, Value(r, "count", "i64"))
+            values = [again, *values[len(self.early) :]]
         results = rows.last(symbols, *values, *([Value(r, "index", "i64")] if place else []))
         for k, value in enumerate(results if isinstance(results, tuple) else (results,)):
             store(r, f"y{k}", outputs[k], value)
@@ -116,7 +96,7 @@ class _Functions:
         given = [*self.early, *self.fixed]
         parameters = [*_pointers("x", given), *_pointers("t", range(s)), "long long count"]
         r = self._function(f"take{s}", ["char* total", *parameters])
-        values = [*self._loaded(r, inputs, given), *self._totals(r, self.totals[:s]), Value(r, "count", "i64")]
+        values = [*self._loaded(r, inputs, given), *self._totals(r, self.finished), Value(r, "count", "i64")]
         lifted = lift(symbols, *values)
         store(r, "total", part, f.join(symbols, load(r, "total", part), symbols.cast(lifted, part)))
         r = self._function(f"widen{s}", ["char* total", "char* part"])
@@ -124,10 +104,16 @@ class _Functions:
         r = self._function(f"join{s}", ["char* total", "char* other"])
         store(r, "total", wide, f.join(symbols, load(r, "total", wide), load(r, "other", wide)))
 
+    def _finish(self, rows: Rows, s: int) -> None:
+        r = self._function(f"finish{s}", ["char* total", "long long count", "char* made"])
+        value = rows.finished(s, load(r, "total", self.totals[s]), Value(r, "count", "i64"))
+        self.finished.append(value.type)
+        store(r, "made", value.type, value)
+
     def _settle(self, settle: Any, inputs: Sequence[str]) -> None:
         parameters = [*_pointers("x", self.fixed), *_pointers("t", range(len(self.totals))), "long long count"]
         r = self._function("settle", parameters)
-        given = [*self._loaded(r, inputs, self.fixed), *self._totals(r, self.totals), Value(r, "count", "i64")]
+        given = [*self._loaded(r, inputs, self.fixed), *self._totals(r, self.finished), Value(r, "count", "i64")]
         values = settle(symbols, *given)
         self.settled = [v.type for v in values]
         r.parameters += _pointers("z", range(len(values)))
@@ -169,9 +155,13 @@ class _Text:
         self.count = _packs([types[k] for k in self.each], how.dense)
         self.held = set(f.early) if how.held and self.count > 1 else set[int]()
         self.lines: list[str] = []
+        numbers = range(reads - rows.numbers, reads)
+        for k in numbers:
+            self.lines.append(f"  Pack<8> f{k}; *(long long*)f{k}.bytes = p{k};")
         for k in range(len(types)):
-            self.lines += [f"  long long o{k} = 0;", *_offsets(f"o{k}", "row", how.outer, "m", f"s{k}_")]
-        for k in f.fixed:
+            if k not in numbers:
+                self.lines += [f"  long long o{k} = 0;", *_offsets(f"o{k}", "row", how.outer, "m", f"s{k}_")]
+        for k in f.fixed[: len(f.fixed) - rows.numbers]:
             self.lines.append(
                 f"  Pack<{self.sizes[k]}> f{k}; if (row < m) f{k} = *(Pack<{self.sizes[k]}>*)(x{k} + o{k});"
             )
@@ -271,18 +261,19 @@ def render_rows(
 
     Parameters: pointers; number of rows m and their length n; elements that one block takes of a row; what
     `count` is in the last step; lanes (threads that share a row); bytes between the results of two blocks of a row; extents;
-    strides of each operand, outer then inner.
+    strides of each operand, outer then inner; the bits of numbers.
     """
     f = _Functions(rows, inputs, outputs, code, how.few)
     reads, operands = len(inputs), len(inputs) + len(outputs)
     sizes = [f"m{d}" for d in range(1, how.outer)] + [f"n{d}" for d in range(1, how.inner)]
     ranks = ("s", how.outer), ("t", how.inner)
-    strides = [f"{p}{k}_{d}" for k in range(operands) for p, rank in ranks for d in range(rank)]
+    given = [k for k in range(operands) if not reads - rows.numbers <= k < reads]
+    strides = [f"{p}{k}_{d}" for k in given for p, rank in ranks for d in range(rank)]
     numbers = ["m", "n", "piece", "count", "lanes_given", "between", *sizes, *strides]
     text = _Text(rows, [*inputs, *outputs], reads, f, how)
     early = [*f.early, *f.fixed]
     for s, (wide, part) in enumerate(zip(f.totals, f.parts)):
-        before = [f"total{e}.bytes" for e in range(s)]
+        before = [f"done{e}.bytes" for e in range(s)]
         text.lines.append(f"  Pack<{SIZE[part]}> part{s}; start{s}(part{s}.bytes);")
         text.loop(
             lambda place, i: f"take{s}({', '.join([f'part{s}.bytes', *map(place, early), *before, 'count'])});",
@@ -290,11 +281,13 @@ def render_rows(
         )
         text.lines.append(f"  Pack<{SIZE[wide]}> total{s}; widen{s}(total{s}.bytes, part{s}.bytes);")
         text.together(s, SIZE[wide])
+        text.lines.append(f"  Pack<{SIZE[f.finished[s]]}> done{s}; finish{s}(total{s}.bytes, count, done{s}.bytes);")
     fixed = [f"f{k}.bytes" for k in f.fixed]
     for j, (k, by) in enumerate(rows.picks):
         text.pick(j, k, f.fixed[by])
     picked = [f"q{j}.bytes" for j in range(len(rows.picks))]
-    made = [f"total{s}.bytes" for s in range(len(f.totals))]
+    made = [f"done{s}.bytes" for s in range(len(f.totals))]
+    raw = made[:-1] if rows.reused else []
     if rows.settle is not None:
         text.lines += [f"  Pack<{SIZE[t]}> z{k};" for k, t in enumerate(f.settled)]
         settled = [f"z{k}.bytes" for k in range(len(f.settled))]
@@ -304,7 +297,7 @@ def render_rows(
         place = ["i"] if rows.indexed else []
         text.loop(
             lambda at, i: (
-                f"last({', '.join([*map(at, [*f.walked, *f.fixed]), *made, at(reads), 'count', *([i] if place else [])])});"
+                f"last({', '.join([*map(at, [*f.walked, *f.fixed]), *made, *raw, at(reads), 'count', *([i] if place else [])])});"
             ),
             [*f.walked, *f.fixed, reads],
         )
@@ -316,7 +309,8 @@ def render_rows(
         text.lines.append(
             f"  if (lane == 0 && row < m) last({', '.join([*fixed, *picked, *made, *targets, 'count'])});"
         )
-    parameters = ", ".join([*(f"char* x{k}" for k in range(operands)), *(f"long long {n}" for n in numbers)])
+    more = [f"p{k}" for k in range(reads - rows.numbers, reads)]
+    parameters = ", ".join([*(f"char* x{k}" for k in given), *(f"long long {n}" for n in [*numbers, *more])])
     body = "\n".join(text.lines)
     lane, mine = ("t / across", "t % across") if how.columns else ("t % lanes", "t / lanes")
     return f"""{_TEMPLATES}

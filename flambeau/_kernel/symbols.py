@@ -161,6 +161,10 @@ class Symbols:
         near = (bits + (((bits >> dropped) & 1) + ((1 << (dropped - 1)) - 1))) & (0xFFFFFFFF ^ ((1 << dropped) - 1))
         return self.where(x != x, x, x.r.bitcast(near, "f32"))
 
+    def stored(self, x: Value, code: str) -> Value:
+        """What a store and a load of a type make of a value."""
+        return x.r.through(x, code)
+
     # -- choice --------------------------------------------------------------------------------
 
     def where(self, c: Value, a: Any, b: Any) -> Any:

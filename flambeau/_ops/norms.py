@@ -13,7 +13,7 @@ from .._backend.cpu import cpu
 from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, complex64, dtype, promote_types
 from .._core.sizes import wrap_dim, wrap_dims
 from .._core.state import CUDA
-from .._kernel.row_gradients import length_rows
+from .._kernel.rows import Rows
 from .._tensor import Tensor, wrap
 from .batched_places import renormed
 from .batching import along
@@ -39,9 +39,13 @@ def _power_norm(backend: Any, x: Any, p: float, dims: Any, keepdim: bool, d: dty
 _FOLDS = {2.0: ("squares", "root"), 1.0: ("absolute", None), 0.0: ("count", None)}
 
 
+# the gradient of a row's length, zero at the origin
+_LENGTH = Rows((), lambda m, x, g, size, count: m.where(size == 0.0, 0.0, x / size) * g, fixed=2)
+
+
 def _norm_grad(g: Tensor, x: Tensor, out: Tensor, p: float, dims: Any, keepdim: bool) -> Tensor | None:
     """Zero where the norm has a corner: at the origin, and for elements that are zero if p < 2."""
-    made = along_rows(length_rows, g, x, out, dims) if p == 2.0 else None
+    made = along_rows("length_backward", _LENGTH, g, x, out, dims) if p == 2.0 else None
     if made is not None:
         return made
     g, out = restore_dims(g, dims, keepdim), restore_dims(out, dims, keepdim)

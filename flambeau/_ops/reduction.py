@@ -23,7 +23,7 @@ from .._core.dtypes import (
     uint8,
 )
 from .._core.sizes import size_argument, wrap_dim, wrap_dims
-from .._kernel.row_gradients import shared_rows
+from .._kernel.rows import Rows
 from .._tensor import Tensor
 from . import registry
 from .basic import answer
@@ -281,9 +281,27 @@ def prod(input: Tensor, dim: Any = ..., keepdim: bool = False, *, dtype: dtype |
 # -- extrema -----------------------------------------------------------------------------------------------------
 
 
+def _sharing(missing: bool) -> Rows:
+    """The elements that equal the row's extremum share its gradient; with `missing`, NaN equals NaN."""
+
+    def same(m: Any, x: Any, best: Any) -> Any:
+        return (x == best) | ((x != x) & (best != best)) if missing else x == best
+
+    def shares(m: Any, g: Any, best: Any, total: Any, count: Any) -> tuple[Any, Any]:
+        return g / m.cast(total, g.type), g * 0.0 / m.cast(total, g.type)
+
+    def last(m: Any, x: Any, g: Any, best: Any, share: Any, nothing: Any, count: Any) -> Any:
+        return m.where(same(m, x, best), share, nothing)
+
+    return Rows((("count", lambda m, x, g, best, count: same(m, x, best)),), last, fixed=2, settle=shares)
+
+
+_EACH_EXTREMUM, _EXTREMUM = _sharing(False), _sharing(True)
+
+
 def _share(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """All elements equal to the extremum share its gradient."""
-    made = along_rows(shared_rows, g, x, out, dims, missing=False)
+    made = along_rows("share", _EACH_EXTREMUM, g, x, out, dims)
     if made is not None:
         return made
     mask = ops.eq(x, restore_dims(out, dims, keepdim))
@@ -291,7 +309,7 @@ def _share(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bo
 
 
 def _share_all(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
-    made = along_rows(shared_rows, g, x, out, tuple(range(x._array.ndim)), missing=True)
+    made = along_rows("share_all", _EXTREMUM, g, x, out, tuple(range(x._array.ndim)))
     if made is not None:
         return made
     mask = ops.isnan(x) if answer(ops.isnan(out), False) else ops.eq(x, out)

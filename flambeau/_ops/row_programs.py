@@ -9,7 +9,7 @@ import numpy as np
 
 from .._backend.cuda_rows import Operand
 from .._core.dtypes import BY_NUMPY
-from .._kernel.render_rows import Rows
+from .._kernel.rows import Rows
 
 _INT64 = np.dtype(np.int64)
 

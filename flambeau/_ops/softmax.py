@@ -1,118 +1,65 @@
-"""softmax, log_softmax and softmin: fused kernels forwards and backwards, along any dimension."""
+"""softmax, log_softmax and softmin: programs along rows, forwards and backwards."""
 
 from __future__ import annotations
 
-import math
+import functools
 import warnings
 from typing import Any
 
-import numpy as np
-
-from .._backend import threads
-from .._backend.cpu import PARALLEL, cpu
-from .._core.allocation import empty, not_planned
+from .._core.allocation import not_planned
 from .._core.dtypes import BY_NUMPY, FLOATING, dtype
 from .._core.sizes import wrap_dim
-from .._kernel.native.pool import settings
-from .._kernel.render_rows import Rows
-from .._kernel.softmax import (
-    LONGEST,
-    softmax_backward_columns,
-    softmax_backward_rows,
-    softmax_columns,
-    softmax_rows,
-    softmax_rows_past_caches,
-)
+from .._kernel.rows import Rows
 from .._tensor import Tensor
 from . import tangents
 from .batching import along
-from .folding import to_last
 from .primitive import primitive
 from .reduction import require_tensor
 from .registry import ops, public
 from .rules import not_implemented
 
-_STAGES = (("max", lambda m, x, count: x), ("sum", lambda m, x, high, count: m.exp(x - high)))
-_WORK = 16  # an exponential costs as much as so many moved elements
+_STAGES = (("peak", lambda m, x, count: x), ("sum", lambda m, x, high, count: m.decay(x - high)))
 
 
-def _along(rows: Any, columns: Any, arrays: list[Any], dim: int, log: bool) -> Any:
-    """Runs a kernel along a dimension of arrays of one shape and dtype."""
-    x = arrays[0]
-    out = empty(x.shape, x.dtype)
-    if x.size == 0:
-        return out
-    types = (BY_NUMPY[x.dtype].code,) * (len(arrays) + 1)
-    if x.size * _WORK < PARALLEL:
-        if dim == x.ndim - 1:
-            cpu.small(rows, types, log=log)(*arrays, out)
-        else:
-            wide = (*x.shape[: dim + 1], -1)
-            cpu.small(columns, types, log=log)(*[a.reshape(wide) for a in arrays], out.reshape(wide))
-        return out
-    if math.prod(x.shape[dim + 1 :]) == 1:
-        if rows is softmax_rows and x.shape[dim] <= LONGEST and out.nbytes >= settings[1] and x.dtype.itemsize > 2:
-            rows = softmax_rows_past_caches
-        call = cpu.kernel(rows, types, log=log)
-        given, target = [to_last(a, dim) for a in arrays], to_last(out, dim)
-        if target.ndim > 2 and all(a.flags.c_contiguous for a in given):  # one loop over all rows
-            given = [a.reshape(-1, a.shape[-1]) for a in given]
-            target = target.reshape(-1, target.shape[-1])
-        core = 1
-    else:
-        call = cpu.kernel(columns, types, log=log)
-        wide = (*x.shape[: dim + 1], -1)
-        given, target = [np.ascontiguousarray(a).reshape(wide) for a in arrays], out.reshape(wide)
-        core = 2
-    work = x.size * _WORK
-    if work >= PARALLEL and core == 2 and target.shape[0] < threads.get_num_threads():
-        parts = threads.ranges(target.shape[-1], 64)
-        threads.over(parts, lambda a, b: call(*[y[..., a:b] for y in given], target[..., a:b]))
-    elif target.ndim > core:
-        cpu.rows(call, given, [target], work)
-    else:
-        call(*given, target)
-    return out
+@functools.cache
+def _forward(log: bool, code: str) -> Rows:
+    """`code` is the precision in which the logarithm gets the sum."""
+
+    def share(m: Any, high: Any, total: Any, count: Any) -> tuple[Any, Any]:
+        return high, m.cast(1.0 / total, high.type)
+
+    def size(m: Any, high: Any, total: Any, count: Any) -> tuple[Any, Any]:
+        return high, m.log(m.stored(m.cast(total, high.type), code))
+
+    if log:
+        return Rows(_STAGES, lambda m, x, high, size, count: (x - high) - size, settle=size)
+    return Rows(_STAGES, lambda m, e, high, share, count: e * share, settle=share, reused=True)
 
 
-# What the kernels compute, for devices whose threads work on a row together.
-_FORWARD = {
-    False: Rows(
-        _STAGES,
-        lambda m, x, high, share, count: m.exp(x - high) * share,
-        settle=lambda m, high, total, count: (high, 1.0 / m.cast(total, high.type)),
-    ),
-    True: Rows(
-        _STAGES,
-        lambda m, x, high, size, count: (x - high) - size,
-        settle=lambda m, high, total, count: (high, m.log(m.cast(total, high.type))),
-    ),
-}
-_BACKWARD = {
-    False: Rows(
-        (("sum", lambda m, g, y, count: g * y),), lambda m, g, y, total, count: y * (g - m.cast(total, y.type))
-    ),
-    True: Rows(
-        (("sum", lambda m, g, y, count: g),), lambda m, g, y, total, count: g - m.exp(y) * m.cast(total, y.type)
-    ),
-}
+@functools.cache
+def _backward(log: bool, code: str) -> Rows:
+    def total(m: Any, total: Any, count: Any) -> Any:
+        return m.cast(total, code)
+
+    if log:
+        return Rows((("sum", lambda m, g, y, count: g, total),), lambda m, g, y, total, count: g - m.decay(y) * total)
+    return Rows((("sum", lambda m, g, y, count: g * y, total),), lambda m, g, y, total, count: y * (g - total))
 
 
 def _softmax(backend: Any, x: Any, dim: int, log: bool) -> Any:
     if x.ndim == 0:
         x = x.reshape(1)
         return _softmax(backend, x, 0, log).reshape(())
-    if backend is cpu:
-        return _along(softmax_rows, softmax_columns, [x], dim, log)
-    return backend.along.map("log_softmax" if log else "softmax", _FORWARD[log], [x], dim)
+    d = BY_NUMPY[x.dtype]  # PyTorch keeps the sums of rows that lie densely in the precision of the result
+    program = _forward(log, d.code if dim == x.ndim - 1 else d.wide.code)
+    return backend.along.map("log_softmax" if log else "softmax", program, [x], dim)
 
 
 def _softmax_backward(backend: Any, g: Any, y: Any, dim: int, log: bool) -> Any:
     if g.ndim == 0:
         return _softmax_backward(backend, g.reshape(1), y.reshape(1), 0, log).reshape(())
-    if backend is cpu:
-        return _along(softmax_backward_rows, softmax_backward_columns, [g, y], dim, log)
-    return backend.along.map("log_softmax_backward" if log else "softmax_backward", _BACKWARD[log], [g, y], dim)
+    program = _backward(log, BY_NUMPY[y.dtype].wide.code)
+    return backend.along.map("log_softmax_backward" if log else "softmax_backward", program, [g, y], dim)
 
 
 def _like(x: Any, *rest: Any) -> Any:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
 
 import numpy as np
 
-from .._backend import threads
-from .._backend.cpu import PARALLEL, cpu
-from .._core.allocation import empty, not_planned
+from .._backend.cpu import cpu
+from .._core.allocation import not_planned
 from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, default, float32, float64
 from .._core.sizes import wrap_dim, wrap_dims
 from .._core.state import GRAD, META, modes
-from .._kernel.row_gradients import deviation_rows, log_sum_rows
-from .._kernel.softmax import log_sum_exp_columns, log_sum_exp_rows
+from .._kernel.rows import Rows
 from .._tensor import Tensor
 from .basic import answer
 from .batching import along, every_element
-from .folding import layout, moments_over, reduced_shape, unlay
+from .folding import moments_over, reduced_shape
 from .primitive import primitive
 from .reduction import expand_back, require_bool, require_tensor, restore_dims
 from .registry import ops, public, relabel
@@ -38,10 +37,29 @@ def _moments(backend: Any, x: Any, dims: Any, keepdim: bool, correction: float, 
     return moments_over(x, dims, keepdim, correction, root)
 
 
+@functools.cache
+def _deviations(root: bool, code: str) -> Rows:
+    """The gradient of a row's variance, or of its standard deviation, with so many degrees of freedom."""
+
+    def settle(m: Any, g: Any, deviation: Any, free: Any, mean: Any, count: Any) -> tuple[Any, Any]:
+        factor, size = m.cast(g, "f64") / free, m.cast(deviation, "f64")
+        scale = m.where(size == 0.0, 0.0, factor / size) if root else factor * 2.0
+        return mean, m.cast(scale, code)
+
+    def last(m: Any, x: Any, g: Any, deviation: Any, free: Any, mean: Any, scale: Any, count: Any) -> Any:
+        return (x - mean) * scale
+
+    def mean(m: Any, total: Any, count: Any) -> Any:
+        return m.cast(total / m.cast(count, "f64"), code)
+
+    stages = (("sum", lambda m, x, g, deviation, free, count: x, mean),)
+    return Rows(stages, last, fixed=3, numbers=1, settle=settle)
+
+
 def _var_grad(g: Tensor, x: Tensor, dims: Any, keepdim: bool, correction: float) -> Tensor:
     free = math.prod([x._array.shape[d] for d in dims]) - correction
     if free > 0:
-        made = along_rows(deviation_rows, g, x, g, dims, (np.asarray(float(free)),), root=False)
+        made = along_rows("var_backward", _deviations(False, x.dtype.code), g, x, g, dims, (free,))
         if made is not None:
             return made
     g = restore_dims(g, dims, keepdim)
@@ -54,7 +72,7 @@ def _var_grad(g: Tensor, x: Tensor, dims: Any, keepdim: bool, correction: float)
 def _std_grad(g: Tensor, x: Tensor, out: Tensor, dims: Any, keepdim: bool, correction: float) -> Tensor:
     free = math.prod([x._array.shape[d] for d in dims]) - correction
     if free > 0:
-        made = along_rows(deviation_rows, g, x, out, dims, (np.asarray(float(free)),), root=True)
+        made = along_rows("std_backward", _deviations(True, x.dtype.code), g, x, out, dims, (free,))
         if made is not None:
             return made
     scaled = ops.masked_fill(g / (out * 2), ops.eq(out, 0), 0)
@@ -201,8 +219,19 @@ def std_mean(
 # -- log-sum-exp -------------------------------------------------------------------------------------------------
 
 
+def _size(m: Any, high: Any, total: Any, count: Any) -> Any:
+    made = m.log(m.cast(total, high.type)) + high
+    return m.where(m.real_abs(high) == math.inf, high, made)
+
+
+_LOG_SUM_EXP = Rows(
+    (("peak", lambda m, x, count: x), ("sum", lambda m, x, high, count: m.decay(x - high))), _size, each=False
+)
+_SHARE_OF_SUM = Rows((), lambda m, x, g, whole, count: m.decay(x - whole) * g, fixed=2)
+
+
 def _log_sum_exp_grad(g: Tensor, x: Tensor, out: Tensor, dims: Any, keepdim: bool) -> Tensor:
-    made = along_rows(log_sum_rows, g, x, out, dims)
+    made = along_rows("logsumexp_backward", _SHARE_OF_SUM, g, x, out, dims)
     if made is not None:
         return made
     g, out = restore_dims(g, dims, keepdim), restore_dims(out, dims, keepdim)
@@ -219,24 +248,14 @@ def log_sum_exp_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -
     shape = reduced_shape(x.shape, dims, keepdim)
     if x.size == 0:
         return xp.full(shape, -math.inf, x.dtype)
-    d = BY_NUMPY[x.dtype]
-    if backend is not cpu or d.category == COMPLEX:
-        return _log_sum_exp_elsewhere(xp, x, dims, keepdim)
-    y, flags, kept, order = layout(x, dims)
-    if flags == [True, False] and y.shape[1] >= 8:
-        out = empty(y.shape[1], x.dtype)
-        call = cpu.kernel(log_sum_exp_columns, (d.code, d.code))
-        parts = threads.ranges(len(out), 64) if y.size >= PARALLEL // 8 else [(0, len(out))]
-        threads.over(parts, lambda a, b: call(y[:, a:b], out[a:b]))
-        return unlay(out, x.shape, kept, order, shape)
-    kept = [i for i in range(x.ndim) if i not in dims]
-    y = x.transpose(*kept, *dims).reshape(*[x.shape[i] for i in kept], -1)
-    out = empty(y.shape[:-1], x.dtype)
-    cpu.rows(cpu.kernel(log_sum_exp_rows, (d.code, d.code)), [y], [out], 8 * y.size)
+    if x.dtype.kind == "c":
+        return _complex_log_sum_exp(xp, x, dims, keepdim)
+    out = backend.empty(reduced_shape(x.shape, dims, False), x.dtype)
+    backend.along.run("logsumexp", _LOG_SUM_EXP, [x], [out], dims)
     return out.reshape(shape)
 
 
-def _log_sum_exp_elsewhere(xp: Any, x: Any, dims: Any, keepdim: bool) -> Any:
+def _complex_log_sum_exp(xp: Any, x: Any, dims: Any, keepdim: bool) -> Any:
     high = x.real.max(axis=dims, keepdims=True)
     high = xp.where(xp.isfinite(high), high, 0)
     with np.errstate(all="ignore"):

@@ -8,15 +8,17 @@ import pytest
 from flambeau._backend.cpu import cpu
 from flambeau._kernel.native.direct import address_function
 from flambeau._kernel.reduce import fold_rows, moments_rows
-from flambeau._kernel.softmax import softmax_rows
+from flambeau._kernel.rows import row_kernel
+from flambeau._ops.softmax import _forward
 
 TYPES = ("f32", "f32")
+SOFTMAX = row_kernel("softmax", _forward(False, "f32"), ("n", "n"), 1)
 CUBE = np.arange(6 * 4 * 8, dtype=np.float32).reshape(6, 4, 8) / 100
 
 
 @pytest.fixture(scope="module")
 def pair():
-    return cpu.kernel(softmax_rows, TYPES, log=False), cpu.small(softmax_rows, TYPES, log=False)
+    return cpu.kernel(SOFTMAX, TYPES, stream=False), cpu.small(SOFTMAX, TYPES, stream=False)
 
 
 VIEWS = [

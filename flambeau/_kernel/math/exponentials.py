@@ -467,7 +467,7 @@ def pow(m: Any, x: Value, y: Value) -> Value:
 
 
 REAL: dict[str, Any] = {
-    "exp": exp, "exp2": exp2, "expm1": expm1, "sigmoid": sigmoid, "sinh": sinh, "cosh": cosh, "tanh": tanh,
+    "exp": exp, "decay": decay, "exp2": exp2, "expm1": expm1, "sigmoid": sigmoid, "sinh": sinh, "cosh": cosh, "tanh": tanh,
     "log": log, "log2": log2, "log10": log10, "log1p": log1p, "asinh": asinh,
     "acosh": acosh, "atanh": atanh,
     "logaddexp": logaddexp, "logaddexp2": logaddexp2, "log_sigmoid": log_sigmoid, "xlogy": xlogy,

@@ -161,6 +161,11 @@ def address_function() -> Any:
     return _bound(method, struct.pack("2q", id(np.ndarray), id(_slow_address)))
 
 
+def start_of(array: Any) -> int:
+    """The address of an array's first element."""
+    return address_function()(array)
+
+
 def direct(ufunc: Any, loop: int | None = None, data: Any = None) -> Any:
     """A generalized ufunc of ours as a function of its operands, results included, for small arrays.
 
