@@ -47,11 +47,12 @@ def fused(steps: Sequence[Step], kept: set[Memory]) -> list[Step]:
         if member is None:
             items.append(step)
             continue
+        lasting = any([m.kind != MADE for m in member.writes()])  # no answer to a question may come too late for it
         for other in items[: -_BACK - 1 : -1]:
             if isinstance(other, _Group) and other.takes(member):
                 other.add(member)
                 break
-            if isinstance(other, Call) or _in_the_way(member, other):
+            if isinstance(other, Call) or _in_the_way(member, other) or (lasting and isinstance(other, Question)):
                 items.append(_Group(member))
                 break
         else:

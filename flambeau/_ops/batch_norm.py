@@ -13,7 +13,7 @@ from .._backend.copies import row_major
 from .._backend.cpu import cpu
 from .._core.allocation import empty, zeros
 from .._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, float64
-from .._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, modes
+from .._core.state import AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, modes
 from .._kernel.batch_norm import (
     batch_norm_columns,
     batch_norm_columns_backward,
@@ -401,7 +401,7 @@ def _batch_norm(
     for t in (input, weight, bias, running_mean, running_var):
         if t is not None:
             k |= t._k
-    if k & ~(CAPTURE | FUNCTION_MODE) <= GRAD:
+    if k & ~(AUTOCAST | CAPTURE | FUNCTION_MODE) <= GRAD:
         out, mean, scale, *moved = batch_norm_op(input, weight, bias, running_mean, running_var, momentum, eps)
         for t, new in zip((running_mean, running_var), moved):
             if t is not None:

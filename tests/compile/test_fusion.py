@@ -8,6 +8,7 @@ from program_reference import agrees, captured
 import flambeau as torch
 from flambeau._compile import fuse
 from flambeau._compile.program import Program
+from flambeau.compiler._region import Region
 
 SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 88.8, -88.8, 1e-40, 3e38, -104.0, 709.9, 1e-8]
 
@@ -131,3 +132,20 @@ def test_dead_steps_are_dropped():
     program = Program(captured(lambda x: x.max(1)[0] * 1 + x.sort(1)[0][:, 0] * 0, [x]))
     program.run([x])
     assert program.run([x])[0].equal(x.max(1)[0])
+
+
+def test_writes_that_last_do_not_move_before_a_branch():
+    """If the branch goes another way, the function runs again: what was written before would be written twice."""
+    count = torch.zeros(128, 128)
+
+    def function(x):
+        x = x * 2
+        half = count * 0.5
+        y = x + 1 if x.sum() > 0 else x - 1
+        count.add_(1)
+        return y, half
+
+    region = Region(function)
+    for number, sign in enumerate((1, 1, 1, -1, -1, 1), 1):
+        region(torch.full((3,), float(sign)))
+        assert torch.equal(count, torch.full((128, 128), float(number)))
