@@ -67,8 +67,8 @@ def test_switches():
         compiler.set_stance("upright")
     from flambeau import _dynamo, _inductor
 
-    _dynamo.config.cache_size_limit = 64
-    assert _dynamo.config.cache_size_limit == 64 and not _dynamo.is_compiling()
+    with _dynamo.config.patch(cache_size_limit=64):
+        assert _dynamo.config.cache_size_limit == 64 and not _dynamo.is_compiling()
     assert "max_autotune" in _inductor.list_options()
     _dynamo.reset()
 
