@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .._observe.arrays import alive, flat, histogram, host
 from .._tensor import Tensor
-from .arrays import alive, flat, histogram, host
 
 _MOST = 200  # modules of a pass
 _ELEMENTS = 1 << 18  # of a result that are looked at

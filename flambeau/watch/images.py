@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .._observe.arrays import host
 from .._tensor import Tensor
-from .arrays import host
 
 _MOST = 12  # images of a batch
 _SIDE = 64  # pixels of a side

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import flat, histogram, host, root, square
+from .._observe.arrays import flat, histogram, host, root, square
 
 _MOST = 200  # layers of an optimizer
 

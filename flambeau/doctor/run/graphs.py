@@ -25,17 +25,16 @@ class Graphs:
     """Marks on nodes; nodes keep nothing alive that they would not without."""
 
     def __init__(self) -> None:
-        self.marks: weakref.WeakKeyDictionary[Any, Mark] = weakref.WeakKeyDictionary()
+        self.marks: dict[int, tuple[Any, Mark]] = {}  # by the identity of a node, which is held weakly
 
     def mark(self, output: Any, mark: Mark) -> bool:
         """Marks the nodes of a model's results; False if there are none."""
         found = False
         for tensor in tensors_in(output):
-            if tensor.grad_fn is not None:
-                try:
-                    self.marks[tensor.grad_fn] = mark
-                except TypeError:
-                    continue
+            if tensor._edge is not None:
+                node = tensor._edge[0]
+                number = id(node)
+                self.marks[number] = weakref.ref(node, lambda _, number=number: self.marks.pop(number, None)), mark
                 found = True
         return found
 
@@ -43,26 +42,25 @@ class Graphs:
         """What a backward pass from some tensors would reach; `since` is the number of a node at the last one."""
         reach = Reach()
         leaves, seen, known = reach.leaves, set(), self.marks
-        todo = [t.grad_fn for t in roots if t.grad_fn is not None]
+        todo = [t._edge[0] for t in roots if t._edge is not None]
         for tensor in roots:
-            if tensor.grad_fn is None and tensor.requires_grad:
+            if tensor._edge is None and tensor.requires_grad:
                 leaves[id(tensor)] = tensor
         while todo and len(seen) < _LARGEST:
             node = todo.pop()
-            if id(node) in seen:
+            number = id(node)
+            if number in seen:
                 continue
-            seen.add(id(node))
+            seen.add(number)
             if isinstance(node, Tensor):
-                leaves[id(node)] = node
+                leaves[number] = node
                 continue
-            mark = known.get(node) if known else None
-            if mark is not None:
-                mark.reached = True
-                reach.marks.append(mark)
             old = node.seq > since  # later nodes have smaller numbers
             reach.old += old
-            if mark is not None:
-                mark.old = old
+            if number in known:
+                mark = known[number][1]
+                mark.reached, mark.old = True, old
+                reach.marks.append(mark)
             for edge in node.edges:
                 if edge is not None and edge[0] is not None:
                     todo.append(edge[0])

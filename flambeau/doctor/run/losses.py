@@ -22,14 +22,19 @@ _DIFFERENCES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 
 def producer(tensor: Any) -> str:
     """The name of the operation that made a value, with changes of form looked through."""
-    node = tensor.grad_fn if isinstance(tensor, Tensor) else None
+    edge = (
+        tensor._edge if isinstance(tensor, Tensor) else None
+    )  # not grad_fn, which costs more and changes the node's class
     for _ in range(8):
-        if node is None:
+        if edge is None:
             return ""
-        name = node.name()
+        node = edge[0]
+        if isinstance(node, Tensor):
+            return "AccumulateGrad"
+        name: str = node.name()
         if not name.startswith(_FORMS):
             return name
-        node = next((f for f, _ in node.next_functions if f is not None), None)
+        edge = next((e for e in node.edges if e is not None), None)
     return ""
 
 

@@ -31,6 +31,7 @@ class Call:
         self.noisy = 0  # layers that behave differently in training, and ran so
         self.quiet = 0  # such layers that ran as in evaluation
         self.batchnorms: list[Any] = []
+        self.by_user = True  # not by a library
 
 
 class Modules:
@@ -62,12 +63,11 @@ class Modules:
         session, stack, handlers = self.session, self.session.modules, self.handlers
 
         def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
-            if session.pausing or isinstance(module, loss_modules._Loss):
-                return original(module, *args, **kwargs)
-            if not stack:
-                return self._root(original, module, args, kwargs)
-            kind = type(module)
+            kind = module.__class__
             handler = handlers[kind] if kind in handlers else self._handler(kind)
+            if session.pausing or handler is None:
+                return original(module, *args, **kwargs)
+            call = None if stack else self._begin(module, args)
             stack.append(module)
             try:
                 out = original(module, *args, **kwargs)
@@ -76,18 +76,26 @@ class Modules:
                 raise
             finally:
                 stack.pop()
+                if call is not None:
+                    self.call = None
+            if call is not None:
+                return self._end(call, handler, args, out)
             for function in handler:
                 function(module, args, out)
-            if not module._modules:
+            if not module.__dict__["_modules"]:
                 for function in self.leaf_results:
                     function(module, out)
             return out
 
         return __call__
 
-    def _handler(self, kind: type) -> list[Any]:
-        found = [self._noisy] if issubclass(kind, _NOISY) else []
-        found += [function for classes, function in self.extra if issubclass(kind, classes)]
+    def _handler(self, kind: type) -> list[Any] | None:
+        """What looks at the results of a class of modules; None for losses, whose functions are watched instead."""
+        if issubclass(kind, loss_modules._Loss):
+            found = None
+        else:
+            found = [self._noisy] if issubclass(kind, _NOISY) else []
+            found += [function for classes, function in self.extra if issubclass(kind, classes)]
         self.handlers[kind] = found
         return found
 
@@ -107,34 +115,29 @@ class Modules:
         else:
             call.quiet += 1
 
-    def _root(self, original: Any, module: Any, args: Any, kwargs: Any) -> Any:
+    def _begin(self, module: Any, args: Any) -> Call:
+        """An outermost call begins."""
         self.session.enough()
         place = here()
-        by_user = is_user_file(sys._getframe(2).f_code.co_filename)
         if id(module) not in self.roots and place is not None:
             self.roots[id(module)] = module
             self._first(module, place)
         call = self.call = Call(module, place, args[0] if args else None, is_grad_enabled())
-        stack = self.session.modules
-        stack.append(module)
-        try:
-            out = original(module, *args, **kwargs)
-        except Exception as error:
-            self.errors.failed(error)
-            raise
-        finally:
-            stack.pop()
-            self.call = None
-        for function in self.handlers[type(module)] if type(module) in self.handlers else self._handler(type(module)):
-            self.call = call
-            function(module, args, out)
-            self.call = None
-        if not module._modules:
+        call.by_user = is_user_file(sys._getframe(2).f_code.co_filename)
+        return call
+
+    def _end(self, call: Call, handler: list[Any], args: Any, out: Any) -> Any:
+        """An outermost call has ended: gives its result."""
+        self.call = call
+        for function in handler:
+            function(call.module, args, out)
+        self.call = None
+        if not call.module._modules:
             for function in self.leaf_results:
-                function(module, out)
+                function(call.module, out)
         self.session.pausing += 1
         try:
-            if by_user:
+            if call.by_user:
                 self._done(call, out)
             for function in self.root_results:
                 function(call, args, out)

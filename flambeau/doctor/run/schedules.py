@@ -45,9 +45,9 @@ class Schedules:
         return step
 
     def _backward(self, roots: Any, reach: Any, place: Any) -> None:
-        node = roots[0].grad_fn
-        plain = node is not None and node.name().startswith(_MEANS)
-        self.plain[place] = self.plain.get(place, True) and plain
+        if self.plain.get(place, True):
+            edge = roots[0]._edge
+            self.plain[place] = edge is not None and edge[0].name().startswith(_MEANS)
 
     def _scheduler(self, original: Any) -> Any:
         def step(scheduler: Any, *args: Any, **kwargs: Any) -> Any:

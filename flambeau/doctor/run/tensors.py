@@ -43,9 +43,8 @@ class Tensors:
             wrap(Tensor, name, self._guarded)
         wrap(Tensor, "__getitem__", self._item_read)
         wrap(Tensor, "__iter__", self._iterated)
-        wrap(Tensor, "__sub__", self._difference)
-        wrap(Tensor, "__add__", self._sum)
-        wrap(Tensor, "__mul__", self._product)
+        for name, look in (("__sub__", self._difference), ("__add__", self._sum), ("__mul__", self._product)):
+            wrap(Tensor, name, lambda original, look=look: self._operator(original, look))
         for name in _LOOKS:
             wrap(Tensor, name, self._looked)
             if name != "item":
@@ -79,7 +78,7 @@ class Tensors:
                 session.fills[address(tensor)] = place
             if single and tensor.ndim and _is_element(args[0], tensor.ndim):
                 self._count(frame)
-            if (tensor._is_view() and not single) or (single and tensor._is_view()):
+            if tensor._is_view():
                 self._through_view(tensor, frame, place)
             try:
                 out = original(tensor, *args, **kwargs)
@@ -206,70 +205,47 @@ class Tensors:
 
     # -- differences and products -------------------------------------------------------------------------------
 
-    def _difference(self, original: Any) -> Any:
+    def _operator(self, original: Any, look: Any) -> Any:
+        """An operator whose results are looked at: `look` gives what to do about one that a line of the user's program made, or None."""
         session = self.session
 
-        def subtract(a: Any, b: Any) -> Any:
+        def operator(a: Any, b: Any) -> Any:
             out = original(a, b)
-            if (
-                isinstance(b, Tensor)
-                and not session.pausing
-                and a.ndim != b.ndim
-                and out is not NotImplemented
-                and out.numel() > max(a.numel(), b.numel())
-            ):
-                frame = sys._getframe(1)
-                if is_user_file(frame.f_code.co_filename) and a.requires_grad != b.requires_grad and _all_pairs(a, b):
-                    place = (frame.f_code.co_filename, frame.f_lineno)
-                    session.find(
-                        "accidental-broadcast", place, f"{tuple(a.shape)} minus {tuple(b.shape)} gives a table of all pairs, {tuple(out.shape)}.", 0.9
-                    )  # fmt: skip
-            return out
-
-        return subtract
-
-    def _sum(self, original: Any) -> Any:
-        session = self.session
-
-        def add(a: Any, b: Any) -> Any:
-            out = original(a, b)
-            if a.ndim < 2 and a.numel() == 1 and a.dtype is float32 and not session.pausing:
+            told = None if session.pausing or out is NotImplemented else look(a, b, out)
+            if told is not None:
                 frame = sys._getframe(1)
                 if is_user_file(frame.f_code.co_filename):
-                    self._running_sum(out, b, (frame.f_code.co_filename, frame.f_lineno))
+                    told((frame.f_code.co_filename, frame.f_lineno))
             return out
 
-        return add
+        return operator
 
-    def _product(self, original: Any) -> Any:
-        session = self.session
+    def _difference(self, a: Any, b: Any, out: Any) -> Any:
+        if not isinstance(b, Tensor) or a.ndim == b.ndim or out.numel() <= max(a.numel(), b.numel()):
+            return None
+        if a.requires_grad == b.requires_grad or not _all_pairs(a, b):
+            return None
+        said = f"{tuple(a.shape)} minus {tuple(b.shape)} gives a table of all pairs, {tuple(out.shape)}."
+        return lambda place: self.session.find("accidental-broadcast", place, said, 0.9)
 
-        def multiply(a: Any, b: Any) -> Any:
-            out = original(a, b)
-            if (
-                isinstance(b, Tensor)
-                and not session.pausing
-                and a.ndim == b.ndim == 2
-                and a.shape[1] == b.shape[1] > 1
-                and a.shape[1] in (a.shape[0], b.shape[0])
-            ):
-                if a.shape == b.shape and _is_transposed(a) != _is_transposed(b):
-                    said = "A matrix is multiplied element by element with a transposed one"
-                elif (
-                    is_grad_enabled()
-                    and a.requires_grad != b.requires_grad
-                    and (a if a.requires_grad else b).grad_fn is None
-                ):
-                    said = "A square matrix of weights is multiplied element by element"
-                else:
-                    return out
-                frame = sys._getframe(1)
-                if is_user_file(frame.f_code.co_filename):
-                    place = (frame.f_code.co_filename, frame.f_lineno)
-                    session.find("star-for-matmul", place, f"{said}: {tuple(a.shape)} and {tuple(b.shape)}.", 0.45)
-            return out
+    def _sum(self, a: Any, b: Any, out: Any) -> Any:
+        if a.ndim < 2 and a.numel() == 1 and a.dtype is float32:
+            return lambda place: self._running_sum(out, b, place)
+        return None
 
-        return multiply
+    def _product(self, a: Any, b: Any, out: Any) -> Any:
+        if not (isinstance(b, Tensor) and a.ndim == b.ndim == 2 and a.shape[1] == b.shape[1] > 1):
+            return None
+        if a.shape[1] not in (a.shape[0], b.shape[0]):
+            return None
+        if a.shape == b.shape and _is_transposed(a) != _is_transposed(b):
+            said = "A matrix is multiplied element by element with a transposed one"
+        elif is_grad_enabled() and a.requires_grad != b.requires_grad and (a if a.requires_grad else b).is_leaf:
+            said = "A square matrix of weights is multiplied element by element"
+        else:
+            return None
+        said = f"{said}: {tuple(a.shape)} and {tuple(b.shape)}."
+        return lambda place: self.session.find("star-for-matmul", place, said, 0.45)
 
     def _looked(self, original: Any) -> Any:
         session = self.session

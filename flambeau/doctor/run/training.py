@@ -64,6 +64,7 @@ class Training:
         self.before_step: list[Any] = []  # listeners: f(optim, parameters)
         self.after_step: list[Any] = []
         self.reached: dict[int, Any] = {}  # leaves that some backward pass reached
+        self.held: set[int] = set()  # parameters of optimizers
         self.strays: dict[int, Stray] = {}  # those of them that are parameters of no optimizer
         self.last_backward: Place | None = None
         self.since = 0  # the number of a node at the last backward pass
@@ -155,7 +156,9 @@ class Training:
                     optim.backwards.append(place)
 
     def _note_strays(self, leaves: dict[int, Any]) -> None:
-        held = {id(p) for optim in self.optims.values() for p in optim.parameters()}
+        if leaves.keys() <= self.held:
+            return
+        held = self.held = {id(p) for optim in self.optims.values() for p in optim.parameters()}
         for number, leaf in leaves.items():
             if number not in held and isinstance(leaf, nn.Parameter):
                 stray = self.strays.get(number) or self.strays.setdefault(number, Stray(leaf, self.session.steps))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
+import weakref
 from typing import Any
 
 import numpy as np
 
 from ... import Tensor, nn
+from ..._observe.arrays import alive, square
 from ..._observe.frames import here, is_user_file, user_frame
 from ...amp import grad_scaler
 from ...nn import functional as F
@@ -48,17 +51,20 @@ class Values:
         self.session, self.training = session, training
         self.suspects: list[tuple[Any, str]] = []  # what made infinities since the last good backward
         self.spoken = False
+        self.looking = True  # whether the values of this step are looked at
         self.edges: list[tuple[Any, str]] = []  # operations whose derivative is infinite for some of their inputs
         self.norms: dict[int, list[float]] = {}
+        self.places: dict[int, Any] = {}  # of the backward pass before each optimizer's last step
         self.parts: dict[int, list[float]] = {}
         self.losses: dict[Any, list[float]] = {}
         self.units: dict[Any, Any] = {}
+        self.layers: dict[int, Any] = {}  # layers of ReLU, and the lines that call them
         wrap = session.patches.wrap
         for name in (*_RISKY, *_OPERATORS):
             wrap(Tensor, name, lambda original, name=name: self._risky(original, name))
         from ... import functional as _  # noqa: F401 (the package's own functions are attributes of it)
 
-        package = _package()
+        package = sys.modules[__name__.partition(".")[0]]
         for name in _RISKY:
             wrap(package, name, lambda original, name=name: self._risky(original, name))
         for name in ("softmax", "log_softmax"):
@@ -71,9 +77,10 @@ class Values:
         losses.listeners.append(self._loss)
         training.before_backward.append(self._backward)
         training.before_step.append(self._step)
+        training.after_step.append(self._stepped)
 
-    def _looking(self) -> bool:
-        return not self.spoken and (self.session.steps < _OFTEN or self.session.steps % 10 == 0)
+    def _stepped(self, optim: Any) -> None:
+        self.looking = not self.spoken and (self.session.steps < _OFTEN or self.session.steps % 10 == 0)
 
     # -- the first infinity -------------------------------------------------------------------------------------
 
@@ -93,7 +100,7 @@ class Values:
             if (
                 edge is not None
                 and not self.session.pausing
-                and self._looking()
+                and self.looking
                 and args
                 and edge(_array(args[0]) if isinstance(args[0], Tensor) else None)
             ):
@@ -109,7 +116,7 @@ class Values:
                 self.session.pausing
                 or not isinstance(out, Tensor)
                 or not out.dtype.is_floating_point
-                or not self._looking()
+                or not self.looking
             ):
                 return out
             frame = user_frame(2)
@@ -127,11 +134,11 @@ class Values:
             self.suspects.append((place, f"{name} gave infinity or NaN from values in {ranges}"))
 
     def _layer(self, module: Any, out: Any) -> None:
-        if self._looking() and isinstance(out, Tensor) and not is_finite(out):
+        if self.looking and isinstance(out, Tensor) and not is_finite(out):
             self._suspect(here(), type(module).__name__, ())
 
     def _loss(self, name: str, source: Any, target: Any, result: Any) -> None:
-        if self._looking() and isinstance(result, Tensor) and not is_finite(result) and is_finite(source):
+        if self.looking and isinstance(result, Tensor) and not is_finite(result) and is_finite(source):
             self._suspect(here(), name, (source,))
 
     def _scale(self, original: Any) -> Any:
@@ -146,7 +153,8 @@ class Values:
         loss = roots[0]
         if loss.numel() != 1 or self.session.scaled:
             return
-        value = float(loss.detach())
+        array = _array(loss)
+        value = float(loss.detach()) if array is None else float(array.item())
         history = self.losses.setdefault(place, [])
         if len(history) < 2000:
             history.append(value)
@@ -156,7 +164,7 @@ class Values:
             self._speak(place, f"the loss is {value}")
 
     def _speak(self, place: Any, said: str) -> None:
-        self.spoken = True
+        self.spoken, self.looking = True, False
         where, how = (self.suspects or self.edges or [(place, said)])[0]
         self.session.find("first-nan", where or place, f"NaN or infinity begins here: {how}.", 0.9, said)
 
@@ -171,13 +179,10 @@ class Values:
                 gradient = _array(parameter.grad)
                 if gradient is None:
                     continue
-                flat = gradient.ravel()
-                square = float(np.dot(flat, flat)) if flat.dtype in (np.float32, np.float64) else 0.0
-                if square == 0 and flat.any():  # the squares are too small for float32
-                    square = float(np.square(flat, dtype=np.float64).sum())
-                squares += square
-                if parameter.ndim >= 2 and flat.size:
-                    parts.append(math.sqrt(square / flat.size) if math.isfinite(square) else square)
+                own = square(gradient) if gradient.dtype.kind in "fV" else 0.0
+                squares += own
+                if gradient.ndim >= 2 and gradient.size:
+                    parts.append(math.sqrt(own / gradient.size) if math.isfinite(own) else own)
         norms = self.norms.setdefault(id(optim), [])
         norms.append(math.sqrt(squares) if squares >= 0 else squares)
         if not math.isfinite(squares) and math.isnan(squares) and not self.spoken:
@@ -185,7 +190,6 @@ class Values:
         self.edges.clear()
         if len(parts) >= 4 and parts[-1] > 0 and parts[0] > 0:
             self.parts.setdefault(id(optim), []).append(parts[0] / parts[-1])
-        self.places = getattr(self, "places", {})
         self.places[id(optim)] = self.training.last_backward
 
     def finish(self) -> None:
@@ -220,13 +224,13 @@ class Values:
                 self.session.find(
                     "exploding-gradients", place, "Gradients vanish on the way to the first layers.", 0.75, f"the first layer's are {max(ratios):.1e} of the last's"
                 )  # fmt: skip
-        for place, (alive, calls) in self.units.items():
-            dead = int((~alive).sum())
-            if calls >= 8 and alive.size >= 4 and dead * 2 >= alive.size:
+        for place, (lit, calls) in self.units.items():
+            dead = int((~lit).sum())
+            if calls >= 8 and lit.size >= 4 and dead * 2 >= lit.size:
                 self.session.find(
                     "dead-relu",
                     place,
-                    f"{dead} of {alive.size} units were zero for every input.",
+                    f"{dead} of {lit.size} units were zero for every input.",
                     0.85,
                     f"over {calls} calls",
                 )
@@ -236,50 +240,38 @@ class Values:
     def _relu(self, original: Any) -> Any:
         def relu(*args: Any, **kwargs: Any) -> Any:
             out = original(*args, **kwargs)
-            if not self.session.pausing:
-                frame = user_frame(2)
-                if frame is not None and is_user_file(_caller()):
-                    self._units((frame.f_code.co_filename, frame.f_lineno), out)
+            frame = sys._getframe(1)
+            if not self.session.pausing and is_user_file(frame.f_code.co_filename):
+                self._units((frame.f_code.co_filename, frame.f_lineno), out)
             return out
 
         return relu
 
     def _relu_layer(self, module: Any, args: Any, out: Any) -> None:
-        place = here()
-        if place is not None:
-            self._units(place, out, id(module))
+        known = self.layers.get(id(module))
+        if known is None or known[0]() is not module:
+            known = self.layers[id(module)] = weakref.ref(module), here()
+        if known[1] is not None:
+            self._units(known[1], out)
 
-    def _units(self, place: Any, out: Any, number: int = 0) -> None:
-        if not isinstance(out, Tensor) or out.ndim < 2 or out.grad_fn is None or out.numel() > 1_000_000:
-            return
+    def _units(self, place: Any, out: Any) -> None:
         known = self.units.get(place)
         if known is not None and known[1] >= 10 and self.session.steps % 5:
+            return
+        if not isinstance(out, Tensor) or out.ndim < 2 or out._edge is None or out.numel() > 1_000_000:
             return
         array = _array(out)
         if array is None:
             return
-        axis = 1 if out.ndim >= 4 else out.ndim - 1
-        alive = (array > 0).any(axis=tuple(a for a in range(array.ndim) if a != axis))
-        if known is None or known[0].shape != alive.shape:
+        seen = alive(array)
+        if known is None or known[0].shape != seen.shape:
             if known is None:
-                self.units[place] = [alive, 1]
+                self.units[place] = [seen, 1]
             else:
                 self.units[place] = [np.ones(0, bool), -(10**9)]  # layers of several widths share this line
         else:
-            known[0] |= alive
+            known[0] |= seen
             known[1] += 1
-
-
-def _package() -> Any:
-    import sys
-
-    return sys.modules[__name__.partition(".")[0]]
-
-
-def _caller() -> str:
-    import sys
-
-    return sys._getframe(2).f_code.co_filename
 
 
 def _array(tensor: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 BINS = 24
 MOST = 1 << 15  # elements of a histogram
+_SQUARES = functools.partial(np.einsum, "i,i->")
 
 
 def host(tensor: Any) -> Any:
@@ -30,12 +32,14 @@ def flat(array: Any) -> Any:
 
 
 def square(array: Any) -> float:
-    """The sum of squares of all elements."""
+    """The sum of squares of all elements. Not by BLAS, which would wake its threads for it."""
     whole = array.reshape(-1) if array.flags.c_contiguous else array.ravel(order="K")
     if whole.dtype.char not in "fd":
         whole = whole.astype(np.float32)
-    with np.errstate(all="ignore"):
-        return float(np.dot(whole, whole))
+    total = float(_SQUARES(whole, whole))
+    if total == 0 and whole.any():  # the squares are too small for float32
+        total = float(np.square(whole, dtype=np.float64).sum())
+    return total
 
 
 def root(squares: float) -> float:
