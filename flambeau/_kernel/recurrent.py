@@ -7,6 +7,7 @@ A job of a kernel takes the rows `low` to `high` of the batch through all steps 
 from __future__ import annotations
 
 import functools
+from types import SimpleNamespace
 from typing import Any
 
 from . import jit
@@ -163,160 +164,139 @@ _BACKWARD = (
 _NUMBERS = ("product", "project", "steps", "first", "stride", "low", "high", "size", "width", "features")
 _FLAT = frozenset(("counts", "offsets", "packed", "packed_out", "packed_in", "scratch", "bias"))
 
-
-@inline
-def _products(
-    m, product, x, at, inputs, hidden, low, count, sums, width, features, columns, packed, packed_in, scratch, inside
-):
-    """A step's part of the state, and if they are made `inside` of the loop its part of the inputs."""
-    if inside:
-        _multiply(m, product, inputs, 0, x, at, count, features, columns, packed_in, scratch)
-    _multiply(m, product, sums, 0, hidden, low, count, width, columns, packed, scratch)
+# In what follows `a` has the arrays by their names. A column is one element of the state of one row: `n` is its row of the batch,
+# `row` that of all steps, `k` that among those of the job.
 
 
-def _part(gates: Array, inputs: Array, bias: Array, row: Any, k: Any, column: Any, inside: bool) -> Any:
-    """The inputs' part of a gate, with its biases."""
-    return inputs[k, column] + bias[column] if inside else gates[row, column]
+def _lstm_gates(m: Any, i: Any, f: Any, g: Any, o: Any, c: Any) -> tuple[Any, ...]:
+    """The gates, the next cell and the next state, from the sums of the gates and the cell."""
+    i, f, g, o = _sigmoid(m, i), _sigmoid(m, f), _tanh(m, g), _sigmoid(m, o)
+    c = m.fma(f, c, i * g)
+    return i, f, g, o, c, o * _tanh(m, c)
 
 
-def _lstm_forward(
-    m, counts, offsets, gates, hidden, cell, out, kept, raw, sums, packed, packed_out, scratch, bias, x, inputs, packed_in,
-    product, project, steps, first, stride, low, high, size, width, features, keep, projected, relu, inside,
-):  # fmt: skip
+def _lstm_gradients(
+    m: Any, i: Any, f: Any, g: Any, o: Any, c: Any, before: Any, by_h: Any, by_c: Any
+) -> tuple[Any, ...]:
+    """Gradients of the sums of the gates and of the cell before, from those of the state and of the cell."""
+    t = _tanh(m, c)
+    by_c = m.fma(by_h * o, 1.0 - t * t, by_c)
+    by_gates = (
+        by_c * g * (i * (1.0 - i)), by_c * before * (f * (1.0 - f)), by_c * i * (1.0 - g * g), by_h * t * (o * (1.0 - o)),
+    )  # fmt: skip
+    return *by_gates, by_c * f
+
+
+def _gru_gradients(m: Any, r: Any, z: Any, c: Any, u: Any, before: Any, by_h: Any) -> tuple[Any, ...]:
+    """Gradients of the gates (of the last one: of the inputs' part and of the state's) and of the state before."""
+    by_c = by_h * (1.0 - z) * (1.0 - c * c)
+    by_z = by_h * (before - c) * (z * (1.0 - z))
+    by_r = by_c * u * (r * (1.0 - r))
+    return by_r, by_z, by_c, by_c * r, by_h * z
+
+
+def _set(to: Array, row: Any, size: Any, j: Any, *values: Any) -> None:
+    """Writes the gates of one column, `size` apart."""
+    for gate, value in enumerate(values):
+        to[row, j if gate == 0 else size * gate + j] = value
+
+
+def _lstm_column(m: Any, a: Any, sums: Any, n: Any, row: Any, k: Any, j: Any, size: Any, o: Any) -> None:
+    *gates, c, h = _lstm_gates(m, *[sums(gate) + a.sums[k, _at(gate, size, j)] for gate in range(4)], a.cell[n, j])
+    a.cell[n, j] = c
+    if o.keep:
+        _set(a.gates, row, size, j, *gates)
+        a.kept[row, j] = c
+    if o.projected:
+        a.raw[row, j] = h
+    else:
+        a.hidden[n, j] = h
+        a.out[row, j] = h
+
+
+def _gru_column(m: Any, a: Any, sums: Any, n: Any, row: Any, k: Any, j: Any, size: Any, o: Any) -> None:
+    r = _sigmoid(m, sums(0) + a.sums[k, j])
+    z = _sigmoid(m, sums(1) + a.sums[k, size + j])
+    u = a.sums[k, size * 2 + j] + a.bias[size * 3 + j]
+    c = _tanh(m, m.fma(r, u, sums(2)))
+    h = m.fma(z, a.hidden[n, j] - c, c)
+    if o.keep:
+        _set(a.gates, row, size, j, r, z, c)
+        a.kept[row, j] = u
+    a.hidden[n, j] = h
+    a.out[row, j] = h
+
+
+def _rnn_column(m: Any, a: Any, sums: Any, n: Any, row: Any, k: Any, j: Any, size: Any, o: Any) -> None:
+    y = sums(0) + a.sums[k, j]
+    h = m.maximum(y, 0.0) if o.relu else _tanh(m, y)
+    if o.keep:
+        a.gates[row, j] = h
+    a.hidden[n, j] = h
+    a.out[row, j] = h
+
+
+def _at(gate: int, size: Any, j: Any) -> Any:
+    return j if gate == 0 else size * gate + j
+
+
+def _forward_column(m: Any, a: Any, n: Any, row: Any, k: Any, j: Any, size: Any, o: Any) -> None:
+    def sums(gate: int) -> Any:
+        """The inputs' part of a gate, with its biases."""
+        at = _at(gate, size, j)
+        return a.inputs[k, at] + a.bias[at] if o.inside else a.gates[row, at]
+
+    o.column(m, a, sums, n, row, k, j, size, o)
+
+
+def _forward(m, a, product, project, steps, first, stride, low, high, size, width, features, o):
     for s in range(steps):
         t = first + s * stride
-        stop = m.minimum(counts[t], high)
+        stop = m.minimum(a.counts[t], high)
         if stop > low:
-            start = offsets[t]
-            _products(
-                m, product, x, start + low, inputs, hidden, low, stop - low, sums, width, features, size * 4, packed, packed_in,
-                scratch, inside,
-            )  # fmt: skip
+            start, count = a.offsets[t], stop - low
+            if o.inside:
+                _multiply(
+                    m, product, a.inputs, 0, a.x, start + low, count, features, size * o.gates, a.packed_in, a.scratch
+                )
+            _multiply(m, product, a.sums, 0, a.hidden, low, count, width, size * o.gates, a.packed, a.scratch)
             for n in range(low, stop):
-                row = start + n
-                k = n - low
                 for j in independent(size):
-                    i = _sigmoid(m, _part(gates, inputs, bias, row, k, j, inside) + sums[k, j])
-                    f = _sigmoid(m, _part(gates, inputs, bias, row, k, size + j, inside) + sums[k, size + j])
-                    g = _tanh(m, _part(gates, inputs, bias, row, k, 2 * size + j, inside) + sums[k, 2 * size + j])
-                    o = _sigmoid(m, _part(gates, inputs, bias, row, k, 3 * size + j, inside) + sums[k, 3 * size + j])
-                    c = m.fma(f, cell[n, j], i * g)
-                    h = o * _tanh(m, c)
-                    cell[n, j] = c
-                    if keep:
-                        gates[row, j] = i
-                        gates[row, size + j] = f
-                        gates[row, 2 * size + j] = g
-                        gates[row, 3 * size + j] = o
-                        kept[row, j] = c
-                    if projected:
-                        raw[row, j] = h
-                    else:
-                        hidden[n, j] = h
-                        out[row, j] = h
-            if projected:
-                _multiply(m, project, hidden, low, raw, start + low, stop - low, size, width, packed_out, scratch)
+                    _forward_column(m, a, n, start + n, n - low, j, size, o)
+            if o.projected:
+                _multiply(m, project, a.hidden, low, a.raw, start + low, count, size, width, a.packed_out, a.scratch)
                 for n in range(low, stop):
                     for j in independent(width):
-                        out[start + n, j] = hidden[n, j]
+                        a.out[start + n, j] = a.hidden[n, j]
 
 
-def _gru_forward(
-    m, counts, offsets, gates, hidden, cell, out, kept, raw, sums, packed, packed_out, scratch, bias, x, inputs, packed_in,
-    product, project, steps, first, stride, low, high, size, width, features, keep, projected, relu, inside,
-):  # fmt: skip
-    for s in range(steps):
-        t = first + s * stride
-        stop = m.minimum(counts[t], high)
-        if stop > low:
-            start = offsets[t]
-            _products(
-                m, product, x, start + low, inputs, hidden, low, stop - low, sums, width, features, size * 3, packed, packed_in,
-                scratch, inside,
-            )  # fmt: skip
-            for n in range(low, stop):
-                row = start + n
-                k = n - low
-                for j in independent(size):
-                    r = _sigmoid(m, _part(gates, inputs, bias, row, k, j, inside) + sums[k, j])
-                    z = _sigmoid(m, _part(gates, inputs, bias, row, k, size + j, inside) + sums[k, size + j])
-                    u = sums[k, 2 * size + j] + bias[3 * size + j]
-                    c = _tanh(m, m.fma(r, u, _part(gates, inputs, bias, row, k, 2 * size + j, inside)))
-                    h = m.fma(z, hidden[n, j] - c, c)
-                    if keep:
-                        gates[row, j] = r
-                        gates[row, size + j] = z
-                        gates[row, 2 * size + j] = c
-                        kept[row, j] = u
-                    hidden[n, j] = h
-                    out[row, j] = h
+def _lstm_column_back(
+    m: Any, a: Any, before: Array, at: Any, n: Any, row: Any, k: Any, j: Any, size: Any, o: Any
+) -> None:
+    gates = [a.gates[row, _at(gate, size, j)] for gate in range(4)]
+    by_h = a.g_raw[k, j] if o.projected else a.g_hidden[n, j] + a.g_out[row, j]
+    *by_gates, by_cell = _lstm_gradients(m, *gates, a.kept[row, j], before[at, j], by_h, a.g_cell[n, j])
+    _set(a.g_gates, row, size, j, *by_gates)
+    a.g_cell[n, j] = by_cell
 
 
-def _rnn_forward(
-    m, counts, offsets, gates, hidden, cell, out, kept, raw, sums, packed, packed_out, scratch, bias, x, inputs, packed_in,
-    product, project, steps, first, stride, low, high, size, width, features, keep, projected, relu, inside,
-):  # fmt: skip
-    for s in range(steps):
-        t = first + s * stride
-        stop = m.minimum(counts[t], high)
-        if stop > low:
-            start = offsets[t]
-            _products(
-                m, product, x, start + low, inputs, hidden, low, stop - low, sums, width, features, size, packed, packed_in,
-                scratch, inside,
-            )  # fmt: skip
-            for n in range(low, stop):
-                row = start + n
-                k = n - low
-                for j in independent(size):
-                    y = _part(gates, inputs, bias, row, k, j, inside) + sums[k, j]
-                    h = m.maximum(y, 0.0) if relu else _tanh(m, y)
-                    if keep:
-                        gates[row, j] = h
-                    hidden[n, j] = h
-                    out[row, j] = h
+def _gru_column_back(
+    m: Any, a: Any, before: Array, at: Any, n: Any, row: Any, k: Any, j: Any, size: Any, o: Any
+) -> None:
+    r, z, c = (a.gates[row, _at(gate, size, j)] for gate in range(3))
+    by_h = a.g_hidden[n, j] + a.g_out[row, j]
+    by_r, by_z, by_c, by_u, by_before = _gru_gradients(m, r, z, c, a.kept[row, j], before[at, j], by_h)
+    _set(a.g_gates, row, size, j, by_r, by_z, by_c)
+    _set(a.g_sums, row, size, j, by_r, by_z, by_u)
+    a.g_hidden[n, j] = by_before
 
 
-@inline
-def _lstm_rows(
-    m, begin, end, start, low, size, gates, kept, before, at, g_hidden, g_out, g_cell, g_gates, g_raw, projected
-):
-    for n in range(begin, end):
-        row = start + n
-        for j in independent(size):
-            i = gates[row, j]
-            f = gates[row, size + j]
-            g = gates[row, 2 * size + j]
-            o = gates[row, 3 * size + j]
-            c = _tanh(m, kept[row, j])
-            by_h = g_raw[n - low, j] if projected else g_hidden[n, j] + g_out[row, j]
-            by_c = m.fma(by_h * o, 1.0 - c * c, g_cell[n, j])
-            g_gates[row, j] = by_c * g * (i * (1.0 - i))
-            g_gates[row, size + j] = by_c * before[at + n, j] * (f * (1.0 - f))
-            g_gates[row, 2 * size + j] = by_c * i * (1.0 - g * g)
-            g_gates[row, 3 * size + j] = by_h * c * (o * (1.0 - o))
-            g_cell[n, j] = by_c * f
-
-
-@inline
-def _gru_rows(m, begin, end, start, size, gates, kept, before, at, g_hidden, g_out, g_gates, g_sums):
-    for n in range(begin, end):
-        row = start + n
-        for j in independent(size):
-            r = gates[row, j]
-            z = gates[row, size + j]
-            c = gates[row, 2 * size + j]
-            by_h = g_hidden[n, j] + g_out[row, j]
-            by_c = by_h * (1.0 - z) * (1.0 - c * c)
-            by_z = by_h * (before[at + n, j] - c) * (z * (1.0 - z))
-            by_r = by_c * kept[row, j] * (r * (1.0 - r))
-            g_gates[row, j] = by_r
-            g_gates[row, size + j] = by_z
-            g_gates[row, 2 * size + j] = by_c
-            g_sums[row, j] = by_r
-            g_sums[row, size + j] = by_z
-            g_sums[row, 2 * size + j] = by_c * r
-            g_hidden[n, j] = by_h * z
+def _rnn_column_back(
+    m: Any, a: Any, before: Array, at: Any, n: Any, row: Any, k: Any, j: Any, size: Any, o: Any
+) -> None:
+    h = a.gates[row, j]
+    g = a.g_hidden[n, j] + a.g_out[row, j]
+    a.g_gates[row, j] = m.where(h <= 0.0, 0.0, g) if o.relu else g * (1.0 - h * h)
 
 
 @inline
@@ -328,64 +308,30 @@ def _earlier(m, counts, offsets, t, before, steps, low, stop):
     return known, offsets[at]
 
 
-def _lstm_backward(
-    m, counts, offsets, gates, kept, before, start, g_out, g_hidden, g_cell, g_gates, g_sums, g_raw, g_projected,
-    packed, packed_out, scratch, product, project, steps, first, stride, low, high, size, width, features, projected, relu,
-):  # fmt: skip
+def _backward(m, a, product, project, steps, first, stride, low, high, size, width, features, o):
     for s in range(steps):
         t = first + s * stride
-        stop = m.minimum(counts[t], high)
+        stop = m.minimum(a.counts[t], high)
         if stop > low:
-            here = offsets[t]
-            known, at = _earlier(m, counts, offsets, t, t + stride, steps, low, stop)
-            if projected:
+            here, count = a.offsets[t], stop - low
+            if o.projected:
                 for n in range(low, stop):
                     for j in independent(width):
-                        total = g_hidden[n, j] + g_out[here + n, j]
-                        g_projected[here + n, j] = total
-                _multiply(m, project, g_raw, 0, g_projected, here + low, stop - low, width, size, packed_out, scratch)
-            _lstm_rows(
-                m, low, known, here, low, size, gates, kept, before, at, g_hidden, g_out, g_cell, g_gates, g_raw,
-                projected,
-            )  # fmt: skip
-            _lstm_rows(
-                m, known, stop, here, low, size, gates, kept, start, 0, g_hidden, g_out, g_cell, g_gates, g_raw,
-                projected,
-            )  # fmt: skip
-            _multiply(m, product, g_hidden, low, g_gates, here + low, stop - low, size * 4, width, packed, scratch)
-
-
-def _gru_backward(
-    m, counts, offsets, gates, kept, before, start, g_out, g_hidden, g_cell, g_gates, g_sums, g_raw, g_projected,
-    packed, packed_out, scratch, product, project, steps, first, stride, low, high, size, width, features, projected, relu,
-):  # fmt: skip
-    for s in range(steps):
-        t = first + s * stride
-        stop = m.minimum(counts[t], high)
-        if stop > low:
-            here = offsets[t]
-            known, at = _earlier(m, counts, offsets, t, t + stride, steps, low, stop)
-            _gru_rows(m, low, known, here, size, gates, kept, before, at, g_hidden, g_out, g_gates, g_sums)
-            _gru_rows(m, known, stop, here, size, gates, kept, start, 0, g_hidden, g_out, g_gates, g_sums)
-            _multiply(m, product, g_hidden, low, g_sums, here + low, stop - low, size * 3, width, packed, scratch, True)
-
-
-def _rnn_backward(
-    m, counts, offsets, gates, kept, before, start, g_out, g_hidden, g_cell, g_gates, g_sums, g_raw, g_projected,
-    packed, packed_out, scratch, product, project, steps, first, stride, low, high, size, width, features, projected, relu,
-):  # fmt: skip
-    for s in range(steps):
-        t = first + s * stride
-        stop = m.minimum(counts[t], high)
-        if stop > low:
-            here = offsets[t]
-            for n in range(low, stop):
-                row = here + n
+                        a.g_projected[here + n, j] = a.g_hidden[n, j] + a.g_out[here + n, j]
+                _multiply(
+                    m, project, a.g_raw, 0, a.g_projected, here + low, count, width, size, a.packed_out, a.scratch
+                )
+            known, at = _earlier(m, a.counts, a.offsets, t, t + stride, steps, low, stop)
+            for n in range(low, known):
                 for j in independent(size):
-                    h = gates[row, j]
-                    g = g_hidden[n, j] + g_out[row, j]
-                    g_gates[row, j] = m.where(h <= 0.0, 0.0, g) if relu else g * (1.0 - h * h)
-            _multiply(m, product, g_hidden, low, g_gates, here + low, stop - low, size, width, packed, scratch)
+                    o.column(m, a, a.before, at + n, n, here + n, n - low, j, size, o)
+            for n in range(known, stop):
+                for j in independent(size):
+                    o.column(m, a, a.start, n, n, here + n, n - low, j, size, o)
+            made = a.g_sums if o.adds else a.g_gates
+            _multiply(
+                m, product, a.g_hidden, low, made, here + low, count, size * o.gates, width, a.packed, a.scratch, o.adds
+            )
 
 
 # -- single steps, over rows -----------------------------------------------------------------------------------------
@@ -396,13 +342,16 @@ def lstm_gates(m, x, u, c, h, c_next, gates):
     """The next h and c, and the gates, from the inputs' and the state's part of the gates."""
     size = c.n
     for j in independent(size):
-        i = _sigmoid(m, x[j] + u[j])
-        f = _sigmoid(m, x[size + j] + u[size + j])
-        g = _tanh(m, x[2 * size + j] + u[2 * size + j])
-        o = _sigmoid(m, x[3 * size + j] + u[3 * size + j])
-        following = m.fma(f, c[j], i * g)
+        i, f, g, o, following, state = _lstm_gates(
+            m,
+            x[j] + u[j],
+            x[size + j] + u[size + j],
+            x[2 * size + j] + u[2 * size + j],
+            x[3 * size + j] + u[3 * size + j],
+            c[j],
+        )
         c_next[j] = following
-        h[j] = o * _tanh(m, following)
+        h[j] = state
         gates[j] = i
         gates[size + j] = f
         gates[2 * size + j] = g
@@ -413,17 +362,14 @@ def lstm_gates(m, x, u, c, h, c_next, gates):
 def lstm_gates_backward(m, g_h, g_c, c, c_next, gates, g_gates, g_before):
     size = c.n
     for j in independent(size):
-        i = gates[j]
-        f = gates[size + j]
-        g = gates[2 * size + j]
-        o = gates[3 * size + j]
-        t = _tanh(m, c_next[j])
-        by_c = m.fma(g_h[j] * o, 1.0 - t * t, g_c[j])
-        g_gates[j] = by_c * g * (i * (1.0 - i))
-        g_gates[size + j] = by_c * c[j] * (f * (1.0 - f))
-        g_gates[2 * size + j] = by_c * i * (1.0 - g * g)
-        g_gates[3 * size + j] = g_h[j] * t * (o * (1.0 - o))
-        g_before[j] = by_c * f
+        by_i, by_f, by_g, by_o, by_cell = _lstm_gradients(
+            m, gates[j], gates[size + j], gates[2 * size + j], gates[3 * size + j], c_next[j], c[j], g_h[j], g_c[j]
+        )
+        g_gates[j] = by_i
+        g_gates[size + j] = by_f
+        g_gates[2 * size + j] = by_g
+        g_gates[3 * size + j] = by_o
+        g_before[j] = by_cell
 
 
 @kernel("(g),(g),(n)->(n),(g)")
@@ -444,43 +390,41 @@ def gru_gates(m, x, u, h, out, gates):
 def gru_gates_backward(m, g, u, h, gates, g_x, g_u, g_h):
     size = h.n
     for j in independent(size):
-        r = gates[j]
-        z = gates[size + j]
-        c = gates[2 * size + j]
-        by_c = g[j] * (1.0 - z) * (1.0 - c * c)
-        by_z = g[j] * (h[j] - c) * (z * (1.0 - z))
-        by_r = by_c * u[2 * size + j] * (r * (1.0 - r))
+        by_r, by_z, by_c, by_u, by_before = _gru_gradients(
+            m, gates[j], gates[size + j], gates[2 * size + j], u[2 * size + j], h[j], g[j]
+        )
         g_x[j] = by_r
         g_x[size + j] = by_z
         g_x[2 * size + j] = by_c
         g_u[j] = by_r
         g_u[size + j] = by_z
-        g_u[2 * size + j] = by_c * r
-        g_h[j] = g[j] * z
+        g_u[2 * size + j] = by_u
+        g_h[j] = by_before
 
 
-_BODIES = {
-    "lstm": (_lstm_forward, _lstm_backward), "gru": (_gru_forward, _gru_backward),
-    "rnn_tanh": (_rnn_forward, _rnn_backward), "rnn_relu": (_rnn_forward, _rnn_backward),
+_COLUMNS = {
+    "lstm": (_lstm_column, _lstm_column_back), "gru": (_gru_column, _gru_column_back),
+    "rnn_tanh": (_rnn_column, _rnn_column_back), "rnn_relu": (_rnn_column, _rnn_column_back),
 }  # fmt: skip
 
 
-def _compiled(body: Any, operands: tuple[str, ...], type: str, options: dict[str, bool]) -> int:
+def _compiled(body: Any, mode: str, operands: tuple[str, ...], type: str, column: Any, **options: bool) -> int:
     def render() -> str:
-        r = Llvm("kernel", _PARAMETERS)
-        names: dict[str, Any] = {"m": KernelScope(r), **options}
+        r, arrays = Llvm("kernel", _PARAMETERS), {}
         for i, name in enumerate(operands):
             kind = "i64" if name in ("counts", "offsets") else type
             element = r.constant("i64", SIZE[kind])
             strides = [element] if name in _FLAT else [_word(r, "%steps", i), element]
-            names[name] = Array(r, _pointer(r, "%args", i), kind, [], strides)
-        for i, name in enumerate(_NUMBERS):
-            names[name] = _word(r, "%dims", i)
-        Walker(r, body, names).run()
+            arrays[name] = Array(r, _pointer(r, "%args", i), kind, [], strides)
+        numbers = {name: _word(r, "%dims", i) for i, name in enumerate(_NUMBERS)}
+        chosen = SimpleNamespace(
+            column=column, gates=GATES[mode], relu=mode == "rnn_relu", adds=mode == "gru", **options
+        )
+        Walker(r, body, {"m": KernelScope(r), "a": SimpleNamespace(**arrays), **numbers, "o": chosen}).run()
         r.clear_float_status()
         return r.text()
 
-    return jit.compile_rendered("kernel", (body.__qualname__, operands, type, options), render)
+    return jit.compile_rendered("kernel", (body.__qualname__, mode, type, options), render)
 
 
 @functools.cache
@@ -488,15 +432,15 @@ def forward(mode: str, type: str, keep: bool, projected: bool, inside: bool) -> 
     """The loop over time. Operands are those of _FORWARD: `gates` holds the inputs' part of the gates, unless that is
     computed `inside` of the loop, and the gates themselves afterwards if they are to be kept; `hidden` and `cell` are
     the state and change from step to step."""
-    options = {"keep": keep, "projected": projected, "relu": mode == "rnn_relu", "inside": inside}
-    return _compiled(_BODIES[mode][0], _FORWARD, type, options)
+    column = _COLUMNS[mode][0]
+    return _compiled(_forward, mode, _FORWARD, type, column, keep=keep, projected=projected, inside=inside)
 
 
 @functools.cache
 def backward(mode: str, type: str, projected: bool) -> int:
     """The loop back through time. Operands are those of _BACKWARD: `g_hidden` and `g_cell` come as gradients of the
     last state and leave as those of the first; `before` and `start` are states (of cells for LSTM) to step from."""
-    return _compiled(_BODIES[mode][1], _BACKWARD, type, {"projected": projected, "relu": mode == "rnn_relu"})
+    return _compiled(_backward, mode, _BACKWARD, type, _COLUMNS[mode][1], projected=projected)
 
 
 __all__ = [
