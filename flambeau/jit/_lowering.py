@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from .._core.sizes import Size
 from .._ops.facts import fact
 from .._ops.registry import functions, methods
 from .._ops_namespace import OpOverload, OpOverloadPacket
+from .._schemas import schemas_of
 from .._tensor import Tensor
 from .._tensor.methods import own_signature
 from ._operators import dtype_code, find
@@ -178,3 +180,41 @@ def sizes(args: Any, named: dict[str, Any], *keys: str) -> list[Any]:
 
 def listed(value: Any, count: int) -> list[Any]:
     return list(value) if isinstance(value, (tuple, list)) else [value] * count
+
+
+def by_schema(op: str, **other: str) -> Callable[..., Any]:
+    """The lowering of a function with the arguments of an operator, in the order of the operator's schema. `other` says what the
+    function calls some of them. What it does not have is left to the operator, or on."""
+
+    def lower(s: Steps, *args: Any, **named: Any) -> Any:
+        given = arguments_of(s.function, args, named)
+        values = []
+        for a in next(iter(schemas_of(op).values())).positional:
+            name = other.get(a.name, "input" if a.name == "self" else a.name)
+            if name in given:
+                values.append(_as_declared(a.declared, name, given))
+            elif a.has_default_value():
+                break
+            else:
+                values.append(True)
+        return s.do(op, *values)
+
+    return lower
+
+
+def arguments_of(function: Any, args: Any, named: dict[str, Any]) -> dict[str, Any]:
+    """All arguments of a call by name, defaults too."""
+    given = signature_of(function).bind(*args, **named)
+    given.apply_defaults()
+    return given.arguments
+
+
+def _as_declared(declared: str, name: str, given: dict[str, Any]) -> Any:
+    """An argument as a schema has it: a number for each dimension; windows that say no stride go by their size."""
+    value = given[name]
+    if name == "stride" and (value is None or value == []):
+        value = given["kernel_size"]
+    count = re.search(r"\[(\d+)\]$", declared)
+    if count is None or isinstance(value, str):
+        return list(value) if isinstance(value, tuple) else value
+    return listed(value, int(count[1]))

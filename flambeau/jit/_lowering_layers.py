@@ -8,44 +8,8 @@ from typing import Any
 from .._ops.losses import legacy_reduction
 from .._ops.registry import functions, ops
 from .._tensor import Tensor
-from ._lowering import REDUCTIONS, SPECIAL, Steps, listed, signature_of, special
+from ._lowering import REDUCTIONS, SPECIAL, Steps, arguments_of, by_schema, listed, special
 from ._operators import dtype_code
-
-
-@special("F.batch_norm")
-def _batch_norm(
-    s: Steps, input: Tensor, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
-    training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
-    return s.do("batch_norm", input, weight, bias, running_mean, running_var, training, momentum, eps, True)
-
-
-@special("F.instance_norm")
-def _instance_norm(
-    s: Steps, input: Tensor, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
-    use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
-    out = s.function(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
-    args = [input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True]
-    return s.note("instance_norm", args, out)
-
-
-@special("F.layer_norm")
-def _layer_norm(
-    s: Steps, input: Tensor, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
-) -> Any:
-    out = s.function(input, normalized_shape, weight, bias, eps)
-    return s.note("layer_norm", [input, list(normalized_shape), weight, bias, eps], out)
-
-
-@special("F.dropout")
-def _dropout(s: Steps, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    return s.do("dropout", input, p, training)
-
-
-@special("F.dropout1d", "F.dropout2d", "F.dropout3d")
-def _feature_dropout(s: Steps, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    return s.do("feature_dropout", input, p, training)
 
 
 @special("F.embedding")
@@ -108,18 +72,6 @@ def _elu(s: Steps, input: Tensor, alpha: float = 1.0, *rest: Any, inplace: bool 
     return s.do("elu_" if inplace else "elu", input, alpha, *scales)
 
 
-@special("F.unfold")
-def _unfold(s: Steps, input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    return s.do("im2col", input, *(listed(n, 2) for n in (kernel_size, dilation, padding, stride)))
-
-
-@special("fold")
-def _fold(
-    s: Steps, input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Any:
-    return s.do("col2im", input, *(listed(n, 2) for n in (output_size, kernel_size, dilation, padding, stride)))
-
-
 _activation("hardtanh", "min_val", "max_val", min_val=-1.0, max_val=1.0)
 _activation("leaky_relu", "negative_slope", negative_slope=0.01)
 for _op in ("hardswish", "hardsigmoid", "silu", "mish", "relu6", "selu", "celu"):
@@ -143,26 +95,14 @@ def _gelu(s: Steps, input: Tensor, approximate: str = "none") -> Tensor:
     return s.do("gelu", input, approximate=approximate)
 
 
-def _pool(rank: int, kind: str) -> Any:
-    def max_pool(
-        s: Steps, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-        ceil_mode: bool = False, return_indices: bool = False,
-    ) -> Any:  # fmt: skip
-        op = f"max_pool{rank}d" + ("_with_indices" if return_indices else "")
-        size = listed(kernel_size, rank)
-        steps = size if stride is None or stride == [] else listed(stride, rank)
-        return s.do(op, input, size, steps, listed(padding, rank), listed(dilation, rank), ceil_mode)
+def _max_pool(rank: int) -> Any:
+    alone, with_indices = by_schema(f"max_pool{rank}d"), by_schema(f"max_pool{rank}d_with_indices")
 
-    def avg_pool(
-        s: Steps, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-        count_include_pad: bool = True, divisor_override: Any = None,
-    ) -> Any:  # fmt: skip
-        size = listed(kernel_size, rank)
-        steps = size if stride is None or stride == [] else listed(stride, rank)
-        rest = (divisor_override,) if rank > 1 else ()
-        return s.do(f"avg_pool{rank}d", input, size, steps, listed(padding, rank), ceil_mode, count_include_pad, *rest)
+    def lower(s: Steps, *args: Any, **named: Any) -> Any:
+        wanted = arguments_of(s.function, args, named).get("return_indices")
+        return (with_indices if wanted else alone)(s, *args, **named)
 
-    return max_pool if kind == "max" else avg_pool
+    return lower
 
 
 def _adaptive(rank: int, kind: str) -> Any:
@@ -182,38 +122,15 @@ def _adaptive(rank: int, kind: str) -> Any:
 
 
 for _n in (1, 2, 3):
-    SPECIAL[f"F.max_pool{_n}d"] = SPECIAL[f"max_pool{_n}d"] = _pool(_n, "max")
-    SPECIAL[f"F.avg_pool{_n}d"] = SPECIAL[f"avg_pool{_n}d"] = _pool(_n, "avg")
+    SPECIAL[f"F.max_pool{_n}d"] = SPECIAL[f"max_pool{_n}d"] = _max_pool(_n)
+    SPECIAL[f"F.avg_pool{_n}d"] = SPECIAL[f"avg_pool{_n}d"] = by_schema(f"avg_pool{_n}d")
     SPECIAL[f"adaptive_avg_pool{_n}d"] = _adaptive(_n, "avg")
     SPECIAL[f"F.adaptive_max_pool{_n}d"] = SPECIAL[f"adaptive_max_pool{_n}d"] = _adaptive(_n, "max")
-
-
-def _conv(rank: int, transposed: bool) -> Any:
-    op = f"conv_transpose{rank}d" if transposed else f"conv{rank}d"
-
-    def conv(s: Steps, input: Tensor, weight: Tensor, bias: Any = None, *args: Any, **named: Any) -> Tensor:
-        keys = (
-            "stride",
-            "padding",
-            *(("output_padding", "groups", "dilation") if transposed else ("dilation", "groups")),
-        )
-        given = {
-            "stride": 1,
-            "padding": 0,
-            "output_padding": 0,
-            "groups": 1,
-            "dilation": 1,
-            **dict(zip(keys, args)),
-            **named,
-        }
-        values = [given[k] if k == "groups" or isinstance(given[k], str) else listed(given[k], rank) for k in keys]
-        return s.do(op, input, weight, bias, *values)
-
-    return conv
-
-
-for _n in (1, 2, 3):
-    SPECIAL[f"conv{_n}d"], SPECIAL[f"conv_transpose{_n}d"] = _conv(_n, False), _conv(_n, True)
+    SPECIAL[f"conv{_n}d"], SPECIAL[f"conv_transpose{_n}d"] = by_schema(f"conv{_n}d"), by_schema(f"conv_transpose{_n}d")
+    SPECIAL[f"F.dropout{_n}d"] = by_schema("feature_dropout", train="training")
+SPECIAL["F.dropout"] = by_schema("dropout", train="training")
+SPECIAL["F.unfold"], SPECIAL["fold"] = by_schema("im2col"), by_schema("col2im")
+SPECIAL.update({f"F.{_op}": by_schema(_op) for _op in ("batch_norm", "instance_norm", "layer_norm")})
 
 
 @special("pad")
@@ -259,14 +176,12 @@ def _loss(op: str, *keys: str) -> None:
     name = {"cross_entropy_loss": "cross_entropy", "nll_loss_nd": "nll_loss"}.get(op, op)
 
     def lower(s: Steps, *args: Any, **named: Any) -> Tensor:
-        given = signature_of(s.function).bind(*args, **named)
-        given.apply_defaults()
-        if "size_average" in given.arguments:
-            old = given.arguments.pop("size_average"), given.arguments.pop("reduce")
-            given.arguments["reduction"] = legacy_reduction(*old, given.arguments["reduction"])
-        if "weight" not in keys and given.arguments.get("weight") is not None:
-            return _weighted(s, op, given.arguments)
-        values = [given.arguments[k] for k in ("input", "target", *keys)]
+        given = arguments_of(s.function, args, named)
+        if "size_average" in given:
+            given["reduction"] = legacy_reduction(given.pop("size_average"), given.pop("reduce"), given["reduction"])
+        if "weight" not in keys and given.get("weight") is not None:
+            return _weighted(s, op, given)
+        values = [given[k] for k in ("input", "target", *keys)]
         values = [REDUCTIONS.index(v) if k == "reduction" else v for k, v in zip(("", "", *keys), values)]
         return s.note(op, values, s.function(*args, **named))
 
