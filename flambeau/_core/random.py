@@ -45,7 +45,7 @@ _STATE_LAYOUT = np.dtype(
 )  # fmt: skip
 
 
-kernels: Any = None  # machine code for the loops, which `random_native.install` hands over when the package is imported
+kernels: Any = None  # machine code for the loops, from `_kernel/random_loops.py`: `_ops/generator.py` hands it over
 
 
 def use_kernels(compiled: Any) -> None:
@@ -205,6 +205,8 @@ def narrow(values: Array, dtype: np.dtype[Any]) -> Array:
 
 def multiply_add(values: Array, scale: float, shift: float) -> Array:
     """float64 values * scale + shift rounded once, which is how PyTorch's builds evaluate it."""
+    if scale == 1.0 and shift == 0.0:
+        return values
     values = np.ascontiguousarray(values)
     out = np.empty_like(values)
     kernels.affine(address(values), address(out), values.size, scale, shift)

@@ -119,6 +119,11 @@ class KernelScope:
     def local(self, type: str, count: int) -> Local:
         return Local(self.r, type, count)
 
+    def library(self, name: str, x: Value) -> Value:
+        """A function of the C library, of one float64."""
+        self.r.declarations.add(f"declare double @{name}(double)")
+        return self.r.value(f"call double @{name}(double {x.name})", "f64")
+
 
 def inline(function: Callable[..., Any]) -> Callable[..., Any]:
     """Marks a function whose body is walked in place, with loops and branches, where a kernel calls it."""
@@ -281,7 +286,10 @@ class Walker:
         bounds = [self.eval(a) for a in node.iter.args]
         start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1) if len(bounds) == 2 else bounds
         start, stop = (b if isinstance(b, Value) else self.r.constant("i64", b) for b in (start, stop))
-        with self.r.loop(start, stop, step, independent=kind == "independent", abreast=int(kind == "few")) as i:
+        abreast = int(kind == "few")
+        for hint in node.iter.keywords:
+            abreast = self.eval(hint.value)
+        with self.r.loop(start, stop, step, independent=kind == "independent", abreast=abreast) as i:
             again, out = self.r.label(), self.r.label()
             self.exits.append((again, out))
             self.names[node.target.id] = i
@@ -490,8 +498,8 @@ def kernel(signature: str) -> Callable[[Callable[..., Any]], Kernel]:
     return lambda function: Kernel(function, signature)
 
 
-def independent(*bounds: Any) -> range:
-    """In a kernel: a `range` whose iterations do not depend on each other, so that it may be vectorised."""
+def independent(*bounds: Any, abreast: int = 0) -> range:
+    """In a kernel: a `range` whose iterations do not depend on each other, so that it may be vectorised, so many vectors `abreast`."""
     return range(*bounds)
 
 

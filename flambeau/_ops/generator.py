@@ -11,20 +11,19 @@ import numpy as np
 
 from .._backend.meta import empty_meta
 from .._backend.placement import as_device, bits
-from .._core import random_native, random_samplers
+from .._core import random_samplers
 from .._core.allocation import not_planned
 from .._core.devices import device
 from .._core.dtypes import dtype, uint8
-from .._core.random import MersenneState
+from .._core.random import MersenneState, use_kernels
 from .._core.state import CUDA, DRAWING, META, held_over_forks, modes
 from .._dispatch import backend_of
-from .._kernel import jit, samplers
-from .._kernel.native import direct
+from .._kernel import random_loops, samplers
 from .._tensor import Tensor, wrap
 from .primitive import primitive
 from .shape_rules import data_dependent
 
-random_native.install(jit.compile, direct.address_function)
+use_kernels(random_loops.Loops())
 random_samplers.use_native(samplers.bulk)
 
 
