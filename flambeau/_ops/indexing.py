@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from .._autograd.node import Node
 from .._backend.copies import duplicate, place
 from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import not_planned
-from .._core.dtypes import BOOL, INTEGER, bool_, from_numpy_dtype, int32, int64, uint8
+from .._core.dtypes import BOOL, FLOATING, INTEGER, bool_, from_numpy_dtype, int32, int64, uint8
 from .._core.state import BATCHED, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, SPECIAL, local, modes
-from .._tensor import Tensor, bump, wrap
+from .._tensor import InferenceMeta, Tensor, bump, refuse_inference, wrap
 from . import registry
 from .batching import along
 from .casting import checked_array
@@ -20,7 +21,6 @@ from .fancy import read, records_for, without_masks
 from .primitive import primitive
 from .registry import expose, functions, methods, ops, public, records, relabel
 from .rules import type_name
-from .scatter import picked
 from .shape_rules import dtype_of
 from .tangents import linear
 from .update import updates, write_into
@@ -336,8 +336,8 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     elif kind is Tensor and k <= 1:
         if not k:
             return _plain_selection(self, (key,))
-        if key.dtype is int64 and key._array.ndim and self._array.ndim:
-            return picked(_index_one, self, key, (0,))
+        if key.dtype is int64 and not key._k and key._array.ndim and self._array.ndim:
+            return _picked(self, key)
         return _general(self, key)
     else:
         return _general(self, key)
@@ -384,6 +384,23 @@ def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:
 
 
 _index_one = records_for(1)[0]
+
+
+def _picked(x: Tensor, index: Tensor) -> Tensor:
+    """x[index] of plain tensors, one of which has a history: it is no function that could have plans."""
+    try:
+        out = wrap(_index_one.forward(cpu, x._array, index._array, (0,)), x.dtype)
+    except (MemoryError, ValueError) as error:
+        raise (registry.memory_problem(error) or error) from None
+    if local.grad and x.dtype.category >= FLOATING:
+        node = Node(_index_one, (x._edge or (x, 0), None), [None, index, (0,), None])
+        if index._autograd_meta.__class__ is InferenceMeta:
+            refuse_inference(node.saved)
+        node.info = ((x._array.shape, x.dtype, 1), (index._array.shape, index.dtype, 0))  # type: ignore[assignment]
+        if index._storage is not None and index._storage.version:
+            node.versions = [0, index._storage.version, 0, 0]
+        out._k, out._edge = 1, (node, 0)
+    return out
 
 
 def _warn_of_bytes() -> None:

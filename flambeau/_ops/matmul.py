@@ -28,14 +28,13 @@ from .._core.dtypes import (
     uint8,
 )
 from .._core.sizes import broadcast_shapes, wrap_dim
-from .._core.state import GRAD, local, modes
 from .._errors import taught
-from .._tensor import Tensor, refuse_inference, wrap
+from .._tensor import Tensor
 from . import registry
 from .batched_layers import multiplied
 from .casting import broadcast_error
-from .primitive import primitive
-from .registry import expose, functions, labelled, ops, public, quick
+from .primitive import Primitive, primitive
+from .registry import labelled, ops, public
 from .rules import not_implemented, type_name
 from .tangents import multilinear
 
@@ -123,15 +122,11 @@ def adjoint(t: Tensor) -> Tensor:
 
 def times_adjoint(g: Tensor, y: Tensor) -> Tensor:
     """g @ yᴴ of matrices or equal batches of them: the gradient of a left operand."""
-    if not local.grad and (g._k | y._k | modes.on) <= 1 and g.dtype.category != COMPLEX:
-        return wrap(blas.product(g._array, y._array.swapaxes(-1, -2)), g.dtype)
     return (mm_op if g._array.ndim == 2 else bmm_op)(g, adjoint(y))
 
 
 def adjoint_times(x: Tensor, g: Tensor) -> Tensor:
     """xᴴ @ g: the gradient of a right operand."""
-    if not local.grad and (g._k | x._k | modes.on) <= 1 and g.dtype.category != COMPLEX:
-        return wrap(blas.product(x._array.swapaxes(-1, -2), g._array), g.dtype)
     return (mm_op if g._array.ndim == 2 else bmm_op)(adjoint(x), g)
 
 
@@ -144,44 +139,23 @@ def _result_shape(x: Any, y: Any) -> tuple[Any, dtype]:
     return (*lead, *x.shape[-2:-1], *y.shape[-1:] * (y.ndim > 1)), from_numpy_dtype(x.dtype)
 
 
-@primitive(
-    tensors=2, name="mm", meta=_result_shape,
-    grad={"x": lambda g, y: times_adjoint(g, y), "y": lambda g, x: adjoint_times(x, g)},
-    batch=multiplied,
-    tangent=multilinear("x", "y"),
-)  # fmt: skip
-def mm_op(backend: Any, x: Any, y: Any) -> Any:
-    return product(backend, x, y)
+def _products(name: str, by_x: Callable[..., Any], by_y: Callable[..., Any]) -> Primitive:
+    """A product of two arrays by the name that PyTorch has for their ranks."""
+
+    def multiply(backend: Any, x: Any, y: Any) -> Any:
+        return product(backend, x, y)
+
+    return Primitive(
+        multiply, tensors=2, name=name, meta=_result_shape, grad={"x": by_x, "y": by_y}, batch=multiplied,
+        tangent=multilinear("x", "y"),
+    )  # fmt: skip
 
 
-@primitive(
-    tensors=2, name="bmm", meta=_result_shape,
-    grad={"x": lambda g, y: times_adjoint(g, y), "y": lambda g, x: adjoint_times(x, g)},
-    batch=multiplied,
-    tangent=multilinear("x", "y"),
-)  # fmt: skip
-def bmm_op(backend: Any, x: Any, y: Any) -> Any:
-    return product(backend, x, y)
-
-
-@primitive(
-    tensors=2, name="mv", meta=_result_shape,
-    grad={"x": lambda g, y: _outer(g, conjugate(y)), "y": lambda g, x: mv_op(adjoint(x), g)},
-    batch=multiplied,
-    tangent=multilinear("x", "y"),
-)  # fmt: skip
-def mv_op(backend: Any, x: Any, y: Any) -> Any:
-    return product(backend, x, y)
-
-
-@primitive(
-    tensors=2, name="dot", meta=_result_shape,
-    grad={"x": lambda g, y: g * conjugate(y), "y": lambda g, x: g * conjugate(x)},
-    batch=multiplied,
-    tangent=multilinear("x", "y"),
-)  # fmt: skip
-def dot_op(backend: Any, x: Any, y: Any) -> Any:
-    return product(backend, x, y)
+mm_op, bmm_op = (
+    _products(name, lambda g, y: times_adjoint(g, y), lambda g, x: adjoint_times(x, g)) for name in ("mm", "bmm")
+)
+mv_op = _products("mv", lambda g, y: _outer(g, conjugate(y)), lambda g, x: mv_op(adjoint(x), g))
+dot_op = _products("dot", lambda g, y: g * conjugate(y), lambda g, x: g * conjugate(x))
 
 
 def _outer(a: Tensor, b: Tensor) -> Tensor:
@@ -232,65 +206,18 @@ def matmul_op(backend: Any, x: Any, y: Any) -> Any:
     return product(backend, x, y)
 
 
-_BY_RANKS = {(2, 2): mm_op, (2, 1): mv_op, (1, 1): dot_op}
-
-
 # -- public functions --------------------------------------------------------------------------------------------
 
 
-def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+@public("matmul", "linalg.matmul", out="exact", planned=True)
+def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The matrix product; vectors and batches of matrices multiply by PyTorch's rules for ranks.
 
     >>> import flambeau as torch
     >>> torch.tensor([[1.0, 2.0], [3.0, 4.0]]) @ torch.tensor([1.0, 1.0])
     tensor([3., 7.])
     """
-    try:
-        k = input._k | other._k | modes.on
-        x, y, d = input._array, other._array, input.dtype
-    except AttributeError:
-        result = registry.overridden(matmul, (input, other), {})
-        if result is not NotImplemented:
-            return result
-        check_tensors("matmul", input=input, other=other)
-        raise
-    if out is None and k <= 1 and d is other.dtype and d in MULTIPLIED:
-        op = _BY_RANKS.get((x.ndim, y.ndim))
-        if op is None and x.ndim == y.ndim > 2 and x.shape[:-2] == y.shape[:-2]:
-            op, inner = matmul_op, y.shape[-2]
-        else:
-            inner = None if op is None else y.shape[0]
-        if x.shape and x.shape[-1] == inner:  # plain
-            t = wrap(blas.product(x, y), d)
-            if k and local.grad and d.category >= FLOATING:
-                record(op, t, input, other)
-            return t
-    if modes.overrides:
-        result = registry.overridden(matmul, (input, other), {} if out is None else {"out": out})
-        if result is not NotImplemented:
-            return result
-    if out is not None:
-        return registry.into_out(out, _matmul, (input, other), {})
-    return _matmul(input, other)
-
-
-def record(op: Any, t: Tensor, a: Tensor, b: Tensor) -> None:
-    """What `op.record` does, for a product of plain tensors: each operand is kept if the other needs a gradient."""
-    left, right = a._k & GRAD, b._k & GRAD
-    edges = ((a._edge or (a, 0)) if left else None, (b._edge or (b, 0)) if right else None)
-    node = Node(op, edges, [a if right else None, b if left else None, None])
-    if modes.inferred:
-        refuse_inference(node.saved)
-    node.info = [(a._array.shape, a.dtype, a._k), (b._array.shape, b.dtype, b._k)]
-    first, second = a._storage, b._storage
-    if first is not None or second is not None:
-        node.versions = [0 if first is None else first.version, 0 if second is None else second.version, 0]
-    t._k, t._edge = GRAD, (node, 0)
-
-
-@registry.exact_out
-def _matmul(input: Tensor, other: Tensor) -> Tensor:
-    """Chooses by the ranks, and checks as PyTorch does for each."""
+    check_tensors("matmul", input=input, other=other)
     n, m = input._array.ndim, other._array.ndim
     if n == 2 and m == 2:
         check_matrices(input, other)
@@ -336,30 +263,6 @@ def _check_broadcast(a: Tensor, b: Tensor) -> None:
     check_multiplied("bmm" if len(y) > 2 else "addmm_impl_cpu_", a.dtype)
 
 
-expose("matmul", matmul, planned=True)
-functions["linalg.matmul"] = ops.matmul
-
-
-def _quick_product(op: Any, ndim: int) -> Callable[[Any], Any]:
-    """A product of plain tensors of `ndim` dimensions each."""
-
-    def fast(input: Any = None, mat2: Any = None, *more: Any) -> Any:
-        if not isinstance(input, Tensor) or not isinstance(mat2, Tensor) or more:
-            return NotImplemented
-        k, d, x, y = input._k | mat2._k, input.dtype, input._array, mat2._array
-        if k > 1 or d is not mat2.dtype or d not in MULTIPLIED or x.ndim != ndim or y.ndim != ndim:
-            return NotImplemented
-        if x.shape[-1] != y.shape[-2] or x.shape[:-2] != y.shape[:-2]:
-            return NotImplemented
-        t = wrap(blas.product(x, y), d)
-        if k and local.grad and d.category >= FLOATING:
-            record(op, t, input, mat2)
-        return t
-
-    return quick(fast)
-
-
-@_quick_product(mm_op, 2)
 @public(out="exact", planned=True)
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices.
@@ -377,7 +280,6 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     return mm_op(input, mat2)
 
 
-@_quick_product(bmm_op, 3)
 @public(out="exact", planned=True)
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """The products of two equally long batches of matrices.

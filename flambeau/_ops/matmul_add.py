@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .._autograd.node import Node, sequence
-from .._backend import affine, blas
-from .._backend.cpu import cpu
-from .._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, bool_, dtype, from_numpy_dtype, promote_types
-from .._core.state import CUDA, GRAD, local, modes
-from .._tensor import InferenceMeta, Tensor, alias, refuse_inference, wrap
+from .._autograd.node import Node
+from .._backend import blas
+from .._core.dtypes import BOOL, bool_, dtype, from_numpy_dtype, promote_types
+from .._tensor import Tensor, alias, wrap
 from . import registry
 from .batched_layers import added_product, linearly, twice_linear
 from .casting import checked_number
-from .folding import fold_array
 from .inplace import assign, keep_original
 from .matmul import (
     MULTIPLIED,
@@ -33,14 +31,11 @@ from .matmul import (
     unlike_matrices,
 )
 from .primitive import Primitive, primitive
-from .registry import expose, functions, labelled, methods, older_forms, ops, public
+from .registry import functions, labelled, methods, older_forms, ops, public
 from .rules import type_name
-from .saved import check_version, fetch
 from .tangents import multilinear
 from .views import permute_op
 from .writable import check_writable
-
-_new = object.__new__
 
 # -- records -----------------------------------------------------------------------------------------------------
 
@@ -60,56 +55,34 @@ def _shape(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     return (*x.shape[:-1], *y.shape[-1:] * (y.ndim > 1)), from_numpy_dtype(x.dtype)
 
 
-_BY_INPUT = lambda g, c_shape, beta: ops.sum_to(_scaled(g, beta), c_shape)
+def _added_products(name: str, by_x: Callable[..., Any], by_y: Callable[..., Any]) -> Primitive:
+    """beta * c + alpha * (x @ y) by the name that PyTorch has for the ranks; derivatives of the product for alpha = 1."""
+
+    def add(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
+        return _add_product(backend, c, x, y, beta, alpha)
+
+    grad = {
+        "c": lambda g, c_shape, beta: ops.sum_to(_scaled(g, beta), c_shape),
+        "x": lambda g, y, alpha: _scaled(by_x(g, y), alpha),
+        "y": lambda g, x, alpha: _scaled(by_y(g, x), alpha),
+    }
+    return Primitive(
+        add, tensors=3, name=name, meta=_shape, grad=grad, batch=added_product, tangent=multilinear("x", "y", added="c")
+    )
 
 
-@primitive(
-    tensors=3, name="addmm", meta=_shape,
-    grad={
-        "c": _BY_INPUT,
-        "x": lambda g, y, alpha: _scaled(times_adjoint(g, y), alpha),
-        "y": lambda g, x, alpha: _scaled(adjoint_times(x, g), alpha),
-    },
-    batch=added_product,
-    tangent=multilinear("x", "y", added="c"),
-)  # fmt: skip
-def addmm_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
-    return _add_product(backend, c, x, y, beta, alpha)
-
-
-@primitive(
-    tensors=3, name="baddbmm", meta=_shape,
-    grad={
-        "c": _BY_INPUT,
-        "x": lambda g, y, alpha: _scaled(times_adjoint(g, y), alpha),
-        "y": lambda g, x, alpha: _scaled(adjoint_times(x, g), alpha),
-    },
-    batch=added_product,
-    tangent=multilinear("x", "y", added="c"),
-)  # fmt: skip
-def baddbmm_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
-    return _add_product(backend, c, x, y, beta, alpha)
-
-
-@primitive(
-    tensors=3, name="addmv", meta=_shape,
-    grad={
-        "c": _BY_INPUT,
-        "x": lambda g, y, alpha: _scaled(ops.outer(g, conjugate(y)), alpha),
-        "y": lambda g, x, alpha: _scaled(ops.mv(adjoint(x), g), alpha),
-    },
-    batch=added_product,
-    tangent=multilinear("x", "y", added="c"),
-)  # fmt: skip
-def addmv_op(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
-    return _add_product(backend, c, x, y, beta, alpha)
+addmm_op, baddbmm_op = (
+    _added_products(name, lambda g, y: times_adjoint(g, y), lambda g, x: adjoint_times(x, g))
+    for name in ("addmm", "baddbmm")
+)
+addmv_op = _added_products("addmv", lambda g, y: ops.outer(g, conjugate(y)), lambda g, x: ops.mv(adjoint(x), g))
 
 
 @primitive(
     tensors=3, name="addr",
     meta=lambda c, x, y, beta, alpha: ((x.size, y.size), from_numpy_dtype(x.dtype)),
     grad={
-        "c": _BY_INPUT,
+        "c": lambda g, c_shape, beta: ops.sum_to(_scaled(g, beta), c_shape),
         "x": lambda g, y, alpha: _scaled(ops.mv(g, conjugate(y)), alpha),
         "y": lambda g, x, alpha: _scaled(ops.mv(_transposed(g), conjugate(x)), alpha),
     },
@@ -152,107 +125,9 @@ def _linear_arrays(backend: Any, x: Any, bias: Any, weight: Any) -> Any:
     return made if x.ndim == 2 else made.reshape(*x.shape[:-1], weight.shape[0])
 
 
-def _gradient_shapes(g: Any, x: Any, weight: Any, wanted: tuple[bool, ...]) -> list[Any]:
-    shapes = (*g.shape[:-1], weight.shape[1]), g.shape[-1:], weight.shape
-    return [(shape, BY_NUMPY[g.dtype]) for shape, want in zip(shapes, wanted) if want]
-
-
-@primitive(meta=_gradient_shapes, tensors=3, name="linear_backward")
-def linear_backward(backend: Any, g: Any, x: Any, weight: Any, wanted: tuple[bool, ...]) -> Any:
-    """The gradients by input, bias and weight, those of them that are wanted."""
-    rows = g.reshape(-1, g.shape[-1])
-    made = []
-    if wanted[0]:
-        by_x = backend.product(rows, weight)
-        made.append(by_x if g.ndim == 2 else by_x.reshape(*g.shape[:-1], weight.shape[1]))
-    if wanted[1]:
-        made.append(fold_array(backend, rows, (0,), False, "sum", BY_NUMPY[g.dtype]))
-    if wanted[2]:
-        made.append(backend.product(rows.T, x.reshape(-1, x.shape[-1])))
-    return tuple(made)
-
-
-class _Linear(Primitive):
-    """The affine map; the gradients of plain tensors are computed on the arrays, without operations in between.
-
-    The bias comes before the weight, so that its hooks run first, as PyTorch's do.
-    """
-
-    def backward(self, node: Node, g: Tensor, create_graph: bool) -> Any:
-        d = g.dtype
-        array = g._array
-        plain = not (create_graph or g._k | modes.on or d.category == COMPLEX or not array.size)
-        if node.info.__class__ is affine.Affine:  # `_record_small`
-            together = self._by_one_call(node, g) if plain else None
-            if together is not None:
-                return together
-            node.info = _widened(node)
-        if not plain:
-            if create_graph or modes.on or g._k & ~CUDA or d.category == COMPLEX or not array.size:
-                return super().backward(node, g, create_graph)
-            wanted = tuple([e is not None for e in node.edges])
-            x, weight = (fetch(node, i) if need else None for i, need in ((0, wanted[2]), (2, wanted[0])))
-            found = iter(linear_backward(g, x, weight, wanted))
-            return [next(found) if want else None for want in wanted]
-        x, bias, weight = node.edges
-        if array.ndim != 2:
-            array = array.reshape(-1, array.shape[-1])
-        made: list[Any] = [None, None, None]
-        if x is not None:
-            by_x = blas.product(array, fetch(node, 2)._array)
-            made[0] = wrap(by_x if g._array.ndim == 2 else by_x.reshape(node.info[0][0]), d)  # type: ignore[index]
-        if weight is not None:
-            rows = fetch(node, 0)._array
-            made[2] = wrap(blas.product(array.T, rows if rows.ndim == 2 else rows.reshape(-1, rows.shape[-1])), d)
-        if bias is not None:
-            made[1] = wrap(array.flatten() if array.shape[0] == 1 else fold_array(cpu, array, (0,), False, "sum", d), d)
-        return made
-
-    def _by_one_call(self, node: Node, g: Tensor) -> Any:
-        """The gradients of small plain matrices; None if they have to be computed one by one."""
-        d, array = g.dtype, g._array
-        by_x, by_bias, by_weight = node.edges
-        x = weight = None
-        if by_weight is not None:
-            kept = node.saved[0]
-            if kept._storage is not None:
-                check_version(node, 0, kept._storage)
-            x = kept._array
-        if by_x is not None:
-            kept = node.saved[2]
-            if kept._storage is not None:
-                check_version(node, 2, kept._storage)
-            weight = kept._array
-        small = node.info
-        if d is not small.dtype or (by_bias is not None and not array.flags.c_contiguous):  # type: ignore[union-attr]
-            return None
-        made = small.backward(array, x, weight, by_bias is not None)  # type: ignore[union-attr]
-        if made is None:
-            return None
-        first, second, third = made
-        return (
-            None if first is None else wrap(first, d),
-            None if second is None else wrap(second, d),
-            None if third is None else wrap(third, d),
-        )
-
-
-def _widened(node: Node) -> list[Any]:
-    """What `record` would have kept of the inputs of a node that `_record_small` made."""
-    small: Any = node.info
-    shapes = small.by_x, small.made[1:] if small.biased else None, small.by_weight
-    return [
-        None if shape is None else (shape, small.dtype, 0 if edge is None else GRAD)
-        for shape, edge in zip(shapes, node.edges)
-    ]
-
-
 def _linear_name(node: Node) -> str:
     """What PyTorch makes of it: a product of matrices, with a view of it for other ranks."""
-    info = node.info
-    if info.__class__ is affine.Affine:
-        return "AddmmBackward0" if info.biased else "MmBackward0"  # type: ignore[union-attr]
-    x, bias, _ = info  # type: ignore[misc]
+    x, bias, _ = node.info  # type: ignore[misc]
     if len(x[0]) == 2:
         return "MmBackward0" if bias is None else "AddmmBackward0"
     if bias is None:
@@ -260,7 +135,8 @@ def _linear_name(node: Node) -> str:
     return "ViewBackward0"
 
 
-linear_op = _Linear(
+# The bias comes before the weight, so that its hooks run first, as PyTorch's do.
+linear_op = Primitive(
     _linear_arrays, tensors=3, name="linear", backward_name=_linear_name,
     meta=lambda x, bias, weight: ((*x.shape[:-1], weight.shape[0]), from_numpy_dtype(x.dtype)),
     grad={
@@ -495,6 +371,7 @@ def addbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
 functions["addbmm_"] = methods["addbmm_"] = addbmm_
 
 
+@public("nn.functional.linear", method=False, planned=True)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias over the last dimension.
 
@@ -502,43 +379,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     >>> torch.nn.functional.linear(torch.ones(1, 3), torch.ones(2, 3), torch.ones(2))
     tensor([[4., 4.]])
     """
-    try:
-        k = input._k | weight._k | modes.on
-        x, w, d = input._array, weight._array, input.dtype
-        added = None
-        if bias is not None:
-            k |= bias._k
-            added = bias._array
-    except AttributeError:
-        result = registry.overridden(linear, (input, weight, bias), {})
-        if result is not NotImplemented:
-            return result
-        check_tensors("linear", input=input, weight=weight, **({} if bias is None else {"bias": bias}))
-        raise
-    if k <= 1 and out is None and d is weight.dtype and (bias is None or bias.dtype is d):  # plain
-        small = affine.plan(x.shape, w.shape, d, bias is not None)
-        if small is not None:
-            try:
-                t = wrap(small.forward(x, w, added), d)
-            except ValueError:  # a bias of another shape
-                return _linear(input, weight, bias)
-            if k and local.grad:
-                _record_small(t, input, bias, weight, small)
-            return t
-        if x.ndim >= 2 == w.ndim and x.shape[-1] == w.shape[1] and d in MULTIPLIED:
-            if added is not None and added.shape != w.shape[:1]:
-                return _linear(input, weight, bias)
-            t = wrap(_linear_arrays(cpu, x, added, w), d)
-            if k and local.grad and d.category >= FLOATING:
-                _record_linear(t, input, bias, weight)
-            return t
-    if modes.overrides:
-        result = registry.overridden(linear, (input, weight, bias), {} if out is None else {"out": out})
-        if result is not NotImplemented:
-            return result
+    check_tensors("linear", input=input, weight=weight, **({} if bias is None else {"bias": bias}))
     if out is None:
         return _linear(input, weight, bias)
-    apart = bias is not None and x.ndim > 2
+    apart = bias is not None and input._array.ndim > 2
     return registry.into_out(out, _linear_apart if apart else _linear, (input, weight, bias), {})
 
 
@@ -555,50 +399,6 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if w.ndim != 2 or not x.ndim or x.shape[-1] != w.shape[1] or d is not weight.dtype or d not in MULTIPLIED:
         _check_linear(input, weight, bias)
     return linear_op(input, bias, weight)
-
-
-def _record_small(t: Tensor, x: Tensor, bias: Tensor | None, weight: Tensor, small: affine.Affine) -> None:
-    """The same for small matrices; what is known of the inputs is in their plan."""
-    left, right = x._k & GRAD, weight._k & GRAD
-    node = _new(Node)
-    node.op, node.seq, node.info = linear_op, sequence(), small
-    node.edges = (
-        (x._edge or (x, 0)) if left else None,
-        (bias._edge or (bias, 0)) if bias is not None and bias._k & GRAD else None,
-        (weight._edge or (weight, 0)) if right else None,
-    )
-    node.saved = [x if right else None, None, weight if left else None, None]
-    if x._autograd_meta.__class__ is InferenceMeta or weight._autograd_meta.__class__ is InferenceMeta:
-        refuse_inference(node.saved)
-    node.hooks = node.pre_hooks = node.outputs = None
-    first, second = x._storage, weight._storage
-    if first is None and second is None:
-        node.versions = None
-    else:
-        node.versions = (0 if first is None else first.version, 0, 0 if second is None else second.version, 0)
-    t._k, t._edge = GRAD, (node, 0)
-
-
-def _record_linear(t: Tensor, x: Tensor, bias: Tensor | None, weight: Tensor) -> None:
-    """What `linear_op.record` does, for plain tensors: each factor is kept if the other needs a gradient."""
-    left, right = x._k & GRAD, weight._k & GRAD
-    if bias is None:
-        edge = info = None
-    else:
-        edge = (bias._edge or (bias, 0)) if bias._k & GRAD else None
-        info = (bias._array.shape, bias.dtype, bias._k)
-    edges = ((x._edge or (x, 0)) if left else None, edge, (weight._edge or (weight, 0)) if right else None)
-    node = Node(linear_op, edges, [x if right else None, None, weight if left else None, None])
-    if modes.inferred:
-        refuse_inference(node.saved)
-    node.info = [(x._array.shape, x.dtype, x._k), info, (weight._array.shape, weight.dtype, weight._k)]
-    first, second = x._storage, weight._storage
-    if first is not None or second is not None:
-        node.versions = [0 if first is None else first.version, 0, 0 if second is None else second.version, 0]
-    t._k, t._edge = GRAD, (node, 0)
-
-
-expose("linear", linear, "nn.functional.linear", None, planned=True)
 
 
 @registry.exact_out

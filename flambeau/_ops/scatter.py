@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from .._autograd.node import Node
-from .._backend.cpu import cpu
-from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, bool_, dtype, from_numpy_dtype, int32, int64, scalar_dtype
+from .._core.dtypes import BOOL, COMPLEX, INTEGER, bool_, dtype, from_numpy_dtype, int32, int64, scalar_dtype
 from .._core.sizes import wrap_dim
-from .._core.state import META, local, modes
+from .._core.state import META, local
 from .._dispatch import backend_of
-from .._tensor import InferenceMeta, Tensor, refuse_inference, wrap
+from .._tensor import Tensor, wrap
 from . import index_kernels as kernels
 from . import registry
 from .basic import zeros
@@ -148,27 +147,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
         if isinstance(out, Tensor):
             check_out_dtype(out, input.dtype)
         return registry.into_out(out, gather, (input, dim, index), {})
-    return picked(gather_op, input, index, _element_index("gather", input, dim, index))
-
-
-def picked(op: Any, x: Tensor, index: Tensor, dim: Any) -> Tensor:
-    """op(x, index, dim) for operations that keep only the index, the short way if nobody but autograd looks on."""
-    k = x._k | index._k | modes.on
-    if k > 1:
-        return op.call(x, index, dim)
-    try:
-        out = wrap(op.forward(cpu, x._array, index._array, dim), x.dtype)
-    except (MemoryError, ValueError) as error:
-        raise (registry.memory_problem(error) or error) from None
-    if k and local.grad and x.dtype.category >= FLOATING:
-        node = Node(op, (x._edge or (x, 0), None), [None, index, dim, None])
-        if index._autograd_meta.__class__ is InferenceMeta:
-            refuse_inference(node.saved)
-        node.info = ((x._array.shape, x.dtype, 1), (index._array.shape, index.dtype, 0))  # type: ignore[assignment]
-        if index._storage is not None and index._storage.version:
-            node.versions = [0, index._storage.version, 0, 0]
-        out._k, out._edge = 1, (node, 0)
-    return out
+    return gather_op(input, index, _element_index("gather", input, dim, index))
 
 
 def _put_zero(g: Tensor, index: Tensor, dim: int) -> Tensor:
@@ -480,7 +459,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
     if input._array.ndim == 0 and index._array.size != 1:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index._array.size} value(s)")
-    return picked(index_select_op, input, index, dim)
+    return index_select_op(input, index, dim)
 
 
 def _times(g: Tensor, alpha: Any) -> Tensor:

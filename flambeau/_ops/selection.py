@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import PARALLEL, cpu
+from .._backend.cpu import cpu
 from .._core.allocation import empty
 from .._core.config import nondeterministic
 from .._core.dtypes import (
@@ -28,7 +28,7 @@ from .._core.dtypes import (
     uint8,
 )  # fmt: skip
 from .._core.sizes import broadcast_shapes, wrap_dim
-from .._core.state import CUDA, META, modes
+from .._core.state import CUDA, META
 from .._kernel.lang import kernel
 from .._tensor import Tensor, wrap
 from . import index_kernels as kernels
@@ -66,7 +66,7 @@ masked_fill_op = pointwise(
 )  # fmt: skip
 
 
-@public(out="exact", method=False)
+@public(out="exact", method=False, planned=True)
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """Elements of `input` where the condition holds, of `other` elsewhere; alone, the indices where it holds.
 
@@ -74,15 +74,6 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     >>> torch.where(torch.tensor([True, False]), torch.tensor([1, 2]), 0)
     tensor([1, 0])
     """
-    try:  # plain operands of one dtype
-        d = input.dtype
-        call, _ = where_op.fast[d]
-        if d is other.dtype and condition.dtype is bool_ and not (condition._k | input._k | other._k | modes.on):
-            c, x, y = condition._array, input._array, other._array
-            if c.size < PARALLEL and x.size < PARALLEL and y.size < PARALLEL:
-                return wrap(np.asarray(call(c, x, y)), d)
-    except (AttributeError, KeyError, ValueError):
-        pass
     if not isinstance(condition, Tensor):
         raise TypeError(f"where(): argument 'condition' must be Tensor, not {type(condition).__name__}")
     if input is None and other is None:

@@ -88,6 +88,30 @@ def test_linear_and_bilinear():
     assert gradcheck(F.bilinear, (left, right, weight)) and gradgradcheck(F.bilinear, (left, right, weight))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "m, k, n", [(2, 2, 8), (5, 7, 9), (33, 16, 31), (40, 300, 17), (1, 5, 9), (4, 1, 8), (4, 9, 3)]
+)
+@pytest.mark.parametrize("layout", ["plain", "turned", "sparse"])
+def test_affine_maps_give_the_same_with_and_without_a_plan(dtype, m, k, n, layout):
+    generator = np.random.default_rng(m * n)
+    x, weight, bias, g = (generator.standard_normal(s) for s in ((m, k), (n, k), (n,), (m, n)))
+    if layout == "turned":
+        x, weight = np.asfortranarray(x), np.asfortranarray(weight)
+    elif layout == "sparse":
+        x, bias = np.repeat(x, 2, 1)[:, ::2], np.repeat(bias, 3)[::3]
+    given = [torch.from_numpy(a).to(dtype).requires_grad_() for a in (x, weight, bias)]
+    tolerance = 1e-4 if dtype is torch.float32 else 1e-12
+    for wanted in ((True, True, True), (False, True, True), (True, False, False)):
+        for _ in range(4):
+            leaves = [t if want else t.detach() for t, want in zip(given, wanted)]
+            made = torch.nn.functional.linear(*leaves)
+            found = torch.autograd.grad(made, [t for t in leaves if t.requires_grad], torch.from_numpy(g).to(dtype))
+            expected = [a for a, want in zip((g @ weight, g.T @ x, g.sum(0)), wanted) if want]
+            for have, value in zip((made.detach(), *found), (x @ weight.T + bias, *expected), strict=True):
+                np.testing.assert_allclose(have.numpy(), value, rtol=tolerance, atol=tolerance)
+
+
 def test_the_gradient_of_a_weight_is_row_major():
     x, w = torch.ones(8, 3), torch.ones(4, 3).requires_grad_()
     F.linear(x, w).sum().backward()
