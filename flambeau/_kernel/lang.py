@@ -119,10 +119,10 @@ class KernelScope:
     def local(self, type: str, count: int) -> Local:
         return Local(self.r, type, count)
 
-    def library(self, name: str, x: Value) -> Value:
-        """A function of the C library, of one float64."""
-        self.r.declarations.add(f"declare double @{name}(double)")
-        return self.r.value(f"call double @{name}(double {x.name})", "f64")
+    def library(self, name: str, *args: Value) -> Value:
+        """A function of the C library, of float64."""
+        self.r.declarations.add(f"declare double @{name}({', '.join(['double'] * len(args))})")
+        return self.r.value(f"call double @{name}({', '.join(f'double {a.name}' for a in args)})", "f64")
 
 
 def inline(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.dtypes import BY_NUMPY
 from .lang import kernel
 
 TWO_PI = 2.0 * math.pi
@@ -40,7 +41,7 @@ def gamma(m: Any, shape: Any, inverse: Any, u: Any, start: Any, out: Any, end: A
         going = m.where(power == math.inf, m.value(0, "i64"), m.value(1, "i64"))
         if (going == 1) & (power > 0.0):
             if at < k:
-                scale = m.pow(1.0 - u[at], power) * d
+                scale = m.library("pow", 1.0 - u[at], power) * d
                 at = at + 1
             else:
                 enough = 0
@@ -55,10 +56,10 @@ def gamma(m: Any, shape: Any, inverse: Any, u: Any, start: Any, out: Any, end: A
                 if has_spare == 1:
                     has_spare = 0
                 else:
-                    radius = m.real_sqrt(-2.0 * m.log1p(-u[at + 1]))
+                    radius = m.real_sqrt(-2.0 * m.library("log1p", -u[at + 1]))
                     angle = u[at] * TWO_PI
-                    spare = radius * m.sin(angle)
-                    x = radius * m.cos(angle)
+                    spare = radius * m.library("sin", angle)
+                    x = radius * m.library("cos", angle)
                     has_spare = 1
                     source = at
                     at = at + 2
@@ -71,7 +72,7 @@ def gamma(m: Any, shape: Any, inverse: Any, u: Any, start: Any, out: Any, end: A
                     result = scale * v
                     if w < 1.0 - square * square * _SQUEEZE:  # noqa: SIM114 (`or` would compute both)
                         going = 0
-                    elif not m.log(w) >= square * 0.5 + d * (1.0 - v + m.log(v)):
+                    elif not m.library("log", w) >= square * 0.5 + d * (1.0 - v + m.library("log", v)):
                         going = 0
         if enough == 1:
             out[done] = result
@@ -100,7 +101,7 @@ def poisson(m: Any, rate: Any, u: Any, start: Any, out: Any, end: Any) -> None:
         result = m.where(certain, r, 0.0)
         going = m.where(certain, m.value(0, "i64"), m.value(1, "i64"))
         if (going == 1) & (r < 10.0):
-            limit = m.exp(-r)
+            limit = m.library("exp", -r)
             product = m.value(1.0, "f64")
             result = result - 1.0
             while going == 1:
@@ -115,7 +116,7 @@ def poisson(m: Any, rate: Any, u: Any, start: Any, out: Any, end: Any) -> None:
         root = m.real_sqrt(r)
         b = root * 2.53 + 0.931
         a = b * 0.02483 - 0.059
-        spread = m.log(1.1239 + 1.1328 / (b - 3.4))
+        spread = m.library("log", 1.1239 + 1.1328 / (b - 3.4))
         accept = 0.9277 - 3.6224 / (b - 2.0)
         while going == 1:
             if at + 2 > k:
@@ -132,8 +133,8 @@ def poisson(m: Any, rate: Any, u: Any, start: Any, out: Any, end: Any) -> None:
                 if quick & (us != 0.0):
                     going = 0
                 elif not refused:
-                    height = m.log(v) + spread - m.log(a / (us * us) + b)
-                    if height <= result * m.log(r) - r - m.lgamma(result + 1.0):
+                    height = m.library("log", v) + spread - m.library("log", a / (us * us) + b)
+                    if height <= result * m.library("log", r) - r - m.library("lgamma", result + 1.0):
                         going = 0
         if enough == 1:
             out[done] = result
@@ -161,37 +162,44 @@ def _tail(m: Any, k: Any) -> Any:
     return result
 
 
-# Columns of the table that `binomial` reads.
-TRIALS, WAIT, A, B, C, ACCEPT, ODDS, ALPHA, MODE = range(9)
-
-
-@kernel("(n,t),(k),(s)->(n),(e)")
-def binomial(m: Any, table: Any, u: Any, start: Any, out: Any, end: Any) -> None:
-    """Geometric waiting times where WAIT, log(1 - p), is below 0; Hoermann's BTRS where it is 0; 0 where positive."""
-    n, k = table.shape[0], u.n
+@kernel("(n),(n),(k),(s)->(n),(e)")
+def binomial(m: Any, count: Any, chance: Any, u: Any, start: Any, out: Any, end: Any) -> None:
+    """Geometric waiting times for few successes, Hoermann's BTRS for many. What derives from the arguments alone keeps their precision."""
+    length, k = count.n, u.n
     done = m.value(0, "i64")
     enough = m.value(1, "i64")
     used = m.value(0, "i64")
-    while (done < n) & (enough == 1):
+    while (done < length) & (enough == 1):
         at = used + 0
-        trials = table[done, TRIALS]
-        wait = table[done, WAIT]
+        n, p = count[done], chance[done]
+        q = m.where(p > 0.5, 1.0 - p, p)
+        deviation = m.real_sqrt(n * q * (1.0 - q))
+        spread = deviation * 2.53 + 1.15
+        trials, b = m.cast(n, "f64"), m.cast(spread, "f64")
+        nothing = ~((n > 0.0) & (p > 0.0))
+        certain = nothing | (p >= 1.0) | (n == math.inf)
+        missing = (n != n) | (p != p)
         result = m.value(0.0, "f64")
-        going = m.where(wait > 0.0, m.value(0, "i64"), m.value(1, "i64"))
-        if wait < 0.0:
+        going = m.where(certain, m.value(0, "i64"), m.value(1, "i64"))
+        if (going == 1) & (n * q < 10.0):
+            wait = m.library("log1p", -m.cast(q, "f64"))
             total = m.value(0.0, "f64")
             result = result - 1.0
             while going == 1:
                 if at < k:
-                    total = total + m.ceil(m.log(u[at]) / wait)
+                    total = total + m.ceil(m.library("log", u[at]) / wait)
                     at = at + 1
                     result = result + 1.0
                     going = m.where(total > trials, m.value(0, "i64"), m.value(1, "i64"))
                 else:
                     enough = 0
                     going = 0
-        a, b, c = table[done, A], table[done, B], table[done, C]
-        odds, mode = table[done, ODDS], table[done, MODE]
+        a = m.cast(spread * 0.0248 + -0.0873 + q * 0.01, "f64")
+        c = m.cast(n * q + 0.5, "f64")
+        accept = m.cast(0.92 - 4.2 / spread, "f64")
+        odds = m.cast(q / (1.0 - q), "f64")
+        alpha = m.cast((2.83 + 5.1 / spread) * deviation, "f64")
+        mode = m.cast(m.floor((n + 1.0) * q), "f64")
         while going == 1:
             if at + 2 > k:
                 enough = 0
@@ -202,20 +210,22 @@ def binomial(m: Any, table: Any, u: Any, start: Any, out: Any, end: Any) -> None
                 at = at + 2
                 us = 0.5 - m.real_abs(x)
                 result = m.floor((a * 2.0 / us + b) * x + c)
-                quick = (us >= 0.07) & (v <= table[done, ACCEPT])
+                quick = (us >= 0.07) & (v <= accept)
                 refused = (us == 0.0) | (result < 0.0) | (result > trials)
                 if quick & (us != 0.0):
                     going = 0
                 elif not refused:
-                    bound = (mode + 0.5) * m.log((mode + 1.0) / (odds * (trials - mode + 1.0)))
-                    bound = bound + (trials + 1.0) * m.log((trials - mode + 1.0) / (trials - result + 1.0))
-                    bound = bound + (result + 0.5) * m.log(odds * (trials - result + 1.0) / (result + 1.0))
+                    bound = (mode + 0.5) * m.library("log", (mode + 1.0) / (odds * (trials - mode + 1.0)))
+                    bound = bound + (trials + 1.0) * m.library("log", (trials - mode + 1.0) / (trials - result + 1.0))
+                    bound = bound + (result + 0.5) * m.library("log", odds * (trials - result + 1.0) / (result + 1.0))
                     bound = bound + _tail(m, mode) + _tail(m, trials - mode)
                     bound = bound - _tail(m, result) - _tail(m, trials - result)
-                    if m.log(v * table[done, ALPHA] / (a / (us * us) + b)) <= bound:
+                    if m.library("log", v * alpha / (a / (us * us) + b)) <= bound:
                         going = 0
         if enough == 1:
-            out[done] = result
+            drawn = m.where(p > 0.5, trials - result, result)
+            known = m.where(nothing, m.where(missing, math.nan, m.value(0.0, "f64")), trials)
+            out[done] = m.where(certain, known, drawn)
             done = done + 1
             used = at
     end[0] = done
@@ -224,7 +234,7 @@ def binomial(m: Any, table: Any, u: Any, start: Any, out: Any, end: Any) -> None
     end[3] = m.cast(start[1], "i64")
 
 
-def bulk(name: str) -> Any:
-    """The kernel of that name over float64."""
+def bulk(name: str, operand: Any) -> Any:
+    """The kernel of that name over elements of a dtype."""
     found = {"gamma": gamma, "poisson": poisson, "binomial": binomial}[name]
-    return found(("f64",) * (len(found.inputs) + 1) + ("i64",))
+    return found((BY_NUMPY[operand].code,) * (len(found.inputs) - 2) + ("f64", "f64", "f64", "i64"))
