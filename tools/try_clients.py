@@ -128,7 +128,7 @@ def main() -> int:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
     clients = [client for client in CLIENTS if not chosen.only or client.name in chosen.only]
     directory = chosen.directory.resolve()
-    pythons = {"flambeau": environment(directory, "flambeau", ["-e", str(ROOT)])}
+    pythons = {"flambeau": environment(directory, "flambeau", ["-e", f"{ROOT}[distributed]"])}
     pythons["torch"] = environment(directory, "torch", [TORCH, "numpy"])
     rows, worse = [], 0
     for client in progress(clients):

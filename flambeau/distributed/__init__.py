@@ -49,7 +49,7 @@ __all__ = [name for part in _PARTS for name in part.__all__] + [
     "reduce_op",
 ]  # fmt: skip
 _LATER = (
-    "algorithms", "checkpoint", "elastic", "fsdp", "launch", "launcher", "nn", "optim", "rpc", "run", "tensor", "utils",
+    "algorithms", "checkpoint", "elastic", "fsdp", "launch", "launcher", "nn", "optim", "pipelining", "rpc", "run", "tensor", "utils",
 )  # fmt: skip
 
 

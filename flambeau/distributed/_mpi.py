@@ -26,6 +26,7 @@ import numpy as np
 from ._kinds import DistBackendError, DistStoreError, RedOpType
 from ._mpi_agreement import Agreement, Checked
 from ._mpi_kinds import reduced
+from ._mpi_late import postpone
 from ._mpi_look import looking
 from ._pmi import Server, part
 from ._stores import Store
@@ -39,6 +40,7 @@ _PATIENCE = 0.0005, 1 / 200e6  # seconds of waiting awake: for any call, and for
 _LOOKS = 256  # looks at a request before the interpreter asks who is gone
 _NAPS = 20, 2000  # microseconds of sleep between looks: the first, and the longest
 _GLANCE = 24, 4, 50  # in the background: looks, how many of them awake, and microseconds of sleep between the others
+postpone()  # MPI's start, which libraries cause at their import
 _PMI = ("PMI_FD", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID")
 
 

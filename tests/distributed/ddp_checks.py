@@ -6,6 +6,7 @@ import flambeau as torch
 import flambeau.distributed as dist
 from flambeau import nn
 from flambeau.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from flambeau.distributed.algorithms.ddp_comm_hooks import post_localSGD_hook as post_localSGD
 from flambeau.distributed.algorithms.join import Join
 from flambeau.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from flambeau.nn.parallel import DistributedDataParallel as DDP
@@ -197,6 +198,7 @@ def hooks(rank, size):
         (None, default_hooks.fp16_compress_hook, 1e-2),
         (None, default_hooks.bf16_compress_hook, 5e-2),
         (None, default_hooks.fp16_compress_wrapper(default_hooks.allreduce_hook), 1e-2),
+        (post_localSGD.PostLocalSGDState(None, dist.group.WORLD, 3), post_localSGD.post_localSGD_hook, 1e-6),
         (powerSGD_hook.PowerSGDState(None, 32, 2, min_compression_rate=0), powerSGD_hook.powerSGD_hook, 1e-4),
     ]
     for state, hook, tolerance in named:

@@ -139,3 +139,30 @@ def computed_again(rank, size):
         fully_shard(inside[index])
     optimizer = torch.optim.SGD(inside.parameters(), lr=0.1, momentum=0.9)
     close(train(torch.compile(inside), data, rank, size, optimizer), expected)
+
+
+def from_nothing(rank, size):
+    """A model without memory gets its parameters afterwards: by `to_empty`, or from a state of rank 0."""
+    from flambeau.distributed.checkpoint import state_dict as states
+
+    data, options = batches(3, 4 * size), states.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    expected = train(network(0), data)
+    for way in ("empty", "state"):
+        with torch.device("meta"):
+            model = network(0)
+        for index in (0, 2):
+            fully_shard(model[index])
+        fully_shard(model)
+        whole = network(0).state_dict()
+        if way == "empty":
+            model.to_empty(device="cpu")
+            states.set_model_state_dict(model, whole, options=states.StateDictOptions(full_state_dict=True))
+        else:
+            states.set_model_state_dict(model, whole if rank == 0 else {}, options=options)
+        assert isinstance(model[0].weight, DTensor) and not model[0].weight.is_meta
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        states._init_optim_state(optimizer)
+        assert optimizer.state[model[0].weight]["step"].item() == 1 and optimizer.param_groups[0]["lr"] == 0.01
+        close(train(model, data, rank, size), expected)
+        saved = states.get_optimizer_state_dict(model, optimizer, options=states.StateDictOptions(full_state_dict=True))
+        states.set_optimizer_state_dict(model, optimizer, saved if rank == 0 else {}, options=options)

@@ -23,7 +23,7 @@ def test_tensors_of_four():
 
 @needs_mpi
 def test_parameters_of_two():
-    run(HERE / "fsdp_checks.py", ["like_one_process", "details", "older_form", "memory", "computed_again"], 2)
+    run(HERE / "fsdp_checks.py", ["like_one_process", "details", "older_form", "memory", "computed_again", "from_nothing"], 2)
 
 
 @pytest.mark.slow

@@ -33,6 +33,16 @@ def test_spawn_with_a_file_and_a_second_world(tmp_path):
 
 
 @needs_mpi
+def test_libraries_that_import_mpi_do_not_start_it():
+    program = (
+        "import flambeau.distributed\nfrom mpi4py import MPI\nprint(MPI.COMM_WORLD.Get_size(), MPI.COMM_WORLD.rank, MPI.Is_initialized())"
+        "\nprint(MPI.COMM_WORLD.allreduce(3), MPI.Is_initialized())"
+    )
+    code, out, errors = started(sys.executable, "-c", program)
+    assert (code, out) == (0, ["1 0 False", "3 True"]), errors
+
+
+@needs_mpi
 def test_mpiexec():
     mpiexec = shutil.which("mpiexec") or str(Path(sys.executable).parent / "mpiexec")
     if not os.path.exists(mpiexec):

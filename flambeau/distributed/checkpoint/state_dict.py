@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..._ops.registry import ops
 from ..._tensor import Tensor
 from ...nn.modules.module import Module
 from ...nn.parallel.distributed import DistributedDataParallel
@@ -53,6 +54,27 @@ def _names(model: Module) -> dict[int, str]:
     return {id(p): name for name, p in _inner(model).named_parameters()}
 
 
+def _init_optim_state(optim: Any) -> None:
+    """Gives an optimizer without state the state that its first step makes; parameters stay as they are."""
+    parameters = [p for group in optim.param_groups for p in group["params"]]
+    if optim.state:
+        return
+    if any(p.grad is not None for p in parameters):
+        raise RuntimeError(
+            "state_dict can only be used if the optimizer states are initialized (usually after one step() with gradients) or gradients are None"
+        )
+    kept = [(group, group["lr"]) for group in optim.param_groups if "lr" in group]
+    for p in parameters:
+        if p.requires_grad:
+            p.grad = ops.zeros_like(p)
+    for group, rate in kept:
+        group["lr"] = ops.zeros_like(rate) if isinstance(rate, Tensor) else 0.0
+    optim.step(closure=None)
+    for group, rate in kept:
+        group["lr"] = rate
+    optim.zero_grad(set_to_none=True)
+
+
 def get_model_state_dict(
     model: Module, *, submodules: Any = None, options: StateDictOptions | None = None
 ) -> dict[str, Any]:
@@ -79,18 +101,25 @@ def _like(own: Any, value: Any) -> Any:
     return value
 
 
+def _from_rank0(state: dict[str, Any], options: StateDictOptions | None) -> dict[str, Any]:
+    """The state that rank 0 gave, if the options say so; others may give an empty one."""
+    if options is None or not options.broadcast_from_rank0:
+        return state
+    shared = [state if get_rank() == 0 else None]
+    broadcast_object_list(shared, 0)
+    return shared[0] or {}
+
+
 def set_model_state_dict(
     model: Module, model_state_dict: dict[str, Any], *, options: StateDictOptions | None = None
 ) -> Any:
     """Loads the state of a module."""
     options, inner = options or StateDictOptions(), _inner(model)
     own = inner.state_dict()
-    if options.broadcast_from_rank0:
-        shared = [model_state_dict if get_rank() == 0 else None]
-        broadcast_object_list(shared, 0)
-        model_state_dict = shared[0] or {}
+    model_state_dict = _from_rank0(model_state_dict, options)
     given = {name: _like(own.get(name), value) for name, value in model_state_dict.items()}
-    return inner.load_state_dict(given, strict=options.strict)
+    without_memory = any(isinstance(value, Tensor) and value.is_meta for value in own.values())
+    return inner.load_state_dict(given, strict=options.strict, assign=without_memory)
 
 
 def get_optimizer_state_dict(
@@ -113,7 +142,7 @@ def set_optimizer_state_dict(
     model: Module, optimizers: Any, optim_state_dict: dict[str, Any], *, options: Any = None
 ) -> None:
     """Loads the state of an optimizer whose parameters are called by their names."""
-    names = _names(model)
+    names, optim_state_dict = _names(model), _from_rank0(optim_state_dict, options)
     groups, given = list(optim_state_dict["param_groups"]), optim_state_dict["state"]
     for optimizer in optimizers if isinstance(optimizers, (list, tuple)) else [optimizers]:
         own = optimizer.state_dict()

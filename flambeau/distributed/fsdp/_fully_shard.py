@@ -99,8 +99,17 @@ class _Parameter:
         for module, name in self.owners:
             module._parameters[name] = self.whole
 
+    def _adopt(self) -> None:
+        """Takes a part that the program put in the place of the old one: `to_empty`, or a state dict that was assigned."""
+        module, name = self.owners[0]
+        found = module._parameters[name]
+        if found is not self.part and isinstance(found, DTensor):
+            self.part = found
+            self.give_part()
+
     def gather(self) -> Any:
         """Starts to fill the whole with the parts of all processes."""
+        self._adopt()
         own = plain(self.part).detach().to(self.dtype).movedim(self.dim, 0)
         if own.shape[0] != self.chunk:
             padded = own.new_zeros((self.chunk, *own.shape[1:]))

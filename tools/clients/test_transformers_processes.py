@@ -1,0 +1,9 @@
+"""Transformers on two CPU processes."""
+
+import processes
+
+
+def test_two_processes(record_property):
+    size, *losses = processes.found("transformers_trainer.py")
+    assert size == 2
+    record_property("losses", losses)
