@@ -68,3 +68,9 @@ def test_programs_for_type_checkers(tmp_path):
         "```python\nx = 1\n```\n\n```python\n>>> x + 1\n2\n```\n\n<!-- file: a.py -->\n```python\nother\n```\n"
     )
     assert run_pages.program(page) == "x = 1\n\n\nx + 1\n"
+
+
+def test_differences_are_listed_once_each():
+    lines = (ROOT / "docs" / "op_differences.txt").read_text().splitlines()
+    named = [line.partition(": ")[0] for line in lines if not line.startswith("#")]
+    assert len(named) == len(set(named)) and all(": " in line for line in lines if not line.startswith("#"))
