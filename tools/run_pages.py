@@ -7,7 +7,8 @@ A page is one program. Its blocks run in order, in one namespace, in a process o
     ```console         lines after `$ ` run in a shell, the others are what they print
 
 `...` stands for any text in what is compared. A comment in the line before a block says what else is done with it:
-`<!-- file: train.py -->` writes it to a file, `<!-- not run: reason -->` leaves it alone. Pictures that a program writes to `made/`
+`<!-- file: train.py -->` writes it to a file, `<!-- not run: reason -->` leaves it alone; `<!-- run by tests/… -->` on a page leaves all of
+it to a test. Pictures that a program writes to `made/`
 come to `--made FOLDER`. `--programs FOLDER` runs nothing and writes the programs there, for type checkers.
 """
 
@@ -57,6 +58,8 @@ def blocks(page: Path) -> list[Block]:
 
 
 def shows_something(page: Path) -> bool:
+    if "\n<!-- run by tests/" in page.read_text():  # each of its blocks is a program, which needs other libraries
+        return False
     return any(b.kind in ("python", "console") and not b.said.startswith("not run") for b in blocks(page))
 
 
