@@ -64,6 +64,10 @@ class Cpu:
         """Like `kernel`, for calls on much data: splits the first of the dimensions before the core ones."""
         return _on_all_cores(self.kernel(kernel, types, **options))
 
+    def sized(self, work: int, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
+        """The `small` or the `large` form of a kernel, whichever so many elements pay for."""
+        return (self.small if work < PARALLEL else self.large)(kernel, types, **options)
+
     def parallel(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
         """A pointwise callable over large operands that broadcast to `out`, split over the cores.
 

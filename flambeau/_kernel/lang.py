@@ -286,10 +286,9 @@ class Walker:
         bounds = [self.eval(a) for a in node.iter.args]
         start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1) if len(bounds) == 2 else bounds
         start, stop = (b if isinstance(b, Value) else self.r.constant("i64", b) for b in (start, stop))
-        abreast = int(kind == "few")
-        for hint in node.iter.keywords:
-            abreast = self.eval(hint.value)
-        with self.r.loop(start, stop, step, independent=kind == "independent", abreast=abreast) as i:
+        hints = {k.arg: self.eval(k.value) for k in node.iter.keywords}
+        alone = kind == "independent" and hints.get("when", True)
+        with self.r.loop(start, stop, step, independent=alone, abreast=hints.get("abreast", int(kind == "few"))) as i:
             again, out = self.r.label(), self.r.label()
             self.exits.append((again, out))
             self.names[node.target.id] = i
@@ -498,8 +497,9 @@ def kernel(signature: str) -> Callable[[Callable[..., Any]], Kernel]:
     return lambda function: Kernel(function, signature)
 
 
-def independent(*bounds: Any, abreast: int = 0) -> range:
-    """In a kernel: a `range` whose iterations do not depend on each other, so that it may be vectorised, so many vectors `abreast`."""
+def independent(*bounds: Any, abreast: int = 0, when: bool = True) -> range:
+    """In a kernel: a `range` whose iterations do not depend on each other, so that it may be vectorised, so many vectors `abreast`;
+    a plain one unless `when` holds, which is known while the kernel is made."""
     return range(*bounds)
 
 

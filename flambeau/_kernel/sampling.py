@@ -135,12 +135,8 @@ def _corners_of(m, grid, rank, nearest, index):
 @inline
 def _locate(m, held, sizes, align, grid, first, count, rank, padding, nearest):
     """Computes the corners of so many points from `first` on; roundings to 16 bits would take long to vectorise."""
-    if grid.type in COMPUTE:
-        for i in range(count):
-            _put(m, held, sizes, align, grid, first, i, rank, padding, nearest)
-    else:
-        for i in independent(count):
-            _put(m, held, sizes, align, grid, first, i, rank, padding, nearest)
+    for i in independent(count, when=grid.type not in COMPUTE):
+        _put(m, held, sizes, align, grid, first, i, rank, padding, nearest)
 
 
 def _put(m, held, sizes, align, grid, first, i, rank, padding, nearest):
@@ -165,12 +161,8 @@ def sample_points(m, x, sizes, align, grid, out, rank, padding, nearest, index):
         count = m.where(rest < POINTS, rest, POINTS)
         _locate(m, held, sizes, align[()] != 0, grid, first, count, rank, padding, nearest)
         for c in range(out.shape[0]):
-            if x.type in COMPUTE:
-                for i in range(count):
-                    out[c, first + i] = _sample(m, x, c, held, i)
-            else:
-                for i in independent(count):
-                    out[c, first + i] = _sample(m, x, c, held, i)
+            for i in independent(count, when=x.type not in COMPUTE):
+                out[c, first + i] = _sample(m, x, c, held, i)
 
 
 def _slopes(m, x, c, g, held, i, sums):
@@ -215,12 +207,8 @@ def _move(m, sums, x, c, g, held, i):
 
 @inline
 def _move_all(m, sums, first, count, x, c, g, held):
-    if x.type in COMPUTE:
-        for i in range(count):
-            _move(m, sums, x, c, g[c, first + i], held, i)
-    else:
-        for i in independent(count):
-            _move(m, sums, x, c, g[c, first + i], held, i)
+    for i in independent(count, when=x.type not in COMPUTE):
+        _move(m, sums, x, c, g[c, first + i], held, i)
 
 
 def _clear(sums, i):
@@ -379,19 +367,11 @@ def sample_cubic(m, x, sizes, align, grid, out, padding, index):
     for first in range(0, out.n, POINTS):
         rest = out.n - first
         count = m.where(rest < POINTS, rest, POINTS)
-        if grid.type in COMPUTE:
-            for i in range(count):
-                _put_taps(m, held, sizes, align[()] != 0, grid, first, i, padding)
-        else:
-            for i in independent(count):
-                _put_taps(m, held, sizes, align[()] != 0, grid, first, i, padding)
+        for i in independent(count, when=grid.type not in COMPUTE):
+            _put_taps(m, held, sizes, align[()] != 0, grid, first, i, padding)
         for c in range(out.shape[0]):
-            if x.type in COMPUTE:
-                for i in range(count):
-                    out[c, first + i] = _cubic_at(m, x, c, held, i)
-            else:
-                for i in independent(count):
-                    out[c, first + i] = _cubic_at(m, x, c, held, i)
+            for i in independent(count, when=x.type not in COMPUTE):
+                out[c, first + i] = _cubic_at(m, x, c, held, i)
 
 
 def _cubic_gradients(m, x, c, p, g, taps, weights, by_x, by_grid):

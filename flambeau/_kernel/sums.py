@@ -169,18 +169,24 @@ def sum_columns(m: Any, x: Any, out: Any, how: Any) -> None:
             out[plain + j] = finish(m, total, rows, how)
 
 
+@inline
+def _products(m: Any, x: Any, y: Any, sums: Any, whole: Any, width: Any) -> None:
+    """Sums of the first `whole` products in so many places."""
+    for j in independent(0, width):
+        sums[j] = m.value(0, x.type)
+    for start in range(0, whole, width):
+        for j in independent(0, width):
+            sums[j] = m.fma(x[start + j], y[start + j], sums[j])
+
+
 @kernel("(n),(n)->()")
 def _dot_by_vectors(m: Any, x: Any, y: Any, out: Any) -> None:
     """Sums of products in the order of the usual libraries on 512-bit vectors: four accumulators, then two, then one."""
     kind = x.type
     lanes = 64 // SIZE[kind]
     sums = m.local(kind, 4 * lanes)
-    for j in independent(0, 4 * lanes):
-        sums[j] = m.value(0, kind)
     whole = x.n & (-4 * lanes)
-    for start in range(0, whole, 4 * lanes):
-        for j in independent(0, 4 * lanes):
-            sums[j] = m.fma(x[start + j], y[start + j], sums[j])
+    _products(m, x, y, sums, whole, 4 * lanes)
     two = whole + ((x.n - whole) & (-2 * lanes))
     for j in independent(0, two - whole):
         sums[j] = m.fma(x[whole + j], y[whole + j], sums[j])
@@ -205,12 +211,8 @@ def _dot_by_blocks(m: Any, x: Any, y: Any, out: Any) -> None:
     kind = x.type
     lanes = 16 // SIZE[kind]
     sums = m.local(kind, 8 * lanes)
-    for j in independent(0, 8 * lanes):
-        sums[j] = m.value(0, kind)
     whole = x.n & (-16 * lanes)
-    for start in range(0, whole, 8 * lanes):
-        for j in independent(0, 8 * lanes):
-            sums[j] = m.fma(x[start + j], y[start + j], sums[j])
+    _products(m, x, y, sums, whole, 8 * lanes)
     for away in _doubled(lanes):  # neighbours, then neighbours of these
         for first in range(0, 8 * lanes, 2 * away):
             for j in independent(0, lanes):

@@ -65,7 +65,7 @@ def number(value: Any) -> Any:
     if isinstance(value, Tensor):
         if value._array.ndim or value._k & GRAD:
             raise TypeError("expected a number, got a tensor of several elements, or one that requires grad")
-        return value.item()  # type: ignore[attr-defined]
+        return value.item()
     return value
 
 
@@ -96,6 +96,17 @@ def _operand(name: str, input: Any) -> None:
         raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
 
 
+def _scaled(function: Any, op: Any, input: Tensor, other: Any, alpha: Any, out: Tensor | None) -> Tensor:
+    """`add` or `sub` with another factor than 1."""
+    if out is not None:
+        return registry.into_out(out, function, (input, other), {"alpha": alpha})
+    if modes.overrides:
+        taken = registry.watched(function, (input, other), {"alpha": alpha})
+        if taken is not NotImplemented:
+            return taken
+    return op.call(input, other, _checked_alpha(function.__name__, input, other, alpha))
+
+
 def add(input: Tensor, other: Any, *more: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other.
 
@@ -107,14 +118,7 @@ def add(input: Tensor, other: Any, *more: Any, alpha: Any = 1, out: Tensor | Non
         alpha, (other,) = older_form("add", other), more
     if alpha.__class__ is int and alpha == 1:
         return add_op.call(input, other) if out is None else add_op.call(input, other, out=out)
-    if out is not None:
-        return registry.into_out(out, add, (input, other), {"alpha": alpha})
-    if modes.overrides:
-        taken = registry.watched(add, (input, other), {"alpha": alpha})
-        if taken is not NotImplemented:
-            return taken
-    alpha = _checked_alpha("add", input, other, alpha)
-    return add_scaled_op.call(input, other, alpha)
+    return _scaled(add, add_scaled_op, input, other, alpha, out)
 
 
 def sub(input: Tensor, other: Any, *more: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
@@ -128,14 +132,7 @@ def sub(input: Tensor, other: Any, *more: Any, alpha: Any = 1, out: Tensor | Non
         alpha, (other,) = older_form("sub", other), more
     if alpha.__class__ is int and alpha == 1:
         return sub_op.call(input, other) if out is None else sub_op.call(input, other, out=out)
-    if out is not None:
-        return registry.into_out(out, sub, (input, other), {"alpha": alpha})
-    if modes.overrides:
-        taken = registry.watched(sub, (input, other), {"alpha": alpha})
-        if taken is not NotImplemented:
-            return taken
-    alpha = _checked_alpha("sub", input, other, alpha)
-    return sub_scaled_op.call(input, other, alpha)
+    return _scaled(sub, sub_scaled_op, input, other, alpha, out)
 
 
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._autograd import engine
 from .._backend.copies import row_major
-from .._backend.cpu import PARALLEL, cpu
+from .._backend.cpu import cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, uint8
 from .._core.state import GRAD
@@ -63,7 +63,7 @@ def _along(taps: Taps, shape: tuple[int, ...], d: Any, dim: int, size: int, back
     made, lead = (*shape[:dim], size, *shape[dim + 1 :]), math.prod(shape[:dim])
     after = () if last else (math.prod(shape[dim + 1 :]),)
     work = max(math.prod(shape), math.prod(made)) * taps.index.shape[1]
-    call = (cpu.small if work < PARALLEL else cpu.large)(rows if last else columns, types)
+    call = cpu.sized(work, rows if last else columns, types)
     return call, (lead, shape[dim], *after), (lead, size, *after), made
 
 
@@ -276,7 +276,7 @@ def resample_bytes(backend: Any, x: Any, dim: int, taps: tuple[Any, ...]) -> Any
         lead, after = math.prod(shape[:dim]), () if last else (math.prod(shape[dim + 1 :]),)
         work = max(x.size, out.size) * index.shape[1]
         kernel = resample_bytes_rows if last else resample_bytes_columns
-        call = (cpu.small if work < PARALLEL else cpu.large)(kernel, ("u8", "i64", "i32", "i64", "u8"))
+        call = cpu.sized(work, kernel, ("u8", "i64", "i32", "i64", "u8"))
         call(x.reshape(lead, x.shape[dim], *after), index, weights, bits, out.reshape(lead, len(index), *after))
     return out
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import PARALLEL, cpu
+from .._backend.cpu import cpu
 from .._core.allocation import empty
 from .._core.dtypes import from_numpy_dtype, int64
 from .._core.state import CUDA
@@ -59,8 +59,7 @@ def _plan(places: Places, shape: tuple[int, ...], d: Any) -> tuple[Any, ...]:
     """How elements of a shape and dtype are picked: (kernel, dtype it knows, shapes of its operand, its result, ours)."""
     lead = shape[: len(shape) - len(places)]
     planes, made, bits = math.prod(lead), lead + places.counts, _BITS[d.itemsize]
-    get = cpu.small if math.prod(made) < PARALLEL else cpu.large
-    call = get(pick_planes, (_CODES[bits], *["i64"] * 4, _CODES[bits]))
+    call = cpu.sized(math.prod(made), pick_planes, (_CODES[bits], *["i64"] * 4, _CODES[bits]))
     return call, np.dtype(bits), (planes, *places.planes), (planes, *places.results), made
 
 
@@ -85,7 +84,7 @@ def pick(backend: Any, x: Any, places: Places) -> Any:
 def _back_plan(places: Places, shape: tuple[int, ...], d: Any) -> tuple[Any, ...]:
     lead = shape[: len(shape) - len(places)]
     planes, made, code = math.prod(lead), lead + places.size, from_numpy_dtype(d).code
-    call = (cpu.small if math.prod(shape) < PARALLEL else cpu.large)(add_planes, (code, *["i64"] * 4, code))
+    call = cpu.sized(math.prod(shape), add_planes, (code, *["i64"] * 4, code))
     return call, (planes, *places.results), (planes, *places.planes), made
 
 

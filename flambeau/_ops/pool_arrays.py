@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import PARALLEL, cpu
+from .._backend.cpu import cpu
 from .._core.allocation import empty, unchanging
 from .._core.dtypes import BY_NUMPY
 from .._kernel import pooling as kernels
@@ -206,7 +206,7 @@ def _kernel(kernel: Any, d: Any, operands: int, results: int, work: int, **optio
     """A kernel over elements of a dtype and int64 numbers: the other operands, and places as a second result."""
     code = BY_NUMPY[d].code
     types = (code, *("i64",) * (operands - 1), code, *("i64",) * (results - 1))
-    return (cpu.small if work < PARALLEL else cpu.large)(kernel, types, **options)
+    return cpu.sized(work, kernel, types, **options)
 
 
 @functools.lru_cache(1024)

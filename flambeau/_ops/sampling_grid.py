@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.cpu import PARALLEL, cpu
+from .._backend.cpu import cpu
 from .._core.allocation import empty, not_planned
 from .._core.dtypes import BY_NUMPY, FLOATING, bool_, int64
 from .._core.state import CUDA, GRAD, META
@@ -157,7 +157,7 @@ def _plan(
         if back:
             narrow = d.itemsize == 2  # those kernels are long: there is one for all
             options |= {"for_x": used[0] or narrow, "for_grid": used[1] or narrow}
-    call = (cpu.small if work < PARALLEL else cpu.large)(kernel, types, **options)
+    call = cpu.sized(work, kernel, types, **options)
     image, places = (*x[:2], math.prod(sizes)), (grid[0], points, len(sizes))
     numbers = np.array(sizes, np.int64), np.array(align, np.int64)
     for constant in numbers:
@@ -313,7 +313,7 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
     n, _, *sizes = size
     k, rank = theta._k & (CUDA | META), len(sizes)
     points = _base_points if math.prod(sizes) <= _FEW_POINTS else _base_points.__wrapped__
-    base = wrap(points(tuple(sizes), bool(align_corners), theta.dtype, theta.device), theta.dtype, k)  # type: ignore[attr-defined]
+    base = wrap(points(tuple(sizes), bool(align_corners), theta.dtype, theta.device), theta.dtype, k)
     made = ops.bmm(ops.expand(base, (n, *base._array.shape[1:])), ops.transpose(theta, 1, 2))
     return relabel(ops.reshape(made, (n, *sizes, rank)), "AffineGridGeneratorBackward0")
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._backend import blas
 from ..._backend.copies import rows_of
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cpu import cpu
 from ..._core.allocation import empty, unchanging
 from ..._core.dtypes import BY_NUMPY
 from ..._kernel.columns import add_up_windows, lay_out_windows
@@ -115,8 +115,10 @@ def _blocks(
     tables = _tables(shape[2:], kernel, stride, padding, dilation, counts)
     code, channels = BY_NUMPY[d].code, shape[0] * shape[1]
     types = (code, "i64", "i64", code) if back else (code, "i64", "i64", "i8", "i8", code)
-    get = cpu.kernel if channels * math.prod(kernel) * math.prod(counts) < PARALLEL else cpu.large
-    call = get(add_up_windows if back else lay_out_windows, types, step_down=stride[0], step_right=stride[1])
+    work = channels * math.prod(kernel) * math.prod(counts)
+    call = cpu.sized(
+        work, add_up_windows if back else lay_out_windows, types, step_down=stride[0], step_right=stride[1]
+    )
     more = [] if back else [nothing(c, np.int8) for c in counts]
     return call, [*tables, *more], (channels, 1, *shape[2:]), (channels, *kernel, 1, *counts)
 
