@@ -214,7 +214,7 @@ def normal(m, words, out, rows, mean, std):
 
 # -- functions -----------------------------------------------------------------------------------------------------------
 
-_C_TYPES = {"i64": ctypes.c_int64, "f32": ctypes.c_float, "f64": ctypes.c_double}
+_C_TYPES: dict[str, Any] = {"i64": ctypes.c_int64, "f32": ctypes.c_float, "f64": ctypes.c_double}
 _LLVM_TYPES = {"i64": "i64", "f32": "float", "f64": "double"}
 # The function, the types of the elements of its two arrays, and those of the numbers after them.
 _LOOPS: dict[str, tuple[Callable[..., None], tuple[str, str], tuple[str, ...]]] = {

@@ -7,6 +7,7 @@ A job of a kernel takes the rows `low` to `high` of the batch through all steps 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -168,18 +169,17 @@ _FLAT = frozenset(("counts", "offsets", "packed", "packed_out", "packed_in", "sc
 # `row` that of all steps, `k` that among those of the job.
 
 
-def _lstm_gates(m: Any, i: Any, f: Any, g: Any, o: Any, c: Any) -> tuple[Any, ...]:
+def _lstm_gates(m: Any, sums: Sequence[Any], c: Any) -> tuple[Any, ...]:
     """The gates, the next cell and the next state, from the sums of the gates and the cell."""
-    i, f, g, o = _sigmoid(m, i), _sigmoid(m, f), _tanh(m, g), _sigmoid(m, o)
+    activations = _sigmoid, _sigmoid, _tanh, _sigmoid
+    i, f, g, o = [function(m, x) for function, x in zip(activations, sums)]
     c = m.fma(f, c, i * g)
     return i, f, g, o, c, o * _tanh(m, c)
 
 
-def _lstm_gradients(
-    m: Any, i: Any, f: Any, g: Any, o: Any, c: Any, before: Any, by_h: Any, by_c: Any
-) -> tuple[Any, ...]:
+def _lstm_gradients(m: Any, gates: Sequence[Any], c: Any, before: Any, by_h: Any, by_c: Any) -> tuple[Any, ...]:
     """Gradients of the sums of the gates and of the cell before, from those of the state and of the cell."""
-    t = _tanh(m, c)
+    (i, f, g, o), t = gates, _tanh(m, c)
     by_c = m.fma(by_h * o, 1.0 - t * t, by_c)
     by_gates = (
         by_c * g * (i * (1.0 - i)), by_c * before * (f * (1.0 - f)), by_c * i * (1.0 - g * g), by_h * t * (o * (1.0 - o)),
@@ -202,7 +202,7 @@ def _set(to: Array, row: Any, size: Any, j: Any, *values: Any) -> None:
 
 
 def _lstm_column(m: Any, a: Any, sums: Any, n: Any, row: Any, k: Any, j: Any, size: Any, o: Any) -> None:
-    *gates, c, h = _lstm_gates(m, *[sums(gate) + a.sums[k, _at(gate, size, j)] for gate in range(4)], a.cell[n, j])
+    *gates, c, h = _lstm_gates(m, [sums(gate) + a.sums[k, _at(gate, size, j)] for gate in range(4)], a.cell[n, j])
     a.cell[n, j] = c
     if o.keep:
         _set(a.gates, row, size, j, *gates)
@@ -275,7 +275,7 @@ def _lstm_column_back(
 ) -> None:
     gates = [a.gates[row, _at(gate, size, j)] for gate in range(4)]
     by_h = a.g_raw[k, j] if o.projected else a.g_hidden[n, j] + a.g_out[row, j]
-    *by_gates, by_cell = _lstm_gradients(m, *gates, a.kept[row, j], before[at, j], by_h, a.g_cell[n, j])
+    *by_gates, by_cell = _lstm_gradients(m, gates, a.kept[row, j], before[at, j], by_h, a.g_cell[n, j])
     _set(a.g_gates, row, size, j, *by_gates)
     a.g_cell[n, j] = by_cell
 
@@ -337,38 +337,38 @@ def _backward(m, a, product, project, steps, first, stride, low, high, size, wid
 # -- single steps, over rows -----------------------------------------------------------------------------------------
 
 
+def _gates_of(x: Array, size: Any, j: Any, count: int) -> list[Any]:
+    return [x[_at(gate, size, j)] for gate in range(count)]
+
+
+def _both(x: Array, u: Array, size: Any, j: Any, count: int) -> list[Any]:
+    """The sums of the inputs' and the state's part of the gates of one column."""
+    return [a + b for a, b in zip(_gates_of(x, size, j, count), _gates_of(u, size, j, count))]
+
+
+def _put(to: Array, size: Any, j: Any, values: Sequence[Any]) -> None:
+    for gate, value in enumerate(values):
+        to[_at(gate, size, j)] = value
+
+
 @kernel("(g),(g),(n)->(n),(n),(g)")
 def lstm_gates(m, x, u, c, h, c_next, gates):
     """The next h and c, and the gates, from the inputs' and the state's part of the gates."""
     size = c.n
     for j in independent(size):
-        i, f, g, o, following, state = _lstm_gates(
-            m,
-            x[j] + u[j],
-            x[size + j] + u[size + j],
-            x[2 * size + j] + u[2 * size + j],
-            x[3 * size + j] + u[3 * size + j],
-            c[j],
-        )
+        i, f, g, o, following, state = _lstm_gates(m, _both(x, u, size, j, 4), c[j])
         c_next[j] = following
         h[j] = state
-        gates[j] = i
-        gates[size + j] = f
-        gates[2 * size + j] = g
-        gates[3 * size + j] = o
+        _put(gates, size, j, (i, f, g, o))
 
 
 @kernel("(n),(n),(n),(n),(g)->(g),(n)")
 def lstm_gates_backward(m, g_h, g_c, c, c_next, gates, g_gates, g_before):
     size = c.n
     for j in independent(size):
-        by_i, by_f, by_g, by_o, by_cell = _lstm_gradients(
-            m, gates[j], gates[size + j], gates[2 * size + j], gates[3 * size + j], c_next[j], c[j], g_h[j], g_c[j]
-        )
-        g_gates[j] = by_i
-        g_gates[size + j] = by_f
-        g_gates[2 * size + j] = by_g
-        g_gates[3 * size + j] = by_o
+        held = _gates_of(gates, size, j, 4)
+        by_i, by_f, by_g, by_o, by_cell = _lstm_gradients(m, held, c_next[j], c[j], g_h[j], g_c[j])
+        _put(g_gates, size, j, (by_i, by_f, by_g, by_o))
         g_before[j] = by_cell
 
 
@@ -377,28 +377,21 @@ def gru_gates(m, x, u, h, out, gates):
     """The next h, and the gates."""
     size = h.n
     for j in independent(size):
-        r = _sigmoid(m, x[j] + u[j])
-        z = _sigmoid(m, x[size + j] + u[size + j])
+        first, second = _both(x, u, size, j, 2)
+        r, z = _sigmoid(m, first), _sigmoid(m, second)
         c = _tanh(m, m.fma(r, u[2 * size + j], x[2 * size + j]))
         out[j] = m.fma(z, h[j] - c, c)
-        gates[j] = r
-        gates[size + j] = z
-        gates[2 * size + j] = c
+        _put(gates, size, j, (r, z, c))
 
 
 @kernel("(n),(g),(n),(g)->(g),(g),(n)")
 def gru_gates_backward(m, g, u, h, gates, g_x, g_u, g_h):
     size = h.n
     for j in independent(size):
-        by_r, by_z, by_c, by_u, by_before = _gru_gradients(
-            m, gates[j], gates[size + j], gates[2 * size + j], u[2 * size + j], h[j], g[j]
-        )
-        g_x[j] = by_r
-        g_x[size + j] = by_z
-        g_x[2 * size + j] = by_c
-        g_u[j] = by_r
-        g_u[size + j] = by_z
-        g_u[2 * size + j] = by_u
+        r, z, c = _gates_of(gates, size, j, 3)
+        by_r, by_z, by_c, by_u, by_before = _gru_gradients(m, r, z, c, u[2 * size + j], h[j], g[j])
+        _put(g_x, size, j, (by_r, by_z, by_c))
+        _put(g_u, size, j, (by_r, by_z, by_u))
         g_h[j] = by_before
 
 
