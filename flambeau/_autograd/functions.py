@@ -537,7 +537,7 @@ def _node_of(ctx: FunctionCtx) -> Any:
     return None if reference is None else reference() or ctx.__dict__.get("_kept_node")
 
 
-FunctionCtx._node = property(_node_of)  # type: ignore[assignment]
+FunctionCtx._node = property(_node_of)
 
 
 def once_differentiable(function: Any) -> Any:

@@ -118,7 +118,7 @@ def _check_bound(name: str, value: int, dtype: np.dtype[Any]) -> None:
         info = np.iinfo(dtype)
         smallest, largest = int(info.min), int(info.max)
     else:
-        largest = int(float(ml_dtypes.finfo(dtype).max))  # type: ignore[no-untyped-call]
+        largest = int(float(ml_dtypes.finfo(dtype).max))
         smallest = -largest
     if not smallest <= value <= largest:
         raise RuntimeError(f"{name} is out of bounds for {dtype}: random_ got {value}")

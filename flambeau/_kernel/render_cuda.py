@@ -495,7 +495,7 @@ def render_kernel(name: str, kernel: Any, types: Sequence[str], options: dict[st
         strides = [Value(r, f"t{k}_{i}", "i64") for i in range(len(dims))]
         arrays.append(Array(r, f"x{k}", types[k], sizes, strides))  # type: ignore[arg-type]
     names = list(inspect.signature(kernel.function).parameters)
-    given = dict(zip(names, [KernelScope(r), *arrays]))  # type: ignore[arg-type]
+    given = dict(zip(names, [KernelScope(r), *arrays]))
     Walker(r, kernel.function, {**given, **options}).run()  # type: ignore[arg-type]
     places = ", ".join([*(f"x{k} + o{k}" for k in range(len(operands))), *(p.split()[-1] for p in [*cores, *steps])])
     return f"""{joined([r])}

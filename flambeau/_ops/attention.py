@@ -125,7 +125,7 @@ def _weights(q: Tensor, k: Tensor, mask: Any, scale: float, causal: bool) -> Ten
     scores = ops.matmul(q * scale, ops.transpose(k, -2, -1))
     if causal:
         length, keys = q._array.shape[-2], k._array.shape[-2]
-        seen = ops.tril(ops.ones((length, keys), dtype=bool_, device=q.device))  # type: ignore[attr-defined]
+        seen = ops.tril(ops.ones((length, keys), dtype=bool_, device=q.device))
         scores = ops.masked_fill(scores, ~seen, -math.inf)
     if mask is not None:
         if mask.dtype.category == BOOL:

@@ -122,7 +122,7 @@ move = Move(
 
 def to_device(input: Tensor, d: dtype, target: device) -> Tensor:
     """A copy on another device, perhaps in another dtype."""
-    return move(input, d, target, input.device)  # type: ignore[attr-defined]
+    return move(input, d, target, input.device)
 
 
 expose("to_device", to_device, None, None)
@@ -139,13 +139,13 @@ def convert(
     d = input.dtype if d is None else d
     if where is not None:
         where = as_device(where)
-        here = input.device  # type: ignore[attr-defined]
+        here = input.device
         if where.type != here.type or (where.index is not None and where.index != here.index and here.type == "cuda"):
             moved = to_device(input, d, where)
             return moved if format in (None, preserve_format) else _cast_name(clone_format(moved, format))
     changed = input if d is input.dtype else basic.to_dtype(input, d)
     if format is not None and format is not preserve_format:
-        if (copy and changed is input) or not changed.is_contiguous(memory_format=format):  # type: ignore[attr-defined]
+        if (copy and changed is input) or not changed.is_contiguous(memory_format=format):
             return _cast_name(clone_format(changed, format))
     elif copy and changed is input:
         return _cast_name(basic.clone(input))
@@ -289,7 +289,7 @@ def type_argument(given: Any) -> tuple[dtype, device | None]:
 @public("Tensor.type_as")
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """The tensor in the dtype and on the device of another."""
-    return convert(input, other.dtype, other.device)  # type: ignore[attr-defined]
+    return convert(input, other.dtype, other.device)
 
 
 @frequent()
@@ -402,7 +402,7 @@ def numpy(input: Tensor, *, force: bool = False) -> Any:
         raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
     if input._k & (CUDA | META):
         if not force:
-            kind = input.device  # type: ignore[attr-defined]
+            kind = input.device
             raise TypeError(
                 f"can't convert {kind} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
             )

@@ -82,7 +82,7 @@ def _prepared(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> tuple[Tensor, 
         if t is not None and t.dtype.category == BOOL:
             raise RuntimeError(f"{name}: received a bool input, but bool is not supported")
     if isinstance(dx, Tensor):
-        dx = dx.item()  # type: ignore[attr-defined]
+        dx = dx.item()
     return y, x, 1 if dx is None else dx, wrap_dim(dim, y._array.ndim)
 
 

@@ -91,7 +91,7 @@ def _dropped(name: str, input: Tensor, p: float, train: bool, inplace: bool, fea
         return input
     multiply = ops.mul_ if inplace else ops.mul
     if p == 1:
-        return multiply(input, ops.zeros((), dtype=input.dtype, device=input.device))  # type: ignore[attr-defined]
+        return multiply(input, ops.zeros((), dtype=input.dtype, device=input.device))
     if inplace or features or input.dtype.category != FLOATING or input._k & META:
         return multiply(input, _noise(input, p, _channels(input) if features else None))
     return _masked(input, _keep(input, p), _factor(input.dtype, p))
@@ -103,7 +103,7 @@ def _dropped_alpha(name: str, input: Tensor, p: float, train: bool, inplace: boo
         return input
     multiply, add = (ops.mul_, ops.add_) if inplace else (ops.mul, ops.add)
     if p == 1:
-        return multiply(input, ops.zeros((), dtype=input.dtype, device=input.device))  # type: ignore[attr-defined]
+        return multiply(input, ops.zeros((), dtype=input.dtype, device=input.device))
     noise = _noise(input, p, _channels(input) if features else None, scaled=False)
     scale = 1.0 / math.sqrt((_ALPHA * _ALPHA * p + 1.0) * (1.0 - p))
     shift = ops.add_(ops.mul_(ops.add(noise, -1), _ALPHA * scale), _ALPHA * scale * p)

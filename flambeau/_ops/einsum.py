@@ -337,7 +337,7 @@ def einsum(*args: Any) -> Tensor:
 def _contracted_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:
     n, m = a._array.ndim, b._array.ndim
     if isinstance(dims, Tensor):
-        dims = dims.tolist() if dims._array.ndim else int(dims._array)  # type: ignore[attr-defined]
+        dims = dims.tolist() if dims._array.ndim else int(dims._array)
     if isinstance(dims, (tuple, list)):
         if len(dims) != 2:
             raise RuntimeError("tensordot: dims must be an int or two lists of ints")

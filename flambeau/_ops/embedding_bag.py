@@ -95,7 +95,7 @@ def _bags(indices: Tensor, offsets: Tensor, last: bool) -> tuple[Any, int]:
 def _beside(weight: Tensor, array: Any) -> Tensor:
     """Integers as a tensor on the device of `weight`."""
     made = wrap(array.astype(np.int64, copy=False), int64)
-    return made if not weight._k & CUDA else ops.to_device(made, int64, weight.device)  # type: ignore[attr-defined]
+    return made if not weight._k & CUDA else ops.to_device(made, int64, weight.device)
 
 
 def _largest(rows: Tensor, where: Tensor, empty: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ def _largest(rows: Tensor, where: Tensor, empty: Tensor) -> Tensor:
     plain, none = ops.detach(rows), rows._array.shape[0]
     most = ops.scatter_reduce(empty, 0, spread, plain, "amax", include_self=False)
     found = ops.logical_or(ops.eq(plain, ops.index_select(most, 0, where)), ops.isnan(plain))
-    place = ops.unsqueeze(ops.arange(none, device=rows.device), 1)  # type: ignore[attr-defined]
+    place = ops.unsqueeze(ops.arange(none, device=rows.device), 1)
     place = ops.where(found, place, ops.full_like(place, none))
     start = ops.new_full(empty, empty._array.shape, none, dtype=int64)
     first = ops.scatter_reduce(start, 0, spread, place, "amin")

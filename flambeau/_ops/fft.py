@@ -121,7 +121,7 @@ def _weighted(g: Tensor, dim: int, n: int, factor: float) -> Tensor:
     weights = np.ones(shape[dim], g.dtype.to_real().numpy)
     weights[1 : 1 + n - shape[dim]] = factor
     column = wrap(weights.reshape(-1, *[1] * (len(shape) - dim - 1)), g.dtype.to_real())
-    return g * column.to(g.device)  # type: ignore[attr-defined]
+    return g * column.to(g.device)
 
 
 def _c2c_meta(x: Any, dims: Any, scale: int, forward: bool) -> Any:
@@ -436,7 +436,7 @@ def _frequencies(
     made = ops.mul(places(n, dtype=chosen, layout=layout, device=device, pin_memory=pin), step)
     if out is not None:
         return write_out(out, made, name)
-    return made.requires_grad_() if requires_grad else made  # type: ignore[attr-defined]
+    return made.requires_grad_() if requires_grad else made
 
 
 def _both_sides(n: int, **options: Any) -> Tensor:

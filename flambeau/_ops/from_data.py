@@ -362,7 +362,7 @@ def new_tensor(
 ) -> Tensor:  # fmt: skip
     """A new tensor of the data, in the dtype and on the device of `input`."""
     check_layout(layout, pin_memory)
-    made_device = device if device is not None else input.device  # type: ignore[attr-defined]
+    made_device = device if device is not None else input.device
     if isinstance(data, Tensor):
         warnings.warn(
             "To copy construct from a tensor, it is recommended to use t.detach().clone(), with .requires_grad_() where "
@@ -418,11 +418,11 @@ def asarray(
             raise ValueError("can't alias arbitrary sequence into a tensor.")
         return tensor(obj, dtype=d, device=device, requires_grad=requires_grad)
     wanted = d or made.dtype
-    moved = device is not None and str(made.device) != str(device)  # type: ignore[attr-defined]
+    moved = device is not None and str(made.device) != str(device)
     if copy is False and wanted is not made.dtype:
         raise ValueError(f"can't alias tensor with dtype '{made.dtype}' into dtype '{wanted}'.")
     if copy is False and moved:
-        raise ValueError(f"can't alias tensor from device '{made.device}' to '{device}'.")  # type: ignore[attr-defined]
+        raise ValueError(f"can't alias tensor from device '{made.device}' to '{device}'.")
     if moved:
         made = ops.to(made, device)
     if wanted is not made.dtype:

@@ -65,7 +65,7 @@ def _rrelu_noise(input: Tensor, lower: float, upper: float) -> Tensor:
     if input._k & META:
         return noise
     below = ops.le(ops.detach(input), 0)
-    slopes = ops.empty((int(ops.sum(below)),), dtype=float64, device=input.device)  # type: ignore[attr-defined]
+    slopes = ops.empty((int(ops.sum(below)),), dtype=float64, device=input.device)
     ops.uniform_(slopes, lower, upper)
     return ops.masked_scatter(noise, below, ops.to_dtype(slopes, input.dtype))
 

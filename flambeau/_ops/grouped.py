@@ -33,7 +33,7 @@ def grouped_mm(
     _check(mat_a, mat_b, offs, bias, out_dtype)
     if offs is None:
         return ops.bmm(mat_a, mat_b)
-    ends = offs.tolist()  # type: ignore[attr-defined]
+    ends = offs.tolist()
     groups = list(zip([0, *ends[:-1]], ends))
     if mat_b._array.ndim == 3:
         parts = [ops.mm(mat_a[start:stop], mat_b[i]) for i, (start, stop) in enumerate(groups)]

@@ -431,7 +431,7 @@ def _settled(
 ) -> tuple[list[Tensor], tuple[int, ...]]:
     """Index tensors on the device of x; masks become indices where a history, of x or of values, will keep them."""
     if x._k & CUDA:
-        tensors = [t if t._k & CUDA else ops.to(t, x.device) for t in tensors]  # type: ignore[attr-defined]
+        tensors = [t if t._k & CUDA else ops.to(t, x.device) for t in tensors]
     elif x._k & (META | DISPATCH) == META:
         tensors = [t if t._k & META else ops.to(t, "meta") for t in tensors]
     if (x._k or values) and local.grad and any(t.dtype in (bool_, uint8) for t in tensors) and not x._k & META:
@@ -579,7 +579,7 @@ def _put_arguments(x: Tensor, tensors: list[Tensor], dims: Any, values: Tensor, 
         )
     tensors, dims = _settled(x, tensors, dims, values._k & local.grad)
     if x._k & CUDA and not values._k & CUDA and values._array.ndim:
-        values = ops.to(values, x.device)  # type: ignore[attr-defined]
+        values = ops.to(values, x.device)
     return (x, values, *tensors, dims, accumulate)
 
 
@@ -669,7 +669,7 @@ def delitem(self: Tensor, key: Any) -> None:
 for _function in (getitem, setitem, delitem):
     _function.__name__ = f"__{_function.__name__}__"
     methods[_function.__name__] = _function
-functions["index_put_"] = ops.index_put_  # type: ignore[attr-defined]
+functions["index_put_"] = ops.index_put_
 
 
 SCHEMAS = """

@@ -325,7 +325,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r == 0:
         return ops.new_empty(input, (0,))
     rows = _choices(input._array.shape[0], r, with_replacement)
-    chosen = ops.index_select(input, 0, ops.tensor(rows.reshape(-1), device=input.device))  # type: ignore[attr-defined]
+    chosen = ops.index_select(input, 0, ops.tensor(rows.reshape(-1), device=input.device))
     return relabel(ops.reshape(chosen, rows.shape), "StackBackward0")
 
 

@@ -132,7 +132,7 @@ def svd_arrays(name: str, xp: Any, a: Any, full: bool = False, vectors: bool = T
     if made is not None:
         return made
     if vectors:
-        return tuple(converged(name, xp.linalg.svd, a, full_matrices=full))  # type: ignore[return-value]
+        return tuple(converged(name, xp.linalg.svd, a, full_matrices=full))
     return None, converged(name, xp.linalg.svd, a, compute_uv=False), None
 
 

@@ -335,7 +335,7 @@ def lu_order(backend: Any, pivots: Any, m: int) -> Any:
 
 def _permutation_matrix(pivots: Tensor, m: int, d: Any) -> Tensor:
     order = lu_order(pivots, m)
-    rows = ops.arange(m, device=pivots.device)  # type: ignore[attr-defined]
+    rows = ops.arange(m, device=pivots.device)
     return ops.to_dtype(ops.eq(ops.unsqueeze(rows, -1), ops.unsqueeze(order, -2)), d)
 
 
@@ -389,7 +389,7 @@ def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
 def _unpacked(packed: Tensor, pivots: Tensor, data: bool, pivot: bool) -> tuple[Tensor, Tensor, Tensor]:
     m, n = packed._array.shape[-2:]
     k = min(m, n)
-    empty = ops.empty(0, dtype=packed.dtype, device=packed.device)  # type: ignore[attr-defined]
+    empty = ops.empty(0, dtype=packed.dtype, device=packed.device)
     batch = packed._array.shape[:-2]
     order = ops.contiguous(ops.expand(_permutation_matrix(pivots, m, packed.dtype), (*batch, m, m))) if pivot else empty
     if not data:

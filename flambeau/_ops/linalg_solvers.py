@@ -489,9 +489,9 @@ def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: st
         flat = ops.reshape(solution, (-1,)) if solution._array.size else ops.reshape(solution, (0,))
         residuals = ops.narrow(ops.real(flat), 0, 0, 0)
     if driver == "gels":
-        rank = ops.empty(0, dtype=rank.dtype, device=A.device)  # type: ignore[attr-defined]
+        rank = ops.empty(0, dtype=rank.dtype, device=A.device)
     if driver in ("gels", "gelsy"):
-        values = ops.empty(0, dtype=values.dtype, device=A.device)  # type: ignore[attr-defined]
+        values = ops.empty(0, dtype=values.dtype, device=A.device)
     solution = in_columns(solution, x[-2])
     if vector:
         solution = ops.squeeze(solution, -1)

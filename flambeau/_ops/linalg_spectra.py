@@ -295,7 +295,7 @@ def singular_values(backend: Any, a: Any) -> Any:
 
 
 def _check_driver(a: Tensor, driver: str | None) -> None:
-    if driver is not None and a.device.type != "cuda":  # type: ignore[attr-defined]
+    if driver is not None and a.device.type != "cuda":
         raise RuntimeError("linalg.svd: driver= can only be given for CUDA tensors")
 
 
@@ -501,7 +501,7 @@ def linalg_matrix_rank(
         atol, rtol = tol, 0.0
     shape = A._array.shape
     if not A._array.size:
-        return ops.zeros(shape[:-2], dtype=int64, device=A.device)  # type: ignore[attr-defined]
+        return ops.zeros(shape[:-2], dtype=int64, device=A.device)
     atol, rtol = tolerances(name, shape, A.dtype, atol, rtol)
     values = ops.abs(eigvalsh_op(A, "L")) if hermitian else singular_values(A)
     largest = ops.amax(values, -1, True)
@@ -519,7 +519,7 @@ def linalg_matrix_rank(
 
 def _basis(a: Tensor, q: int, steps: int) -> Tensor:
     """Orthonormal columns that nearly span the range of `a`, by power iteration from random vectors."""
-    start = ops.randn(a._array.shape[-1], q, dtype=a.dtype, device=a.device)  # type: ignore[attr-defined]
+    start = ops.randn(a._array.shape[-1], q, dtype=a.dtype, device=a.device)
     columns = qr_op(ops.matmul(a, start), "reduced")[0]
     turned = adjoint(a)
     for _ in range(steps):

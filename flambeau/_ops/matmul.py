@@ -183,7 +183,7 @@ def _right_gradient(g: Tensor, x: Tensor, y_shape: tuple[int, ...]) -> Tensor:
 
 def _name_by_ranks(node: Node) -> str:
     """PyTorch makes such a product of matrices or batches of them, and gives the result its shape last."""
-    ranks = [len(shape) for shape, *_ in node.info]  # type: ignore[union-attr]
+    ranks = [len(shape) for shape, *_ in node.info]
     if ranks == [1, 2]:
         return "SqueezeBackward4"
     return "CloneBackward0" if ranks[0] == 2 else "UnsafeViewBackward0"

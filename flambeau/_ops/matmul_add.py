@@ -199,7 +199,7 @@ def bilinear_op(backend: Any, x: Any, y: Any, weight: Any) -> Any:
 def _factor(value: Any, d: dtype) -> Any:
     """`alpha` or `beta` as a number that the dtype holds."""
     if isinstance(value, Tensor):
-        value = value.item()  # type: ignore[attr-defined]
+        value = value.item()
     return checked_number(value, d)
 
 

@@ -310,7 +310,7 @@ class Primitive:
                     results += made
                 else:
                     results.append(made)
-        return [r if r is None or e is None else fitted(r, i) for r, e, i in zip(results, edges, info)]  # type: ignore[arg-type]
+        return [r if r is None or e is None else fitted(r, i) for r, e, i in zip(results, edges, info)]
 
 
 _LONGEST_CHAIN = 32

@@ -21,7 +21,7 @@ def dynamic_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """A float tensor, rounded to 7 bits with a scale that fits it, times a quantized weight, as floats."""
     if x.dtype is not float32:
         raise RuntimeError(f"Quantize only works on Float Tensor, got {type_name(x.dtype)}")
-    x = x.detach()  # type: ignore[attr-defined]
+    x = x.detach()
     packed = _packed(x, weight, bias) if x._array.size else None
     if packed is None:
         if x._array.size:

@@ -377,7 +377,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     if count < 0:
         raise RuntimeError("N must be non-negative.")
     d = promote_types(x.dtype, int64)
-    first = ops.ones((*x._array.shape, 1), dtype=d, device=x.device)  # type: ignore[attr-defined]
+    first = ops.ones((*x._array.shape, 1), dtype=d, device=x.device)
     if count == 0:
         return first[:, :0]
     again = ops.expand(ops.unsqueeze(x if x.dtype is d else ops.to_dtype(x, d), 1), (-1, count - 1))

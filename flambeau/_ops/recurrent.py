@@ -344,19 +344,19 @@ def _call(mode: str, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any,
 def rnn_tanh(*args: Any, **named: Any) -> tuple[Tensor, Tensor]:
     """A network of tanh layers over (input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
     batch_first) or, packed, (data, batch_sizes, hx, params, …, bidirectional): its outputs and last states."""
-    return _call("rnn_tanh", args, named)  # type: ignore[return-value]
+    return _call("rnn_tanh", args, named)
 
 
 @public(method=False)
 def rnn_relu(*args: Any, **named: Any) -> tuple[Tensor, Tensor]:
     """A network of relu layers; arguments as for `rnn_tanh`."""
-    return _call("rnn_relu", args, named)  # type: ignore[return-value]
+    return _call("rnn_relu", args, named)
 
 
 @public(method=False)
 def gru(*args: Any, **named: Any) -> tuple[Tensor, Tensor]:
     """A network of GRU layers; arguments as for `rnn_tanh`."""
-    return _call("gru", args, named)  # type: ignore[return-value]
+    return _call("gru", args, named)
 
 
 @public(method=False)
@@ -370,7 +370,7 @@ def lstm(*args: Any, **named: Any) -> tuple[Tensor, Tensor, Tensor]:
     >>> out.shape
     torch.Size([5, 2, 4])
     """
-    return _call("lstm", args, named)  # type: ignore[return-value]
+    return _call("lstm", args, named)
 
 
 SCHEMAS = """

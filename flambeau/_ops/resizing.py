@@ -51,7 +51,7 @@ methods["to_sparse_coo"] = methods.pop("_to_sparse_coo", _to_sparse_coo)
 
 def _coordinates(name: str, t: Tensor) -> SparseArray:
     if not t._k & SPARSE or t._array.layout is not sparse_coo:
-        raise NotImplementedError(f"{name}: expected a tensor of layout torch.sparse_coo, got {t.layout}")  # type: ignore[attr-defined]
+        raise NotImplementedError(f"{name}: expected a tensor of layout torch.sparse_coo, got {t.layout}")
     return t._array
 
 
@@ -111,7 +111,7 @@ def resize_as_sparse_(input: Tensor, the_template: Tensor) -> Tensor:
 def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2) with `input` and the result sparse."""
     _coordinates("sspaddmm", input)
-    return to_sparse(beta * input.to_dense() + alpha * ops.mm(mat1, mat2))  # type: ignore[attr-defined]
+    return to_sparse(beta * input.to_dense() + alpha * ops.mm(mat1, mat2))
 
 
 # -- taken away --------------------------------------------------------------------------------------------------

@@ -451,7 +451,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
         if n < 0:
             raise ValueError(f"'shape' cannot have negative values, but got {shape}")
     steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    where: Any = {"dtype": int64, "device": indices.device}  # type: ignore[attr-defined]
+    where: Any = {"dtype": int64, "device": indices.device}
     whole = ops.floor_divide(ops.unsqueeze(indices, -1), ops.tensor(steps, **where))
     return ops.unbind(ops.remainder(whole, ops.tensor(shape, **where)), -1)
 
@@ -554,7 +554,7 @@ def searchsorted(
         if sorter.dtype is not int64:
             raise RuntimeError(f"{name}sorter must be a tensor of long dtype but got dtype {type_name(sorter.dtype)}")
     bounds, values = _common(bounds, values)
-    return searchsorted_op(bounds, values, sorter, right or side == "right", int32 if out_int32 else int64)  # type: ignore
+    return searchsorted_op(bounds, values, sorter, right or side == "right", int32 if out_int32 else int64)
 
 
 def _number_like(value: Any, t: Tensor) -> Tensor:

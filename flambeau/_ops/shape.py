@@ -229,7 +229,7 @@ def repeat_interleave(
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
     if isinstance(repeats, (list, tuple)):
-        repeats = ops.tensor(list(repeats), dtype=int64, device=input.device)  # type: ignore[attr-defined]
+        repeats = ops.tensor(list(repeats), dtype=int64, device=input.device)
     if (
         isinstance(repeats, Tensor)
         and repeats._array.size == 1
@@ -400,7 +400,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     if x.size == 0:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return ops.zeros((*x.shape, num_classes), dtype=int64, device=input.device)  # type: ignore[attr-defined]
+        return ops.zeros((*x.shape, num_classes), dtype=int64, device=input.device)
     if input._k & META and num_classes > 0:
         return ops.new_empty(input, (*x.shape, num_classes))
     backend = backend_of(input._k)

@@ -80,7 +80,7 @@ def _full_window(window: Tensor | None, length: int, n_fft: int, like: Tensor) -
     if window is None:
         if length == n_fft:
             return None
-        window = ops.ones(length, dtype=like.dtype.to_real(), device=like.device)  # type: ignore[attr-defined]
+        window = ops.ones(length, dtype=like.dtype.to_real(), device=like.device)
     if length == n_fft:
         return window
     before = (n_fft - length) // 2
@@ -220,12 +220,12 @@ def istft(
             "A window was not provided. A rectangular window will be applied; give the window that stft had.",
             stacklevel=3,
         )
-        window = ops.ones(size, dtype=input.dtype.to_real(), device=input.device)  # type: ignore[attr-defined]
+        window = ops.ones(size, dtype=input.dtype.to_real(), device=input.device)
     full = _full_window(window, size, n_fft, input)
     assert full is not None  # as there is a window
     pieces = _pieces_back(input, n_fft, ROOT if normalized else MEAN, return_complex, half) * full
     count = pieces._array.shape[-2]
-    signal, weight = _added(pieces, hop), _added(ops.expand(full * full, (count, n_fft)), hop)  # type: ignore[operator]
+    signal, weight = _added(pieces, hop), _added(ops.expand(full * full, (count, n_fft)), hop)
     there = signal._array.shape[-1]
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else there - start

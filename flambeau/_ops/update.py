@@ -167,7 +167,7 @@ def updates(
 def fitting(value: Tensor, d: dtype) -> Tensor:
     """A 0-d tensor cast to a dtype, which must hold its value as it must hold a number."""
     if not value._k & META:
-        checked_number(value.item(), d)  # type: ignore[attr-defined]
+        checked_number(value.item(), d)
     if value.dtype.category == COMPLEX and d.category != COMPLEX:
         value = ops.real(value)
     return ops.to_dtype(value, d)

@@ -36,14 +36,14 @@ class View(Primitive):
         if not x._k & GRAD or out.dtype.category < 2 or is_inference(x):
             return
         node = Node(self, (x._edge or (x, 0),), args[1:])
-        node.info = ((x._array.shape, x.dtype, x._k),)  # type: ignore[assignment]
+        node.info = ((x._array.shape, x.dtype, x._k),)
         out._edge = (node, 0)
         out._k |= GRAD
         if traced:
             trace(node)
 
     def backward(self, node: Node, g: Any, create_graph: bool) -> list[Any]:
-        return [self.gradient(g, node.info[0][0], *node.saved)]  # type: ignore[index]
+        return [self.gradient(g, node.info[0][0], *node.saved)]
 
 
 def view_primitive(
@@ -78,7 +78,7 @@ def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
             storage.add_view(t)
         if k & GRAD:  # what `record` does
             node = Node(op, (x._edge or (x, 0),), static)
-            node.info = ((x._array.shape, x.dtype, k),)  # type: ignore[assignment]
+            node.info = ((x._array.shape, x.dtype, k),)
             t._edge = (node, 0)
             t._k = k
     return t

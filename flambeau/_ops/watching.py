@@ -151,7 +151,7 @@ class Watched(np.ndarray):
         """The same question to all elements."""
         return _current().any_of(self)
 
-    __int__ = __float__ = __complex__ = __index__ = __iter__ = __contains__ = _refuse  # type: ignore[assignment]
+    __int__ = __float__ = __complex__ = __index__ = __iter__ = __contains__ = _refuse
 
 
 def _current() -> Watch:

@@ -109,7 +109,7 @@ def _write(t: Tensor, src: Tensor, k: int) -> None:
         if src._k & META:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         if (t._k ^ src._k) & CUDA:
-            source = move_array(source, src._k, src.dtype, t.device)  # type: ignore[attr-defined]
+            source = move_array(source, src._k, src.dtype, t.device)
         write_array(target, source, t.dtype)
         return
     try:
@@ -232,7 +232,7 @@ def zero_(input: Tensor) -> Tensor:
         fill_memory(input._array, 0)
     _told(input, 0)
     if input._k & DUAL:
-        zero_(input._autograd_meta.tangent)  # type: ignore[union-attr, arg-type]
+        zero_(input._autograd_meta.tangent)  # type: ignore[union-attr]
     if before is not None:
         _record_write(input, zero_op, (before,))
     return input
@@ -246,7 +246,7 @@ def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
         raise RuntimeError("dimensions must larger than 1")
     if len(shape) > 2 and len(set(shape)) > 1:
         raise RuntimeError("all dimensions of input must be of equal length")
-    strides, offset = input.stride(), input.storage_offset()  # type: ignore[attr-defined]
+    strides, offset = input.stride(), input.storage_offset()
     fill_(ops.as_strided(input, (min(shape),), (sum(strides),), offset), fill_value)
     height, width = shape[0], shape[-1]
     if wrap and len(shape) == 2 and height > width + 1:  # the diagonal starts again every width + 1 rows
@@ -270,7 +270,7 @@ def _number_function(t: Tensor, name: str) -> None:
 
 
 def _write_numbers(t: Tensor, made: list[Any]) -> None:
-    array = np.array([value.item() if isinstance(value, Tensor) else value for value in made])  # type: ignore[attr-defined]
+    array = np.array([value.item() if isinstance(value, Tensor) else value for value in made])
     if array.dtype.kind in "OSU":
         wrong = next((value for value in made if not isinstance(value, (int, float, complex, np.generic))), None)
         raise TypeError(f"must be real number, not {type(wrong).__name__}")

@@ -174,7 +174,7 @@ class _TypedMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return (
             isinstance(instance, Tensor) and instance.dtype is cls.dtype
-            and instance.device.type == cls._placed.type and instance.layout is strided  # type: ignore[attr-defined]
+            and instance.device.type == cls._placed.type and instance.layout is strided
         )  # fmt: skip
 
 
@@ -202,7 +202,7 @@ def typed_classes(kind: str = "cpu") -> dict[str, type]:
 @public("Tensor.new")
 def new(input: Tensor, *args: Any, device: Any = None, size: Any = None) -> Tensor:
     """A tensor of the same dtype, made as the typed constructors do."""
-    where = input.device if device is None else as_device(device)  # type: ignore[attr-defined]
+    where = input.device if device is None else as_device(device)
     return construct(input.dtype, where, args if size is None else (Size(size),))
 
 
@@ -237,5 +237,5 @@ def typename(obj: Any, /) -> str:
 
 def attach() -> None:
     Tensor.__new__ = _new_tensor  # type: ignore[method-assign, assignment]
-    Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]
-    Tensor._make_wrapper_subclass = staticmethod(_make_wrapper_subclass)  # type: ignore[attr-defined]
+    Tensor._make_subclass = staticmethod(_make_subclass)
+    Tensor._make_wrapper_subclass = staticmethod(_make_wrapper_subclass)

@@ -54,7 +54,7 @@ def memory_of(t: Tensor) -> Storage:
 def geometry(t: Tensor, storage: Storage) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """(offset, shape, strides) of a tensor in its storage, in elements."""
     offset = (address(t._array) - byte_bounds(storage.array)[0]) // t.dtype.itemsize if t._array.size else 0
-    return offset, tuple(t._array.shape), tuple(t.stride())  # type: ignore[attr-defined]
+    return offset, tuple(t._array.shape), tuple(t.stride())
 
 
 # -- pickling ----------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def _rebuild_from_type_v2(rebuild: Any, kind: type, args: tuple[Any, ...], state
     """A tensor of a subclass, or one with attributes of its own."""
     t = rebuild(*args)
     if type(t) is not kind:
-        keeps, t = t._k & GRAD, Tensor._make_subclass(kind, t)  # type: ignore[attr-defined]
+        keeps, t = t._k & GRAD, Tensor._make_subclass(kind, t)
         t._k |= keeps
     if has_plain_state(kind):
         set_state(t, state)
@@ -204,7 +204,7 @@ def _rebuild_from_type_v2(rebuild: Any, kind: type, args: tuple[Any, ...], state
 
 def has_plain_state(kind: type) -> bool:
     """Whether the state of tensors of a class are attributes: it does not restore itself in a way of its own."""
-    return getattr(kind, "__setstate__", None) is Tensor.__setstate__  # type: ignore[attr-defined]
+    return getattr(kind, "__setstate__", None) is Tensor.__setstate__
 
 
 def own_slots(kind: type) -> list[str]:
@@ -232,7 +232,7 @@ def set_state(t: Tensor, state: Any) -> None:
 def state_of(t: Tensor) -> Any:
     """The attributes of a tensor, or what its class says that its state is."""
     if getattr(type(t), "__getstate__", None) is not getattr(object, "__getstate__", None):
-        return t.__getstate__()  # type: ignore[attr-defined]
+        return t.__getstate__()
     own = dict(t.__dict__)
     names = [name for name in own_slots(type(t)) if hasattr(t, name)]
     return (own, {n: getattr(t, n) for n in names}) if names else own or None
@@ -266,7 +266,7 @@ def reduce_plain(t: Tensor) -> tuple[Any, tuple[Any, ...]]:
         )
     requires_grad = bool(t._k & GRAD)
     if t._k & META:
-        return _rebuild_meta_tensor_no_storage, (d, tuple(t._array.shape), tuple(t.stride()), requires_grad)  # type: ignore[attr-defined]
+        return _rebuild_meta_tensor_no_storage, (d, tuple(t._array.shape), tuple(t.stride()), requires_grad)
     if t._autograd_meta is not None and t._autograd_meta.hooks:
         _warn_of_hooks(t._autograd_meta.hooks)
     memory = memory_of(t)
@@ -326,7 +326,7 @@ def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Any:
         made = wrap(view_memory(copied, self.dtype, place[1], place[2], place[0]), self.dtype, self._k & CUDA)
         made._storage = copied
     if type(self) is not Tensor:
-        made = Tensor._make_subclass(type(self), made)  # type: ignore[attr-defined]
+        made = Tensor._make_subclass(type(self), made)
     made._k |= self._k & GRAD
     memo[id(self)] = made
     if self._autograd_meta is not None and self._autograd_meta.grad is not None:
@@ -356,5 +356,5 @@ def attach() -> None:
     Generator.__setstate__ = _set_generator_state  # type: ignore[attr-defined]
     Storage.__reduce_ex__ = _reduce_storage  # type: ignore[method-assign]
     Tensor.__reduce_ex__ = _reduce  # type: ignore[method-assign, assignment]
-    Tensor.__deepcopy__ = _deepcopy  # type: ignore[attr-defined]
-    Tensor.__setstate__ = _setstate  # type: ignore[attr-defined]
+    Tensor.__deepcopy__ = _deepcopy
+    Tensor.__setstate__ = _setstate

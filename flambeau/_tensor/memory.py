@@ -51,7 +51,7 @@ def storage_type(self: Tensor) -> type | None:
 def data_ptr(self: Tensor) -> int:
     """The address of the tensor's first element; 0 for an empty tensor, counted from 0 for one without memory."""
     if self._k & META:
-        return int(self.storage_offset()) * self.dtype.itemsize  # type: ignore[attr-defined]
+        return int(self.storage_offset()) * self.dtype.itemsize
     return int(address(self._array)) if self._array.size else 0
 
 
@@ -60,7 +60,7 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether two tensors look at the same memory with the same shape and strides."""
     a, b = self._array, tensor._array
     return (
-        a.shape == b.shape and self.stride() == tensor.stride()  # type: ignore[attr-defined]
+        a.shape == b.shape and self.stride() == tensor.stride()
         and address(a) == address(b) and storage_bounds(self) == storage_bounds(tensor)
     )  # fmt: skip
 
@@ -99,7 +99,7 @@ def _make_room(t: Tensor, storage: UntypedStorage, offset: int, size: Any, strid
     """Lets the storage that a tensor is set to grow, if the tensor gets another size at the same time."""
     shape = size_argument((size,))
     steps = contiguous_strides(shape) if stride is None else size_argument((stride,), "stride")
-    if (shape, steps) == (tuple(t._array.shape), tuple(t.stride())):  # type: ignore[attr-defined]
+    if (shape, steps) == (tuple(t._array.shape), tuple(t.stride())):
         return
     reach = reach_of(shape, steps)
     needed = (offset + reach) * t.dtype.itemsize if reach else 0

@@ -173,7 +173,7 @@ def _grad_fn(self: Tensor) -> Any:
     if edge[0].op.__class__ is Stale:
         raise RuntimeError(edge[0].op.reason)
     if edge[0].outputs is None:
-        edge[0].__dict__["shapes"] = {0: (self.shape, self.dtype)}  # type: ignore[attr-defined]
+        edge[0].__dict__["shapes"] = {0: (self.shape, self.dtype)}
     return gradient_function(*edge)
 
 
@@ -405,7 +405,7 @@ PROPERTIES: dict[str, Any] = {
 
 
 def attach() -> None:
-    ops.requires_grad_ = _start_recording  # type: ignore[attr-defined]
+    ops.requires_grad_ = _start_recording
     for name, value in PROPERTIES.items():
         setattr(Tensor, name, value)
 

@@ -162,8 +162,8 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
         dtype_name=self.dtype.name,
         default_float=default.float.name,
         prefix=prefix,
-        device=str(self.device) if self._k & CUDA else None,  # type: ignore[attr-defined]
-        requires_grad=self.requires_grad,  # type: ignore[attr-defined]
+        device=str(self.device) if self._k & CUDA else None,
+        requires_grad=self.requires_grad,
         grad_fn="Invalid" if lost else type(gradient_function(*edge)).__name__ if edge and self._k & GRAD else None,
         is_meta=meta,
         shape=self._array.shape,
@@ -236,5 +236,5 @@ def attach() -> None:
         if not name.startswith("__"):
             value.__name__ = name
         setattr(Tensor, name, value)
-    Tensor.__torch_dispatch__ = classmethod(_torch_dispatch)  # type: ignore[attr-defined]
+    Tensor.__torch_dispatch__ = classmethod(_torch_dispatch)
     Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]  # tensors decide what array ∘ tensor is

@@ -185,8 +185,8 @@ def autocast_decrement_nesting() -> int:
 
 def _cast(value: Any, kind: str, target: dtype) -> Any:
     if isinstance(value, Tensor):
-        eligible = value.dtype.category == FLOATING and value.dtype is not float64 and value.device.type == kind  # type: ignore[attr-defined]
-        return value.to(target) if eligible else value  # type: ignore[attr-defined]
+        eligible = value.dtype.category == FLOATING and value.dtype is not float64 and value.device.type == kind
+        return value.to(target) if eligible else value
     if isinstance(value, dict):
         return {_cast(k, kind, target): _cast(v, kind, target) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

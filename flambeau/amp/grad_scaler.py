@@ -88,8 +88,8 @@ class GradScaler:
             return outputs
         if isinstance(outputs, Tensor):
             if self._scale is None:
-                self._lazy_init(outputs.device)  # type: ignore[attr-defined]
-            return outputs * self._scale.to(outputs.device)  # type: ignore[operator, union-attr, attr-defined]
+                self._lazy_init(outputs.device)
+            return outputs * self._scale.to(outputs.device)
         if isinstance(outputs, (list, tuple)):
             parts = [self.scale(part) for part in outputs]
             return type(outputs)._make(parts) if hasattr(outputs, "_make") else type(outputs)(parts)
@@ -113,11 +113,11 @@ class GradScaler:
                     if grad.dtype is float16:  # sums of equal places may overflow only now
                         p.grad = grad = grad.coalesce()
                     grad = grad._values()
-                grad.mul_(inv_scale.to(grad.device) if inv_scale.device != grad.device else inv_scale)  # type: ignore[attr-defined]
+                grad.mul_(inv_scale.to(grad.device) if inv_scale.device != grad.device else inv_scale)
                 bad = ops.logical_not(ops.all(ops.isfinite(grad))).to(float32)
                 before = found.get(grad.device)
                 found[grad.device] = bad if before is None else ops.maximum(before, bad)
-        return found or {found_inf.device: found_inf}  # type: ignore[attr-defined]
+        return found or {found_inf.device: found_inf}
 
     @python_step
     def unscale_(self, optimizer: Any) -> None:
@@ -130,8 +130,8 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        inverse = scale.double().reciprocal().float()  # type: ignore[attr-defined]
-        none = ops.full((), 0.0, dtype=float32, device=scale.device)  # type: ignore[attr-defined]
+        inverse = scale.double().reciprocal().float()
+        none = ops.full((), 0.0, dtype=float32, device=scale.device)
         state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, none, False)
         state["stage"] = OptState.UNSCALED
 
@@ -174,13 +174,13 @@ class GradScaler:
         """A step of an optimizer that divides by `grad_scale` and looks at `found_inf` itself."""
         scale = self._check("step")
         if state["stage"] is OptState.READY:
-            none = ops.full((), 0.0, dtype=float32, device=scale.device)  # type: ignore[attr-defined]
+            none = ops.full((), 0.0, dtype=float32, device=scale.device)
             one = ops.ones_like(scale)
             state["found_inf_per_device"] = self._unscale_grads_(optimizer, one, none, True)
             optimizer.grad_scale = scale
         else:
             optimizer.grad_scale = None  # the gradients are divided already
-        optimizer.found_inf = sum(found.to(scale.device) for found in state["found_inf_per_device"].values())  # type: ignore[attr-defined]
+        optimizer.found_inf = sum(found.to(scale.device) for found in state["found_inf_per_device"].values())
         try:
             return optimizer.step(*args, **kwargs)
         finally:
@@ -195,13 +195,13 @@ class GradScaler:
         scale = self._check("update")
         if new_scale is not None:
             if isinstance(new_scale, Tensor):
-                if new_scale.numel() != 1 or new_scale.requires_grad:  # type: ignore[attr-defined]
+                if new_scale.numel() != 1 or new_scale.requires_grad:
                     raise AssertionError(
                         "new_scale should be a float or a tensor with one element and requires_grad=False."
                     )
-                scale.copy_(new_scale)  # type: ignore[attr-defined]
+                scale.copy_(new_scale)
             else:
-                scale.fill_(new_scale)  # type: ignore[attr-defined]
+                scale.fill_(new_scale)
         else:
             found = [f for state in self._per_optimizer_states.values() for f in state["found_inf_per_device"].values()]
             if not found:
@@ -212,16 +212,16 @@ class GradScaler:
     def _adapt(self, overflowed: bool) -> None:
         assert self._scale is not None and self._growth_tracker is not None
         if overflowed:
-            self._scale.mul_(self._backoff_factor)  # type: ignore[attr-defined]
-            self._growth_tracker.fill_(0)  # type: ignore[attr-defined]
+            self._scale.mul_(self._backoff_factor)
+            self._growth_tracker.fill_(0)
             return
-        successes = self._growth_tracker.item() + 1  # type: ignore[attr-defined]
+        successes = self._growth_tracker.item() + 1
         if successes == self._growth_interval:
-            grown = self._scale.item() * self._growth_factor  # type: ignore[attr-defined]
+            grown = self._scale.item() * self._growth_factor
             if grown < 3.4028235e38:  # an infinite scale would never come down
-                self._scale.fill_(grown)  # type: ignore[attr-defined]
+                self._scale.fill_(grown)
             successes = 0
-        self._growth_tracker.fill_(successes)  # type: ignore[attr-defined]
+        self._growth_tracker.fill_(successes)
 
     # -- settings ---------------------------------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class GradScaler:
         """The scale now; 1 if scaling is off."""
         if not self._enabled:
             return 1.0
-        return self._init_scale if self._scale is None else self._scale.item()  # type: ignore[attr-defined]
+        return self._init_scale if self._scale is None else self._scale.item()
 
     def get_growth_factor(self) -> float:
         return self._growth_factor
@@ -255,7 +255,7 @@ class GradScaler:
     def _get_growth_tracker(self) -> int:
         if not self._enabled:
             return 0
-        return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()  # type: ignore[attr-defined]
+        return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()
 
     def is_enabled(self) -> bool:
         """Whether losses are scaled at all."""
@@ -280,16 +280,16 @@ class GradScaler:
             )
         self._init_scale, self._init_growth_tracker = state_dict["scale"], state_dict["_growth_tracker"]
         if self._scale is not None:
-            self._scale.fill_(state_dict["scale"])  # type: ignore[attr-defined]
+            self._scale.fill_(state_dict["scale"])
         if self._growth_tracker is not None:
-            self._growth_tracker.fill_(state_dict["_growth_tracker"])  # type: ignore[attr-defined]
+            self._growth_tracker.fill_(state_dict["_growth_tracker"])
         self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]
 
     def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
         scale = self._check("_check_inf_per_device")
-        one = ops.full((), 1.0, dtype=float32, device=scale.device)  # type: ignore[attr-defined]
-        none = ops.full((), 0.0, dtype=float32, device=scale.device)  # type: ignore[attr-defined]
+        one = ops.full((), 1.0, dtype=float32, device=scale.device)
+        none = ops.full((), 0.0, dtype=float32, device=scale.device)
         state = self._per_optimizer_states[id(optimizer)]
         state["found_inf_per_device"] = self._unscale_grads_(optimizer, one, none, True)
         return state["found_inf_per_device"]

@@ -28,8 +28,8 @@ from .variable import Variable
 
 def _view_as_self(t: Tensor) -> Tensor:
     """A result that is its own input gets a tensor of its own, over the same memory; a user's class has a say in it."""
-    if type(t).__torch_function__ is not Tensor.__torch_function__:  # type: ignore[attr-defined]
-        return t.view_as(t)  # type: ignore[attr-defined]
+    if type(t).__torch_function__ is not Tensor.__torch_function__:
+        return t.view_as(t)
     return detached(t)
 
 
@@ -288,7 +288,7 @@ def _tensor_backward(
 
 
 _tensor_backward.__name__ = "backward"
-Tensor.backward = _tensor_backward  # type: ignore[attr-defined]
+Tensor.backward = _tensor_backward
 _overrides.watch("backward", _tensor_backward)
 
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph  # noqa: E402

@@ -54,7 +54,7 @@ class Moved:
         """The input with one element moved: the very tensor, as a function may know it without taking it from its
         arguments (the parameters of a module); a sparse one is made anew."""
         if not self.tensor._k & SPARSE:
-            self.tensor.data[place] = self.values[place] + step  # type: ignore[attr-defined]
+            self.tensor.data[place] = self.values[place] + step
             return self.tensor
         moved = self.values.copy()
         moved[place] += step
@@ -65,7 +65,7 @@ class Moved:
         moved = np.asarray(self.values + step * self.spread(direction))
         if self.tensor._k & SPARSE:
             return ops.requires_grad_(_like(wrap(moved, self.tensor.dtype), self.tensor, self.masked))
-        ops.copy_(self.tensor.data, wrap(moved, self.tensor.dtype))  # type: ignore[attr-defined]
+        ops.copy_(self.tensor.data, wrap(moved, self.tensor.dtype))
         return self.tensor
 
     def spread(self, direction: Any) -> Any:
@@ -88,17 +88,17 @@ class Moved:
 
 def _values(t: Tensor) -> Tensor:
     t = detached(t)
-    return t._values() if t.is_sparse else t.values()  # type: ignore[attr-defined]
+    return t._values() if t.is_sparse else t.values()
 
 
 def _with_values(t: Tensor, values: Tensor) -> Tensor:
     """A sparse tensor with the pattern of another."""
     t = detached(t)
-    if t.is_sparse:  # type: ignore[attr-defined]
-        return ops.sparse_coo_tensor(t._indices(), values, t.shape)  # type: ignore[attr-defined]
-    by_rows = "csr" in str(t.layout) or "bsr" in str(t.layout)  # type: ignore[attr-defined]
+    if t.is_sparse:
+        return ops.sparse_coo_tensor(t._indices(), values, t.shape)
+    by_rows = "csr" in str(t.layout) or "bsr" in str(t.layout)
     where = (ops.crow_indices(t), ops.col_indices(t)) if by_rows else (ops.ccol_indices(t), ops.row_indices(t))
-    return ops.sparse_compressed_tensor(*where, values, t.shape, layout=t.layout)  # type: ignore[attr-defined]
+    return ops.sparse_compressed_tensor(*where, values, t.shape, layout=t.layout)
 
 
 def _like(dense: Tensor, t: Tensor, masked: bool) -> Tensor:
@@ -108,10 +108,10 @@ def _like(dense: Tensor, t: Tensor, masked: bool) -> Tensor:
         return ops.mul(ops.sparse_mask(dense, pattern), 1)
     values = _values(t)
     dims = values._array.ndim - 1
-    if t.is_sparse:  # type: ignore[attr-defined]
+    if t.is_sparse:
         return ops.to_sparse(_nowhere_zero(dense), t._array.ndim - dims)
-    options = {"layout": t.layout, "dense_dim": t.dense_dim()}  # type: ignore[attr-defined]
-    if "bs" in str(t.layout):  # type: ignore[attr-defined]
+    options = {"layout": t.layout, "dense_dim": t.dense_dim()}
+    if "bs" in str(t.layout):
         options["blocksize"] = tuple(values._array.shape[-2 - options["dense_dim"] :][:2])
     return ops.to_sparse(_nowhere_zero(dense), **options)
 

@@ -100,7 +100,7 @@ def _construct_standard_basis_for(tensors: tuple[Tensor, ...], tensor_numels: tu
     """For several tensors the parts of one identity matrix: each its columns, in its dtype."""
     total, start, parts = sum(tensor_numels), 0, []
     for t, count in zip(tensors, tensor_numels):
-        part = ops.zeros((total, count), dtype=t.dtype, device=t.device)  # type: ignore[attr-defined]
+        part = ops.zeros((total, count), dtype=t.dtype, device=t.device)
         ops.fill_(ops.diagonal(part, -start), 1)
         parts.append(part)
         start += count

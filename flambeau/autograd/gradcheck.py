@@ -98,7 +98,7 @@ def gradcheck(
 def _check_inputs(inputs: tuple[Any, ...]) -> None:
     any_target = False
     for i, t in enumerate(inputs):
-        if not isinstance(t, Tensor) or not t.requires_grad:  # type: ignore[attr-defined]
+        if not isinstance(t, Tensor) or not t.requires_grad:
             continue
         any_target = True
         if t.dtype.itemsize < (16 if t.dtype.is_complex else 8):
@@ -117,7 +117,7 @@ def _check_inputs(inputs: tuple[Any, ...]) -> None:
                 "be able to compute the numerical gradients correctly. You should call .contiguous on the input before "
                 "passing it to gradcheck."
             )
-        t.retain_grad()  # type: ignore[attr-defined]
+        t.retain_grad()
     if not any_target:
         raise ValueError(
             "gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True."
@@ -372,9 +372,9 @@ def _check_multiplied(func: Callable[..., Any], inputs: tuple[Any, ...], targets
         t = m.tensor
         if g is None:
             continue
-        if g.layout is not t.layout and (g._k & SPARSE or masked):  # type: ignore[attr-defined]
-            raise GradcheckError(f"grad is incorrect layout ({g.layout} is not {t.layout})")  # type: ignore[attr-defined]
-        if g._k & t._k & SPARSE and g.is_sparse and g.sparse_dim() != t.sparse_dim():  # type: ignore[attr-defined]
+        if g.layout is not t.layout and (g._k & SPARSE or masked):
+            raise GradcheckError(f"grad is incorrect layout ({g.layout} is not {t.layout})")
+        if g._k & t._k & SPARSE and g.is_sparse and g.sparse_dim() != t.sparse_dim():
             raise GradcheckError("grad is sparse tensor, but has incorrect sparse_dim")
         if (elements_of(g) != 0).any():
             raise GradcheckError("backward not multiplied by grad_output")

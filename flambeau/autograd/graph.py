@@ -84,7 +84,7 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
         def pack(t: Tensor) -> Any:
-            return t.device, ops.to(detached(t), "cpu")  # type: ignore[attr-defined]
+            return t.device, ops.to(detached(t), "cpu")
 
         def unpack(packed: Any) -> Tensor:
             return ops.to(packed[1], packed[0])

@@ -60,7 +60,7 @@ class _Plain(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self))
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 class ExpTransform(_Plain):
@@ -102,7 +102,7 @@ class PowerTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PowerTransform) and bool(self.exponent.eq(other.exponent).all())
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def _call(self, x: Tensor) -> Tensor:
         return x.pow(self.exponent)
@@ -229,12 +229,12 @@ class AffineTransform(Transform):
             return False
         return _same(self.loc, other.loc) and _same(self.scale, other.scale)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     @property
     def sign(self) -> Any:
         if isinstance(self.scale, Number):
-            return (self.scale > 0) - (self.scale < 0)  # type: ignore[operator]
+            return (self.scale > 0) - (self.scale < 0)
         return self.scale.sign()
 
     def _call(self, x: Tensor) -> Tensor:

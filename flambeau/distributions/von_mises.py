@@ -83,6 +83,6 @@ class VonMises(Distribution):
         return self.loc
 
     @lazy_property
-    def variance(self) -> Tensor:  # type: ignore[override]
+    def variance(self) -> Tensor:
         """The circular variance."""
         return 1 - ops.special_i1e(self.concentration) / ops.special_i0e(self.concentration)

@@ -172,8 +172,8 @@ class _ScriptUnpickler(Unpickler):
 
 
 _ScriptUnpickler.handlers = list(Unpickler.handlers)
-_ScriptUnpickler.handlers[pickle.BUILD[0]] = _ScriptUnpickler._build  # type: ignore[assignment]
-_ScriptUnpickler.handlers[pickle.REDUCE[0]] = _ScriptUnpickler._reduce  # type: ignore[assignment]
+_ScriptUnpickler.handlers[pickle.BUILD[0]] = _ScriptUnpickler._build
+_ScriptUnpickler.handlers[pickle.REDUCE[0]] = _ScriptUnpickler._reduce
 
 
 class _Builder:
@@ -219,7 +219,7 @@ def fill(module: RecursiveScriptModule, state: dict[str, Any]) -> None:
 
 
 def _parameter(value: Tensor) -> Parameter:
-    return Parameter(value.detach(), value.requires_grad)  # type: ignore[attr-defined]
+    return Parameter(value.detach(), value.requires_grad)
 
 
 # -- saving ------------------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def elu(self: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float
 
 
 def elu_(self: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
-    return self.copy_(elu(self, alpha, scale, input_scale))  # type: ignore[attr-defined]
+    return self.copy_(elu(self, alpha, scale, input_scale))
 
 
 def tensordot(self: Tensor, other: Tensor, dims_self: Any, dims_other: Any) -> Tensor:
@@ -94,7 +94,7 @@ def to(self: Tensor, *args: Any, **named: Any) -> Tensor:
     options: dict[str, Any] = {}
     if values and isinstance(values[0], Tensor):
         other = values.pop(0)
-        options.update(dtype=other.dtype, device=other.device)  # type: ignore[attr-defined]
+        options.update(dtype=other.dtype, device=other.device)
     else:
         if values and not isinstance(values[0], (int, type(None))):
             options["device"] = values.pop(0)
@@ -146,7 +146,7 @@ def _native_multi_head_attention(
     average_attn_weights: bool = True, mask_type: Any = None,
 ) -> tuple[Tensor, Any]:  # fmt: skip
     parts = []
-    for x, w, b in zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3)):  # type: ignore[attr-defined]
+    for x, w, b in zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3)):
         parts.append(_heads(_f("linear")(x, w, b), num_head))
     q, k, v = parts
     bias = attention_mask(mask, mask_type, query, num_head)

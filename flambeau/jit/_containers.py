@@ -76,11 +76,11 @@ def _extended(a: list[Any], b: Any) -> None:
 
 def _elements(x: Tensor) -> Any:
     _limits.room(x.numel())
-    return x.tolist()  # type: ignore[attr-defined]
+    return x.tolist()
 
 
 def _size(x: Tensor, dim: Any = None) -> Any:
-    return list(x.shape) if dim is None else x.size(dim)  # type: ignore[attr-defined]
+    return list(x.shape) if dim is None else x.size(dim)
 
 
 def _set_item(target: Any, key: Any, value: Any) -> Any:
@@ -337,20 +337,20 @@ def _unwrapped(x: Any) -> Any:
 PROPERTIES: dict[str, Callable[[Tensor], Any]] = {
     "shape": lambda x: list(x.shape),
     "dtype": lambda x: _code(x.dtype),
-    "device": lambda x: x.device,  # type: ignore[attr-defined]
+    "device": lambda x: x.device,
     "layout": lambda x: 0,
     "ndim": lambda x: x.ndim,
-    "is_cuda": lambda x: x.is_cuda,  # type: ignore[attr-defined]
-    "is_cpu": lambda x: x.is_cpu,  # type: ignore[attr-defined]
-    "is_sparse": lambda x: x.is_sparse,  # type: ignore[attr-defined]
-    "is_quantized": lambda x: x.is_quantized,  # type: ignore[attr-defined]
-    "is_meta": lambda x: x.is_meta,  # type: ignore[attr-defined]
+    "is_cuda": lambda x: x.is_cuda,
+    "is_cpu": lambda x: x.is_cpu,
+    "is_sparse": lambda x: x.is_sparse,
+    "is_quantized": lambda x: x.is_quantized,
+    "is_meta": lambda x: x.is_meta,
     "is_mps": lambda x: False,
     "is_xpu": lambda x: False,
-    "is_nested": lambda x: x.is_nested,  # type: ignore[attr-defined]
+    "is_nested": lambda x: x.is_nested,
     "requires_grad": lambda x: x.requires_grad,
     "grad": lambda x: x.grad,
-    "data": lambda x: x.data,  # type: ignore[attr-defined]
+    "data": lambda x: x.data,
     "T": lambda x: x.T,
     "mT": lambda x: x.mT,
     "H": lambda x: x.H,

@@ -302,7 +302,7 @@ class _Rewriter(ast.NodeTransformer):
         return ast.Attribute(self.visit(node.value), node.attr, node.ctx)
 
     def attribute(self, node: ast.Attribute, value: Any) -> Any:
-        own = self.module.__dict__  # type: ignore[union-attr]
+        own = self.module.__dict__
         name = node.attr
         if name not in own["_parameters"] and name not in own["_buffers"] and name != "training":
             if (
@@ -424,14 +424,14 @@ class _Rewriter(ast.NodeTransformer):
             and isinstance(target.func, ast.Attribute)
             and target.func.attr in ("items", "values")
         )
-        holder_node = target.func.value if items else target  # type: ignore[attr-defined]
+        holder_node = target.func.value if items else target
         holder = self.own(holder_node)
         if not isinstance(holder, (ModuleList, ModuleDict, Sequential)):
             return None
         rounds = []
         for i, name in enumerate(holder._modules):
             part: list[ast.expr] = [_getattr(holder_node, name)]
-            if items and target.func.attr == "items":  # type: ignore[attr-defined]
+            if items and target.func.attr == "items":
                 part = [ast.Constant(name), *part]
             rounds.append([ast.Constant(i), *part] if counted else part)
         return rounds

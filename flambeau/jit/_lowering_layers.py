@@ -31,7 +31,7 @@ def _embedding_bag(
     if input._array.ndim == 2:
         with s.tracer.again():
             rows, columns = input.shape
-            offsets = ops.arange(0, rows * columns, columns, device=input.device)  # type: ignore[attr-defined]
+            offsets = ops.arange(0, rows * columns, columns, device=input.device)
             input = input.reshape(-1)
             per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     out = functions["nn.functional.embedding_bag"](
@@ -248,7 +248,7 @@ def _first_cell_state(s: Steps, input: Tensor, state: Tensor) -> Tensor:
     if s.tracer.is_known(state) or state._array.ndim != 2 or state._array.any():
         return state
     with s.tracer.again():
-        return ops.zeros(input.shape[0], state._array.shape[1], dtype=state.dtype, device=state.device)  # type: ignore[attr-defined]
+        return ops.zeros(input.shape[0], state._array.shape[1], dtype=state.dtype, device=state.device)
 
 
 def _first_state(s: Steps, input: Tensor, state: Tensor, batch_first: bool) -> Tensor:
@@ -258,4 +258,4 @@ def _first_state(s: Steps, input: Tensor, state: Tensor, batch_first: bool) -> T
     with s.tracer.again():
         layers, _, width = state._array.shape
         batch = input.shape[0 if batch_first else 1]
-        return ops.zeros(layers, batch, width, dtype=state.dtype, device=state.device)  # type: ignore[attr-defined]
+        return ops.zeros(layers, batch, width, dtype=state.dtype, device=state.device)

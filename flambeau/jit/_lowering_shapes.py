@@ -161,7 +161,7 @@ def _indexed(s: Steps, x: Tensor, key: Any) -> tuple[Tensor, Any]:
             indices += [None] * (dim - len(indices)) + [ops.tensor([k])]
         elif isinstance(k, Tensor):
             indices += [None] * (dim - len(indices)) + [k]
-            dim += (k.dim() if k.dtype.name == "bool" else 1) - 1  # type: ignore[attr-defined]
+            dim += (k.dim() if k.dtype.name == "bool" else 1) - 1
         else:
             x = s.do("select", x, dim, k)
             continue
@@ -173,12 +173,12 @@ def _indexed(s: Steps, x: Tensor, key: Any) -> tuple[Tensor, Any]:
 def _setitem(s: Steps, x: Tensor, key: Any, value: Any) -> None:
     target, indices = _indexed(s, x, key)
     if not isinstance(value, Tensor):
-        value = ops.tensor(value, dtype=x.dtype, device=x.device)  # type: ignore[attr-defined]
+        value = ops.tensor(value, dtype=x.dtype, device=x.device)
     if indices is not None:
         s.do("index_put_", target, indices, value)
         return
-    if value.dim() > target.dim():  # type: ignore[attr-defined]
-        value = s.do("reshape", value, list(value._array.shape[value.dim() - target.dim() :]))  # type: ignore[attr-defined]
+    if value.dim() > target.dim():
+        value = s.do("reshape", value, list(value._array.shape[value.dim() - target.dim() :]))
     s.do("copy_", target, value)
 
 
@@ -200,8 +200,8 @@ def _to(s: Steps, x: Tensor, *args: Any, **named: Any) -> Any:
     out = s.function(x, *args, **named)
     if not isinstance(out, Tensor):
         return out
-    if out.device != x.device:  # type: ignore[attr-defined]
-        return s.note("to", [x, out.device, dtype_code(out.dtype)], out)  # type: ignore[attr-defined]
+    if out.device != x.device:
+        return s.note("to", [x, out.device, dtype_code(out.dtype)], out)
     return s.note("to", [x, dtype_code(out.dtype)], out)
 
 
@@ -231,7 +231,7 @@ def _has_numbers(s: Steps, data: Any) -> bool:
 
 def _kind(out: Tensor) -> dict[str, Any]:
     """The options with which a new tensor is made again."""
-    where = out.device  # type: ignore[attr-defined]
+    where = out.device
     return {"dtype": dtype_code(out.dtype), **({} if where.type == "cpu" else {"device": where})}
 
 

@@ -111,7 +111,7 @@ class Pickled:
             self._out += b"\x85R"
 
     def _put_tensor(self, value: Tensor) -> None:
-        storage = value._typed_storage()  # type: ignore[attr-defined]
+        storage = value._typed_storage()
         self._kept.append(storage)
         _, _, key, location, count = self._storages.reference(storage)
         self._global("torch._utils", "_rebuild_tensor_v2")
@@ -121,9 +121,9 @@ class Pickled:
         for part in (key, location, count):
             self._put(part)
         self._out += b"tQ"
-        self._put(value.storage_offset())  # type: ignore[attr-defined]
+        self._put(value.storage_offset())
         self._put_plain(tuple(value.shape))
-        self._put_plain(tuple(value.stride()))  # type: ignore[attr-defined]
+        self._put_plain(tuple(value.stride()))
         self._put(bool(value.requires_grad))
         self._call("collections", "OrderedDict", ())
         self._out += b"tR"

@@ -24,7 +24,7 @@ class TensorKind:
         return list(self._example.shape)
 
     def strides(self) -> list[int]:
-        return list(self._example.stride())  # type: ignore[attr-defined]
+        return list(self._example.stride())
 
     def dim(self) -> int:
         return self._example.ndim
@@ -33,7 +33,7 @@ class TensorKind:
         return self._example.device
 
     def scalarType(self) -> str:
-        return self._example.type().rpartition(".")[2].removesuffix("Tensor")  # type: ignore[attr-defined]
+        return self._example.type().rpartition(".")[2].removesuffix("Tensor")
 
     def __str__(self) -> str:
         sizes, strides = ", ".join(map(str, self.sizes())), ", ".join(map(str, self.strides()))

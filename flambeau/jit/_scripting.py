@@ -199,8 +199,8 @@ class ScriptedFunction(ScriptFunction):
 
         return emit_function(self._function)
 
-    _path = property(lambda self: self._program.top)  # type: ignore[assignment]
-    _run = property(lambda self: self._program.definition(self._program.top))  # type: ignore[assignment]
+    _path = property(lambda self: self._program.top)
+    _run = property(lambda self: self._program.definition(self._program.top))
 
     @property
     def code(self) -> str:

@@ -229,7 +229,7 @@ class Tracer(TorchFunctionMode):
         if found is None:
             found = self._bind(t, Value("Tensor", t))
             found.name = f"CONSTANTS.c{len(self.constants)}"
-            self.constants.append(t.detach() if t.requires_grad else t)  # type: ignore[attr-defined]
+            self.constants.append(t.detach() if t.requires_grad else t)
         return found
 
     def is_known(self, t: Any) -> bool:

@@ -29,7 +29,7 @@ class TracingCheckError(Exception):
 def _copied(example: Any) -> Any:
     """The example with tensors of its own."""
     if isinstance(example, Tensor):
-        made = example.detach().clone()  # type: ignore[attr-defined]
+        made = example.detach().clone()
         return made.requires_grad_(example.requires_grad) if example.requires_grad else made
     if isinstance(example, (tuple, list)):
         parts = [_copied(e) for e in example]
@@ -174,7 +174,7 @@ def trace(
 
 
 def _check_constants(tracer: Tracer) -> None:
-    if any(value.requires_grad and not value.is_leaf for value in tracer.constants):  # type: ignore[attr-defined]
+    if any(value.requires_grad and not value.is_leaf for value in tracer.constants):
         raise RuntimeError(
             "Cannot insert a Tensor that requires grad as a constant. Consider making it a parameter or input"
         )

@@ -37,7 +37,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if data is None:
             data = ops.empty(0)
         if type(data) is Tensor or type(data) is Parameter:
-            return Tensor._make_subclass(cls, data, requires_grad)  # type: ignore[attr-defined]
+            return Tensor._make_subclass(cls, data, requires_grad)
         made = data.detach().requires_grad_(requires_grad)
         if type(made) is not type(data):
             raise RuntimeError(
@@ -49,7 +49,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) in memo:
             return memo[id(self)]
-        made = memo[id(self)] = type(self)(ops.clone(self.detach()), bool(self._k & GRAD))  # type: ignore[attr-defined]
+        made = memo[id(self)] = type(self)(ops.clone(self.detach()), bool(self._k & GRAD))
         return made
 
     def __repr__(self) -> str:
@@ -121,14 +121,14 @@ class UninitializedTensorMixin:
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Gives the tensor its shape (uninitialised memory), and makes it an ordinary parameter or buffer."""
-        self.data = ops.empty(  # type: ignore[attr-defined]
+        self.data = ops.empty(
             shape,
             device=self.data.device if device is None else device,
             dtype=self.data.dtype if dtype is None else dtype,
         )
-        requires_grad = self._k & GRAD  # type: ignore[has-type]
-        self._k &= ~self._class_k  # type: ignore[has-type, attr-defined]
-        self.__class__ = self.cls_to_become  # type: ignore[assignment]
+        requires_grad = self._k & GRAD
+        self._k &= ~self._class_k
+        self.__class__ = self.cls_to_become
         self._k |= requires_grad
 
     @property
@@ -164,11 +164,11 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     cls_to_become = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
-        return Tensor._make_subclass(cls, ops.empty(0, device=device, dtype=dtype), requires_grad)  # type: ignore[attr-defined]
+        return Tensor._make_subclass(cls, ops.empty(0, device=device, dtype=dtype), requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
-            memo[id(self)] = type(self)(self.requires_grad, self.data.device, self.data.dtype)  # type: ignore[attr-defined]
+            memo[id(self)] = type(self)(self.requires_grad, self.data.device, self.data.dtype)
         return memo[id(self)]
 
 
@@ -180,6 +180,6 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> Any:
-        made = Tensor._make_subclass(cls, ops.empty(0, device=device, dtype=dtype), requires_grad)  # type: ignore[attr-defined]
+        made = Tensor._make_subclass(cls, ops.empty(0, device=device, dtype=dtype), requires_grad)
         made.persistent, made._is_buffer = persistent, True
         return made

@@ -82,7 +82,7 @@ class Builder:
 
     def array(self, t: Tensor, name: str) -> Any:
         """A tensor as ONNX stores it."""
-        data = t.detach().cpu().contiguous()  # type: ignore[attr-defined]
+        data = t.detach().cpu().contiguous()
         if data.dtype.name == "bfloat16":
             raw = data._array.view(np.uint16).tobytes()
             return self.onnx.helper.make_tensor(name, 16, list(data.shape), raw, raw=True)

@@ -65,7 +65,7 @@ class GraphContext:
 
     @staticmethod
     def _attribute(value: Any) -> Any:
-        return value.detach().cpu().numpy() if isinstance(value, Tensor) else value  # type: ignore[attr-defined]
+        return value.detach().cpu().numpy() if isinstance(value, Tensor) else value
 
 
 def _parsed(value: Any, kind: str, name: str) -> Any:
@@ -76,7 +76,7 @@ def _parsed(value: Any, kind: str, name: str) -> Any:
         return None
     if isinstance(inner, Value):
         if isinstance(inner.example, Tensor) and inner.name.startswith("CONSTANTS."):
-            inner = inner.example.tolist()  # type: ignore[attr-defined]
+            inner = inner.example.tolist()
         else:
             raise SymbolicValueError(f"the argument {name!r} must be a constant")
     makers: dict[str, Callable[[Any], Any]] = {

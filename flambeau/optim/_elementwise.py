@@ -170,7 +170,7 @@ class Elementwise(Optimizer):
             return False
         if scale is not None:
             for p in params:
-                p.grad.div_(scale.to(p.dtype))  # type: ignore[attr-defined]
+                p.grad.div_(scale.to(p.dtype))
         return True
 
     def _step_group(self, group: dict[str, Any], params: list[Tensor]) -> None:

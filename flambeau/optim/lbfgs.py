@@ -203,7 +203,7 @@ class LBFGS(Optimizer):
     # -- steps -----------------------------------------------------------------------------------------------------
 
     @no_grad()
-    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any]) -> Any:
         """Makes up to `max_iter` iterations; the first loss is returned."""
         (group,) = self.param_groups
         max_iter, tolerance = group["max_iter"], group["tolerance_grad"]

@@ -93,7 +93,7 @@ def _device_dtype_check_for_fused(p: Tensor, cuda_unsupported: bool = False) -> 
     if p.dtype.category < FLOATING or p._k & META:
         raise RuntimeError(
             "`fused=True` requires all the params to be floating point Tensors of supported devices: ['cpu', 'cuda'] "
-            f"but {p.dtype} and {p.device.type}"  # type: ignore[attr-defined]
+            f"but {p.dtype} and {p.device.type}"
         )
 
 

@@ -24,7 +24,7 @@ def _group_tensors_by_device_and_dtype(
     groups: dict[tuple[Any, Any], tuple[TensorListList, Indices]] = {}
     for place, row in enumerate(zip(*tensorlistlist, strict=True) if tensorlistlist else ()):
         first = row[0]
-        lists, indices = groups.setdefault((first.device, first.dtype), ([[] for _ in tensorlistlist], []))  # type: ignore[union-attr]
+        lists, indices = groups.setdefault((first.device, first.dtype), ([[] for _ in tensorlistlist], []))
         for part, tensor in zip(lists, row):
             part.append(tensor)
         if with_indices:

@@ -117,7 +117,7 @@ def _autocast_as_of(state: list[tuple[str, Any, bool, bool]]) -> Iterator[None]:
 
 
 def _described(t: Tensor) -> dict[str, Any]:
-    return {"shape": t.shape, "dtype": t.dtype, "device": t.device}  # type: ignore[attr-defined]
+    return {"shape": t.shape, "dtype": t.dtype, "device": t.device}
 
 
 class GraphExecGroup:
@@ -333,7 +333,7 @@ class CheckpointFunction(Function):
         if not pairs:
             raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
         _backward([o for o, _ in pairs], [g for _, g in pairs])
-        return (None, None, *[a.grad if isinstance(a, Tensor) else None for a in inputs])  # type: ignore[attr-defined]
+        return (None, None, *[a.grad if isinstance(a, Tensor) else None for a in inputs])
 
 
 def checkpoint(

@@ -17,7 +17,7 @@ def to_dlpack(tensor: Tensor) -> Any:
     >>> from_dlpack(to_dlpack(torch.tensor([1, 2])))
     tensor([1, 2])
     """
-    return detached(tensor).__dlpack__()  # type: ignore[attr-defined]
+    return detached(tensor).__dlpack__()
 
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]

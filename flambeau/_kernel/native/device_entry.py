@@ -30,7 +30,7 @@ def _pass_words(m: Any, address: Any, slots: Any) -> Any:
     return m.call(address, *[m.word(slots, 8 * j) for j in range(_PASSED)])
 
 
-def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies):  # type: ignore[no-untyped-def]
+def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies):
     at, there = m.fields(m.word(site, KNOWN), KNOWN_NAMES), m.fields(gpu, GPU_NAMES)
     slow = m.word(site, SLOW)
     # 1. The description, and where operands lie.

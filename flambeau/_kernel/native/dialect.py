@@ -171,7 +171,7 @@ class _Function(Walker):
 
 
 @inline
-def over_all(m, loop, pointers, dims, steps, data, outer, sizes, operands, strides, apart):  # type: ignore[no-untyped-def]
+def over_all(m, loop, pointers, dims, steps, data, outer, sizes, operands, strides, apart):
     """Runs a loop at every place of outer dimensions. The strides of operands are `apart` bytes from each other."""
     index, turns = m.space(8), 1
     for d in range(outer):
@@ -194,7 +194,7 @@ def over_all(m, loop, pointers, dims, steps, data, outer, sizes, operands, strid
 
 
 @inline
-def run_loops(m, first, loops, bases, pointers, count):  # type: ignore[no-untyped-def]
+def run_loops(m, first, loops, bases, pointers, count):
     """Runs what a plan's words from `first` on describe, over operands whose addresses are in `bases`. Loops that do not know how
     long they are get `count`, unless that is 0. Gives how many are left where a question is not answered as expected."""
     left, place = loops, first

@@ -32,7 +32,7 @@ _BYTES = bytes.__basicsize__ - 1  # where the contents of bytes begin
 
 # The table behind `self`, words of 8 bytes: ufunc, loop, operands, core dimensions, ndarray, the loop's data; then of
 # each operand: dtype, bytes of an element, flags, whether it is a result, core dimensions, their three numbers.
-def _direct(m, self, args, given):  # type: ignore[no-untyped-def]
+def _direct(m, self, args, given):
     table = self + _BYTES
     ufunc, operands = m.word(table), m.word(table, 16)
     pointers, dims, steps = m.space(_MOST_OPERANDS), m.space(9), m.space(_MOST_OPERANDS * (1 + _MOST_DIMS))
@@ -84,7 +84,7 @@ def _direct(m, self, args, given):  # type: ignore[no-untyped-def]
     return a
 
 
-def _address(m, self, a):  # type: ignore[no-untyped-def]
+def _address(m, self, a):
     if m.word(a, _TYPE) == m.word(self, _BYTES):
         return m.call("PyLong_FromUnsignedLongLong", m.word(a, _HEAD))
     one = m.space(1)

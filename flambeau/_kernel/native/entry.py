@@ -128,7 +128,7 @@ def in_tuple(m, objects, count, together, at):  # type: ignore[no-untyped-def]
     return made
 
 
-def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-def]
+def _entry(m, self, args, given, names, place_of):
     site = m.word(m.word(self, place_of.words), place_of.buffer)
     at = m.fields(m.word(site, KNOWN), KNOWN_NAMES)
     slow, count, arguments = m.word(site, SLOW), given, m.word(site, COUNT)
@@ -401,7 +401,7 @@ def _entry(m, self, args, given, names, place_of):  # type: ignore[no-untyped-de
     return made
 
 
-def _attach(m, pattern, values, objects, count, known, plain, recorded, place_of):  # type: ignore[no-untyped-def]
+def _attach(m, pattern, values, objects, count, known, plain, recorded, place_of):
     """Gives tensors nodes like the pattern's; 1, or 0 if Python must, or -1 with an exception.
 
     Properties of tensors without history are `plain`, of those with one `recorded`."""

@@ -20,7 +20,7 @@ _HEAD = object.__basicsize__  # where an array's own fields begin
 _TYPE, _BYTES = _HEAD - 8, bytes.__basicsize__ - 1
 
 
-def _run(m, place, loops, bases):  # type: ignore[no-untyped-def]
+def _run(m, place, loops, bases):
     return run_loops(m, place, loops, bases, m.space(OPERANDS), 0)
 
 
@@ -33,7 +33,7 @@ def runner() -> Any:
 
 
 # The words behind the first argument: as `runner` takes them, how many tensors there are, and which operand each one is.
-def _run_on(m, self, args, given):  # type: ignore[no-untyped-def]
+def _run_on(m, self, args, given):
     words, tensors = m.word(args) + _BYTES, m.word(args, 8)
     bases = m.word(words, 16)
     for i in range(m.word(words, 24)):

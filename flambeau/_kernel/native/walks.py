@@ -28,7 +28,7 @@ _TYPE, _BYTES = _HEAD - 8, bytes.__basicsize__ - 1
 
 # A plan, words of 8 bytes: loop, operands, length, outer dimensions, ndarray, float; extents of the outer dimensions; of
 # each operand: dtype, which kind of number may stand for it (0 none, 1 float32, 2 float64), step, flags, outer strides.
-def _strided(m, self, args, given):  # type: ignore[no-untyped-def]
+def _strided(m, self, args, given):
     none, plan = m.word(self, _BYTES), m.word(args) + _BYTES
     operands, outer = m.word(plan, 8), m.word(plan, 24)
     sizes = plan + 48

@@ -79,7 +79,7 @@ class BaseSparsifier:
 
     def get_mask(self, module: Module, tensor_name: str) -> Tensor:
         """The mask of a tensor."""
-        return getattr(module.parametrizations, tensor_name)[0].mask  # type: ignore[union-attr]
+        return getattr(module.parametrizations, tensor_name)[0].mask
 
     def squash_mask(
         self,

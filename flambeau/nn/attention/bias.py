@@ -37,7 +37,7 @@ class CausalBias(Tensor):
 
     def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> Any:
         room = ops.expand(ops.zeros(1), (1, seq_len_q, seq_len_kv))
-        return Tensor._make_subclass(cls, room)  # type: ignore[attr-defined]
+        return Tensor._make_subclass(cls, room)
 
     def __init__(self, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> None:
         if not isinstance(variant, CausalVariant):
@@ -66,7 +66,7 @@ class CausalBias(Tensor):
         attend = F.scaled_dot_product_attention
         if attn_mask.seq_len_q == attn_mask.seq_len_kv or attn_mask.variant is CausalVariant.UPPER_LEFT:
             return attend(query, key, value, None, dropout_p, True, scale, enable_gqa)
-        mask = attn_mask._materialize(query.device)  # type: ignore[attr-defined]
+        mask = attn_mask._materialize(query.device)
         return attend(query, key, value, mask, dropout_p, False, scale, enable_gqa)
 
     @classmethod

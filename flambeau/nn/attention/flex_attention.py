@@ -51,7 +51,7 @@ class AuxOutput(NamedTuple):
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
     """Hides nothing."""
-    return batch.new_ones((), dtype=bool_)  # type: ignore[attr-defined]
+    return batch.new_ones((), dtype=bool_)
 
 
 def _joined(mask_mods: tuple[Modifier, ...], start: bool, join: Callable[[Tensor, Tensor], Tensor]) -> Modifier:
@@ -59,7 +59,7 @@ def _joined(mask_mods: tuple[Modifier, ...], start: bool, join: Callable[[Tensor
         raise RuntimeError(f"All inputs should be callable mask_mods: {mask_mods}")
 
     def mask(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
-        result = b.new_full((), start, dtype=bool_)  # type: ignore[attr-defined]
+        result = b.new_full((), start, dtype=bool_)
         for mod in mask_mods:
             result = join(result, mod(b, h, q_idx, kv_idx))
         return result
@@ -167,9 +167,9 @@ class BlockMask:
 
     def sparsity(self) -> float:
         """How many of a hundred scores lie in blocks that are not computed."""
-        used = int(self.kv_num_blocks.sum())  # type: ignore[attr-defined]
+        used = int(self.kv_num_blocks.sum())
         if self.full_kv_num_blocks is not None:
-            used += int(self.full_kv_num_blocks.sum())  # type: ignore[attr-defined]
+            used += int(self.full_kv_num_blocks.sum())
         return 100 * (1 - used * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1] / self.numel())
 
     def to_dense(self) -> Tensor:
@@ -184,7 +184,7 @@ class BlockMask:
         rows, columns = (grid_size, grid_size) if isinstance(grid_size, int) else grid_size
         dense = self.to_dense()
         lines = []
-        flat = dense.reshape(-1, *dense.shape[-2:])  # type: ignore[attr-defined]
+        flat = dense.reshape(-1, *dense.shape[-2:])
         for number, picture in enumerate(flat[:limit]):
             place = []
             for n in reversed(dense.shape[:-2]):
@@ -245,14 +245,14 @@ class BlockMask:
 def _dense(count: Tensor, indices: Any) -> Tensor:
     """1 where a block is among the first `count` of its row's indices."""
     columns = indices.shape[-1]
-    used = ops.arange(columns, device=count.device) < count.unsqueeze(-1)  # type: ignore[attr-defined]
-    made = ops.zeros(indices.shape, dtype=int32, device=count.device)  # type: ignore[attr-defined]
+    used = ops.arange(columns, device=count.device) < count.unsqueeze(-1)
+    made = ops.zeros(indices.shape, dtype=int32, device=count.device)
     return ops.scatter(made, -1, indices.long(), used.to(int32))
 
 
 def _ordered(dense: Tensor) -> tuple[Tensor, Tensor]:
     """How many blocks of each row are in use, and the columns with those first."""
-    flags = dense.to(int32)  # type: ignore[attr-defined]
+    flags = dense.to(int32)
     order = ops.argsort(flags, dim=-1, descending=True, stable=True)
     return ops.sum(flags, -1).to(int32), order.to(int32).contiguous()
 
@@ -260,7 +260,7 @@ def _ordered(dense: Tensor) -> tuple[Tensor, Tensor]:
 def _drawing(picture: Tensor, rows: int, columns: int) -> list[str]:
     """Lines with two characters for a block, or for a square of blocks where there are too many."""
     tall, wide = (-(-n // most) for n, most in zip(picture.shape, (rows, columns)))
-    values = picture.tolist()  # type: ignore[attr-defined]
+    values = picture.tolist()
     lines = []
     for i in range(0, len(values), tall):
         line = ""
@@ -321,7 +321,7 @@ def flex_attention(
         raise NotImplementedError("Returning max scores is not supported on CPU")
     wants_lse = return_lse or (return_aux is not None and return_aux.lse)
     sizes = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
-    places = _places(*sizes, query.device)  # type: ignore[attr-defined]
+    places = _places(*sizes, query.device)
     mask = None
     if block_mask is not None:
         mask = block_mask._visible(ops.expand(block_mask.mask_mod(*places), sizes))
@@ -356,7 +356,7 @@ def _composed(
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, block_mask: BlockMask | None, enable_gqa: bool) -> None:
-    if any(t.dim() != 4 for t in (query, key, value)):  # type: ignore[attr-defined]
+    if any(t.dim() != 4 for t in (query, key, value)):
         raise NotImplementedError("flex_attention: query, key, and value must be 4D tensors")
     if not all(t.dtype is query.dtype for t in (key, value)):
         raise ValueError(

@@ -33,7 +33,7 @@ class CrossMapLRN2d(Function):
         return ops.reshape(ops.matmul(chosen.to(x.device), flat), x.shape)
 
     @staticmethod
-    def forward(ctx: Any, input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> Tensor:
         if input.dim() != 4:
             raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
         ctx.size, ctx.alpha, ctx.beta = size, alpha, beta
@@ -46,7 +46,7 @@ class CrossMapLRN2d(Function):
         return output
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad_output: Tensor) -> Any:
         input, output, scale = ctx.saved_tensors
         before = int(ctx.size - (ctx.size - 1) / 2)
         windows = _windows(input.shape[1], before, ctx.size - 1 - before)

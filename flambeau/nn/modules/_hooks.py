@@ -266,7 +266,7 @@ class HookMethods:
                 found = next(v for v in found.values() if isinstance(v, Tensor))
             else:
                 found = found[0]
-        node = found.grad_fn  # type: ignore[attr-defined]
+        node = found.grad_fn
         if node is not None:
             for hook in hooks:
                 node.register_hook(partial(_call_older, self, hook))

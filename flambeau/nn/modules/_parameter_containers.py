@@ -58,7 +58,7 @@ class ParameterList(Module):
         super().__init__()
         self._size = 0
         if values is not None:
-            self += values  # type: ignore[misc]
+            self += values
 
     def _name_at(self, index: Any) -> str:
         number = operator.index(index)

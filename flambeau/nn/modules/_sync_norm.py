@@ -24,7 +24,7 @@ def group_of(process_group: Any) -> Any:
 
 
 def _reduce(tensor: Tensor, group: Any) -> None:
-    sys.modules["flambeau.distributed"].all_reduce(tensor, group=group)  # type: ignore[attr-defined]
+    sys.modules["flambeau.distributed"].all_reduce(tensor, group=group)
 
 
 def _sums(x: Tensor) -> Tensor:

@@ -92,14 +92,14 @@ class MultiheadAttention(Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state.setdefault("_qkv_same_embed_dim", True)  # files from before there was a choice
-        super().__setstate__(state)  # type: ignore[misc]
+        super().__setstate__(state)
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
         need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-        if query.is_nested:  # type: ignore[attr-defined]
+        if query.is_nested:
             return self._nested(query, key, value), None
         separate = None
         if not self._qkv_same_embed_dim:

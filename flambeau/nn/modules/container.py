@@ -163,7 +163,7 @@ class ModuleList(_Numbered):
     def __init__(self, modules: Iterable[Any] | None = None) -> None:
         super().__init__()
         if modules is not None:
-            self += modules  # type: ignore[misc]
+            self += modules
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):

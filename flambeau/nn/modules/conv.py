@@ -74,7 +74,7 @@ class _ConvNd(Module):
             init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         else:  # the numbers do not depend on the memory format
             with no_grad():
-                filled = ops.empty(self.weight.shape, dtype=self.weight.dtype, device=self.weight.device)  # type: ignore[attr-defined]
+                filled = ops.empty(self.weight.shape, dtype=self.weight.dtype, device=self.weight.device)
                 self.weight.copy_(init.kaiming_uniform_(filled, a=math.sqrt(5)))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)

@@ -135,7 +135,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     cls_to_become = Linear
     weight: UninitializedParameter
-    bias: UninitializedParameter | None  # type: ignore[assignment]
+    bias: UninitializedParameter | None
 
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(0, 0, False)  # allocates nothing
@@ -148,7 +148,7 @@ class LazyLinear(LazyModuleMixin, Linear):
         if self.in_features and not self.has_uninitialized_params():
             super().reset_parameters()
 
-    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+    def initialize_parameters(self, input: Tensor) -> None:
         """Takes `in_features` from the last dimension of an input."""
         if self.has_uninitialized_params():
             self.in_features = input.shape[-1]

@@ -24,7 +24,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 def _zeros(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """A first state for an input."""
     if input._k & ~GRAD or modes.on & ~FUNCTION_MODE:  # a trace makes the states for any batch itself
-        return ops.zeros(size, dtype=input.dtype, device=input.device)  # type: ignore[attr-defined]
+        return ops.zeros(size, dtype=input.dtype, device=input.device)
     return wrap(np.zeros(size, input.dtype.numpy), input.dtype)
 
 
@@ -145,7 +145,7 @@ class RNNBase(Module):
         return self._state_size(input, batch_sizes, self.proj_size or self.hidden_size)
 
     def _state_size(self, input: Tensor, batch_sizes: Tensor | None, width: int) -> tuple[int, int, int]:
-        batch = int(batch_sizes[0]) if batch_sizes is not None else input._array.shape[0 if self.batch_first else 1]  # type: ignore[index]
+        batch = int(batch_sizes[0]) if batch_sizes is not None else input._array.shape[0 if self.batch_first else 1]
         return self.num_layers * (2 if self.bidirectional else 1), batch, width
 
     def check_hidden_size(
@@ -202,8 +202,8 @@ class RNNBase(Module):
         if hx is None:
             hx = _zeros(input, self.get_expected_hidden_size(input, batch_sizes))
         else:
-            if batch_sizes is None and hx.dim() != (3 if batched else 2):  # type: ignore[attr-defined]
-                raise self._rank_problem(3 if batched else 2, "hx", f"{hx.dim()}-D tensor")  # type: ignore[attr-defined]
+            if batch_sizes is None and hx.dim() != (3 if batched else 2):
+                raise self._rank_problem(3 if batched else 2, "hx", f"{hx.dim()}-D tensor")
             if not batched:
                 hx = ops.unsqueeze(hx, 1)
             hx = self.permute_hidden(hx, sorted_indices)
@@ -304,7 +304,7 @@ class LSTM(RNNBase):
             size = self.get_expected_hidden_size(input, batch_sizes)
             hx = (_zeros(input, size), _zeros(input, (*size[:2], self.hidden_size)))
         else:
-            ranks = [hx[i].dim() for i in range(2)]  # type: ignore[attr-defined]
+            ranks = [hx[i].dim() for i in range(2)]
             rank = 3 if batched else 2
             if batch_sizes is None and ranks != [rank, rank]:
                 raise self._rank_problem(rank, "hx and cx", f"({ranks[0]}-D, {ranks[1]}-D) tensors")
@@ -361,8 +361,8 @@ class RNNCellBase(Module):
             init.uniform_(weight, -bound, bound)
 
     def _check_rank(self, t: Tensor, what: str) -> None:
-        if t.dim() not in (1, 2):  # type: ignore[attr-defined]
-            raise ValueError(f"{type(self).__name__}: Expected {what} to be 1D or 2D, got {t.dim()}D instead")  # type: ignore[attr-defined]
+        if t.dim() not in (1, 2):
+            raise ValueError(f"{type(self).__name__}: Expected {what} to be 1D or 2D, got {t.dim()}D instead")
 
     def _step(self, function: Any, input: Tensor, hx: Any) -> Any:
         return function(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
@@ -371,7 +371,7 @@ class RNNCellBase(Module):
         self._check_rank(input, "input")
         if hx is not None:
             self._check_rank(hx, "hidden")
-        batched = input.dim() == 2  # type: ignore[attr-defined]
+        batched = input.dim() == 2
         if not batched:
             input = ops.unsqueeze(input, 0)
         if hx is None:
@@ -426,7 +426,7 @@ class LSTMCell(RNNCellBase):
         if hx is not None:
             for i, state in enumerate(hx):
                 self._check_rank(state, f"hx[{i}]")
-        batched = input.dim() == 2  # type: ignore[attr-defined]
+        batched = input.dim() == 2
         if not batched:
             input = ops.unsqueeze(input, 0)
         if hx is None:

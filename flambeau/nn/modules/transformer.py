@@ -57,7 +57,7 @@ def _detect_is_causal_mask(mask: Tensor | None, is_causal: bool | None = None, s
     size = mask.shape[-2] if size is None else size
     if tuple(mask.shape) != (size, size):
         return False
-    return bool((mask == _generate_square_subsequent_mask(size, mask.device, mask.dtype)).all())  # type: ignore[attr-defined]
+    return bool((mask == _generate_square_subsequent_mask(size, mask.device, mask.dtype)).all())
 
 
 class _Layer(Module):
@@ -73,12 +73,12 @@ class _Layer(Module):
     def _ff(self, x: Tensor) -> Tensor:
         own = self._modules
         inner = self.activation(own["linear1"](x))
-        return own["linear2"](own["dropout"](inner))  # type: ignore[misc]
+        return own["linear2"](own["dropout"](inner))
 
     def _self_attention(
         self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool, dropout: Module
     ) -> Tensor:
-        found = self._modules["self_attn"](  # type: ignore[misc]
+        found = self._modules["self_attn"](
             x, x, x, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal
         )
         return dropout(found[0])
@@ -118,7 +118,7 @@ class TransformerEncoderLayer(_Layer):
         self.activation = function
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[misc]
+        super().__setstate__(state)
         if not hasattr(self, "activation"):
             self.activation = F.relu
 
@@ -132,10 +132,10 @@ class TransformerEncoderLayer(_Layer):
         own = self._modules
         norm1, norm2 = own["norm1"], own["norm2"]
         if self.norm_first:
-            src = src + self._sa_block(norm1(src), mask, padding, is_causal)  # type: ignore[misc]
-            return src + self._ff_block(norm2(src))  # type: ignore[misc]
-        src = norm1(src + self._sa_block(src, mask, padding, is_causal))  # type: ignore[misc]
-        return norm2(src + self._ff_block(src))  # type: ignore[misc]
+            src = src + self._sa_block(norm1(src), mask, padding, is_causal)
+            return src + self._ff_block(norm2(src))
+        src = norm1(src + self._sa_block(src, mask, padding, is_causal))
+        return norm2(src + self._ff_block(src))
 
     def _sa_block(
         self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
@@ -177,7 +177,7 @@ class TransformerDecoderLayer(_Layer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state.setdefault("activation", F.relu)
-        super().__setstate__(state)  # type: ignore[misc]
+        super().__setstate__(state)
 
     def forward(
         self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
@@ -190,12 +190,12 @@ class TransformerDecoderLayer(_Layer):
         first = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         second = (memory_mask, memory_key_padding_mask, memory_is_causal)
         if self.norm_first:
-            tgt = tgt + self._sa_block(norm1(tgt), *first)  # type: ignore[misc]
-            tgt = tgt + self._mha_block(norm2(tgt), memory, *second)  # type: ignore[misc]
-            return tgt + self._ff_block(norm3(tgt))  # type: ignore[misc]
-        tgt = norm1(tgt + self._sa_block(tgt, *first))  # type: ignore[misc]
-        tgt = norm2(tgt + self._mha_block(tgt, memory, *second))  # type: ignore[misc]
-        return norm3(tgt + self._ff_block(tgt))  # type: ignore[misc]
+            tgt = tgt + self._sa_block(norm1(tgt), *first)
+            tgt = tgt + self._mha_block(norm2(tgt), memory, *second)
+            return tgt + self._ff_block(norm3(tgt))
+        tgt = norm1(tgt + self._sa_block(tgt, *first))
+        tgt = norm2(tgt + self._mha_block(tgt, memory, *second))
+        return norm3(tgt + self._ff_block(tgt))
 
     def _sa_block(
         self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
@@ -259,7 +259,7 @@ class TransformerEncoder(Module):
         for layer in self.layers:
             output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
         if emptied:
-            output = output.masked_fill((padding != 0).unsqueeze(-1), 0.0)  # type: ignore[attr-defined, union-attr]
+            output = output.masked_fill((padding != 0).unsqueeze(-1), 0.0)
         return output if self.norm is None else self.norm(output)
 
     def _leaves_padding_out(self, src: Tensor, mask: Tensor | None, padding: Any) -> bool:

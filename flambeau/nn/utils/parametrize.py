@@ -53,7 +53,7 @@ def _register_parameter_or_buffer(module: Module, name: str, value: Tensor) -> N
 
 def _set(destination: Tensor, source: Tensor) -> None:
     """Gives a registered tensor the memory of another."""
-    destination.data = source.data if isinstance(source, Tensor) else source  # type: ignore[attr-defined]
+    destination.data = source.data if isinstance(source, Tensor) else source
 
 
 class ParametrizationList(ModuleList):
@@ -110,7 +110,7 @@ class ParametrizationList(ModuleList):
                 )
             if isinstance(original, Parameter):
                 part = Parameter(part, original.requires_grad)
-            part.requires_grad_(original.requires_grad)  # type: ignore[attr-defined]
+            part.requires_grad_(original.requires_grad)
             _register_parameter_or_buffer(self, f"original{i}", part)
 
     def _check(self, shape: Any, dtype: Any) -> None:
@@ -209,7 +209,7 @@ def _inject_property(module: Module, tensor_name: str) -> None:
         tensor = _cache.get(key)
         if tensor is None:
             tensor = _cache[key] = self.parametrizations[tensor_name]()
-        return tensor  # type: ignore[return-value]
+        return tensor
 
     def assign(self: Any, value: Tensor) -> None:
         self.parametrizations[tensor_name].right_inverse(value)

@@ -98,7 +98,7 @@ class BasePruningMethod(ABC):
         if hasattr(module, name):
             delattr(module, name)
         parameter = module._parameters.pop(name + "_orig")
-        parameter.data = pruned.data  # type: ignore[attr-defined]
+        parameter.data = pruned.data
         del module._buffers[name + "_mask"]
         setattr(module, name, parameter)
 

@@ -49,7 +49,7 @@ class PackedSequence(PackedSequence_):
             sorted_indices = None
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
-        if batch_sizes.device.type != "cpu":  # type: ignore[union-attr]
+        if batch_sizes.device.type != "cpu":
             raise ValueError(
                 "batch_sizes should always be on CPU; make packed sequences with pack_sequence and the like"
             )
@@ -59,16 +59,16 @@ class PackedSequence(PackedSequence_):
         """With other data; the indices follow to its device."""
         if data is self.data:
             return self
-        indices = [i if i is None else i.to(data.device) for i in self[2:]]  # type: ignore[attr-defined]
+        indices = [i if i is None else i.to(data.device) for i in self[2:]]
         return type(self)(data, self.batch_sizes, *indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """Dtype or device conversion of the data, as `Tensor.to`; itself if nothing changes."""
-        return self._moved(self.data.to(*args, **kwargs))  # type: ignore[attr-defined]
+        return self._moved(self.data.to(*args, **kwargs))
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """On a GPU."""
-        return self._moved(self.data.cuda(*args, **kwargs))  # type: ignore[attr-defined]
+        return self._moved(self.data.cuda(*args, **kwargs))
 
     def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """In main memory."""
@@ -76,32 +76,32 @@ class PackedSequence(PackedSequence_):
 
     def pin_memory(self) -> PackedSequence:
         """With its data in pinned memory."""
-        indices = [i if i is None else i.pin_memory() for i in self[2:]]  # type: ignore[attr-defined]
-        return type(self)(self.data.pin_memory(), self.batch_sizes, *indices)  # type: ignore[attr-defined]
+        indices = [i if i is None else i.pin_memory() for i in self[2:]]
+        return type(self)(self.data.pin_memory(), self.batch_sizes, *indices)
 
     def double(self) -> PackedSequence:
-        return self._moved(self.data.double())  # type: ignore[attr-defined]
+        return self._moved(self.data.double())
 
     def float(self) -> PackedSequence:
-        return self._moved(self.data.float())  # type: ignore[attr-defined]
+        return self._moved(self.data.float())
 
     def half(self) -> PackedSequence:
-        return self._moved(self.data.half())  # type: ignore[attr-defined]
+        return self._moved(self.data.half())
 
     def long(self) -> PackedSequence:
-        return self._moved(self.data.long())  # type: ignore[attr-defined]
+        return self._moved(self.data.long())
 
     def int(self) -> PackedSequence:
-        return self._moved(self.data.int())  # type: ignore[attr-defined]
+        return self._moved(self.data.int())
 
     def short(self) -> PackedSequence:
-        return self._moved(self.data.short())  # type: ignore[attr-defined]
+        return self._moved(self.data.short())
 
     def char(self) -> PackedSequence:
-        return self._moved(self.data.char())  # type: ignore[attr-defined]
+        return self._moved(self.data.char())
 
     def byte(self) -> PackedSequence:
-        return self._moved(self.data.byte())  # type: ignore[attr-defined]
+        return self._moved(self.data.byte())
 
     @property
     def is_cuda(self) -> bool:
@@ -110,7 +110,7 @@ class PackedSequence(PackedSequence_):
 
     def is_pinned(self) -> bool:
         """Whether the data is in pinned memory."""
-        return self.data.is_pinned()  # type: ignore[attr-defined]
+        return self.data.is_pinned()
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
@@ -122,14 +122,14 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """
     if permutation is None:
         return None
-    numbers = ops.arange(0, permutation._array.size, device=permutation.device)  # type: ignore[attr-defined]
+    numbers = ops.arange(0, permutation._array.size, device=permutation.device)
     return ops.scatter(ops.empty_like(permutation), 0, permutation, numbers)
 
 
 def _on(array: Any, like: Tensor) -> Tensor:
     """Index numbers as a tensor on the device of another."""
     made = wrap(np.ascontiguousarray(array, np.int64), int64)
-    return made if like.device.type == "cpu" else made.to(like.device)  # type: ignore[attr-defined]
+    return made if like.device.type == "cpu" else made.to(like.device)
 
 
 def _places(counts: Any) -> tuple[Any, Any]:
@@ -141,8 +141,8 @@ def _places(counts: Any) -> tuple[Any, Any]:
 
 def _lengths(lengths: Any, batch: int) -> Any:
     if isinstance(lengths, Tensor):
-        if lengths._array.ndim != 1 or lengths.device.type != "cpu":  # type: ignore[attr-defined]
-            kind = f"{lengths._array.ndim}D {lengths.device.type}"  # type: ignore[attr-defined]
+        if lengths._array.ndim != 1 or lengths.device.type != "cpu":
+            kind = f"{lengths._array.ndim}D {lengths.device.type}"
             raise RuntimeError(
                 f"'lengths' argument should be a 1D CPU int64 tensor, but got {kind} {lengths.dtype} tensor"
             )
@@ -219,11 +219,11 @@ def pad_packed_sequence(
     step, place = _places(counts)
     lengths = np.searchsorted(-counts, -np.arange(batch), side="left")
     if unsorted is not None:
-        back = unsorted.cpu()._array  # type: ignore[attr-defined]
+        back = unsorted.cpu()._array
         lengths = lengths[back]
         place = np.argsort(back, kind="stable")[place]
     shape = data._array.shape[1:]
-    padded = ops.full((length * batch, *shape), float(padding_value), dtype=data.dtype, device=data.device)  # type: ignore[attr-defined]
+    padded = ops.full((length * batch, *shape), float(padding_value), dtype=data.dtype, device=data.device)
     if steps.rows < data._array.shape[0]:
         data = ops.narrow(data, 0, 0, steps.rows)
     rows = place * length + step if batch_first else step * batch + place
@@ -267,7 +267,7 @@ def pad_sequence(
     if padding_side == "left":
         step = step + (length - lengths)[number]
     rows = number * length + step if batch_first else step * batch + number
-    padded = ops.full((length * batch, *rest), float(padding_value), dtype=first.dtype, device=first.device)  # type: ignore[attr-defined]
+    padded = ops.full((length * batch, *rest), float(padding_value), dtype=first.dtype, device=first.device)
     joined = ops.cat([t if t.dtype is first.dtype else ops.to_dtype(t, first.dtype) for t in given], 0)
     padded = ops.index_copy(padded, 0, _on(rows, first), joined)
     outer = (batch, length) if batch_first else (length, batch)
@@ -278,7 +278,7 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
     """The sequences of a padded batch, each as long as `lengths` says."""
     each = ops.unbind(padded_sequences, 0 if batch_first else 1)
     longest = padded_sequences._array.shape[1 if batch_first else 0]
-    sizes = lengths.tolist()  # type: ignore[attr-defined]
+    sizes = lengths.tolist()
     return [ops.clone(ops.narrow(t, 0, 0, max(0, min(n, longest)))) for t, n in zip(each, sizes, strict=True)]
 
 

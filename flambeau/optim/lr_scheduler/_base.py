@@ -67,7 +67,7 @@ def _note_steps(optimizer: Optimizer) -> None:
         owner._opt_called = True
         return function(owner, *args, **kwargs) if bound else function(*args, **kwargs)
 
-    wrapper._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+    wrapper._wrapped_by_lr_sched = True
     optimizer.step = wrapper  # type: ignore[method-assign]
     optimizer._opt_called = False  # type: ignore[attr-defined]
 

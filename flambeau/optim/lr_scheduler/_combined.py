@@ -87,7 +87,7 @@ class SequentialLR(_Combined):
         self._last_lr = first.get_last_lr()
 
     @python_step
-    def step(self) -> None:  # type: ignore[override]
+    def step(self) -> None:
         """Makes the step of the schedule whose turn it is."""
         self.last_epoch += 1
         turn = bisect_right(self._milestones, self.last_epoch)
@@ -121,7 +121,7 @@ class ChainedScheduler(_Combined):
         self._last_lr = self._rates()
 
     @python_step
-    def step(self) -> None:  # type: ignore[override]
+    def step(self) -> None:
         """Makes the step of all schedules."""
         for scheduler in self._schedulers:
             scheduler.step()
@@ -162,7 +162,7 @@ class ReduceLROnPlateau(LRScheduler):
                 raise ValueError(f"expected {count} min_lrs, got {len(min_lr)}")
             self.default_min_lr, self.min_lrs = None, list(min_lr)
         else:
-            self.default_min_lr, self.min_lrs = min_lr, [min_lr] * count  # type: ignore[assignment]
+            self.default_min_lr, self.min_lrs = min_lr, [min_lr] * count
         self.patience, self.cooldown, self.eps = patience, cooldown, eps
         self.last_epoch = 0
         self._last_lr = self._rates()
@@ -183,7 +183,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = self.num_bad_epochs = 0
 
     @python_step
-    def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
+    def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:
         """Notes the metric of an epoch, and reduces the rates if it is time."""
         current = float(metrics)
         if epoch is None:

@@ -129,7 +129,7 @@ class CyclicLR(LRScheduler):
         state = dict(state_dict)
         kept = state.pop("_scale_fn_custom")
         if kept is not None:
-            self._scale_fn_custom.__dict__.update(kept)  # type: ignore[union-attr]
+            self._scale_fn_custom.__dict__.update(kept)
         super().load_state_dict(state)
         self._init_scale_fn()
 

@@ -234,7 +234,7 @@ def random_split(
         raise ValueError(f"random_split: lengths {list(lengths)} do not sum to {len(dataset)}, the dataset's length")  # type: ignore[arg-type]
     order = ops.randperm(sum(lengths), generator=generator).tolist()
     ends = itertools.accumulate(lengths)
-    return [Subset(dataset, order[end - length : end]) for end, length in zip(ends, lengths)]  # type: ignore[misc]
+    return [Subset(dataset, order[end - length : end]) for end, length in zip(ends, lengths)]
 
 
 def _from_fractions(total: int, fractions: Sequence[float]) -> list[int]:

@@ -44,13 +44,13 @@ class DistributedSampler(Sampler[_T_co]):
             num_replicas = _process_group().get_world_size()
         if rank is None:
             rank = _process_group().get_rank()
-        if not 0 <= rank < num_replicas:  # type: ignore[operator]
-            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")  # type: ignore[operator]
+        if not 0 <= rank < num_replicas:
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
         self.epoch, self.drop_last, self.shuffle, self.seed = 0, drop_last, shuffle, seed
         count = len(dataset)  # type: ignore[arg-type]
-        self.num_samples = count // num_replicas if drop_last else -(-count // num_replicas)  # type: ignore[operator]
-        self.total_size = self.num_samples * num_replicas  # type: ignore[operator]
+        self.num_samples = count // num_replicas if drop_last else -(-count // num_replicas)
+        self.total_size = self.num_samples * num_replicas
 
     def _orders(self) -> Iterator[Any]:
         count = len(self.dataset)  # type: ignore[arg-type]

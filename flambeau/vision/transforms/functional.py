@@ -387,7 +387,7 @@ def affine(
 ) -> Any:
     """The image sheared, rotated clockwise and scaled about its centre, then translated. Angles in degrees."""
     mode = _resampling(img, interpolation)
-    angle, translate, scale, shear = affine_arguments(angle, translate, scale, shear, center)  # type: ignore[misc]
+    angle, translate, scale, shear = affine_arguments(angle, translate, scale, shear, center)
     _, h, w = get_dimensions(img)
     if is_pil(img):  # places from the upper left corner, not from the middle
         origin = [w * 0.5, h * 0.5] if center is None else center

@@ -63,7 +63,7 @@ class Linear(_Trained, _linear.Linear):
 
 
 def _convolution(base: type) -> type:
-    class Trained(_Trained, base):  # type: ignore[misc, valid-type]
+    class Trained(_Trained, base):
         _FLOAT_MODULE = base
         _SETTINGS = (
             "in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode",

@@ -348,7 +348,7 @@ class EmbeddingBag(Embedding):
             raise NotImplementedError(f"a quantized EmbeddingBag sums; mode {mode!r} is not supported")
         self.mode, self.pruned_weights, self.include_last_offset = mode, False, include_last_offset
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         indices: Tensor,
         offsets: Tensor | None = None,

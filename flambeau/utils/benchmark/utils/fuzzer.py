@@ -61,7 +61,7 @@ class FuzzedParameter:
             raise ValueError(f"FuzzedParameter {self._name}: {self._distribution} needs minval and maxval")
         whole = isinstance(low, int) and isinstance(high, int)
         if self._distribution == "uniform":
-            return int(state.randint(low, high + 1)) if whole else float(state.uniform(low, high))  # type: ignore[arg-type]
+            return int(state.randint(low, high + 1)) if whole else float(state.uniform(low, high))
         drawn = float(np.exp2(state.uniform(np.log2(low), np.log2(high))))
         return round(drawn) if whole else drawn
 

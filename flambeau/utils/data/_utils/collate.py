@@ -81,7 +81,7 @@ def _like_mapping(model: Any, values: dict[Any, Any]) -> Any:
             clone = copy.copy(model)
             clone.update(values)
             return clone
-        return type(model)(values)  # type: ignore[call-arg]
+        return type(model)(values)
     except TypeError:
         return values
 
@@ -96,7 +96,7 @@ def _like_sequence(model: Any, values: list[Any]) -> Any:
             for i, value in enumerate(values):
                 clone[i] = value
             return clone
-        return type(model)(values)  # type: ignore[call-arg]
+        return type(model)(values)
     except TypeError:
         return values
 

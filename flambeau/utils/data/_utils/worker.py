@@ -78,7 +78,7 @@ class IterableDatasetStopIteration:
 def _generate_state(base_seed: int, worker_id: int) -> list[int]:
     """A seed for NumPy that differs between workers and epochs."""
     entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32]
-    return np.random.SeedSequence(entropy).generate_state(4).tolist()  # type: ignore[return-value]
+    return np.random.SeedSequence(entropy).generate_state(4).tolist()
 
 
 def _prepare(task: Task) -> None:

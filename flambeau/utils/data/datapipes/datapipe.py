@@ -99,7 +99,7 @@ class IterDataPipe(_Steps, IterableDataset[_T_co]):
             cls.__iter__ = _with_one_reader(cls.__iter__)  # type: ignore[method-assign]
 
     def __iter__(self) -> Iterator[_T_co]:
-        return self  # type: ignore[return-value]
+        return self
 
     def reset(self) -> None:
         """Called when a new iterator is made: subclasses put themselves back to the beginning."""

@@ -203,7 +203,7 @@ def affine(
     fill: Any = None,
     center: Sequence[float] | None = None,
 ) -> _Result:
-    angle, translate, scale, shear = F1.affine_arguments(angle, translate, scale, shear, center)  # type: ignore[misc]
+    angle, translate, scale, shear = F1.affine_arguments(angle, translate, scale, shear, center)
     middle = [canvas[1] * 0.5, canvas[0] * 0.5] if center is None else list(center)
     matrix = F_t.inverse_affine_matrix(middle, angle, translate, scale, shear)
     return _by_matrix(boxes, format, canvas, matrix, False)

@@ -66,7 +66,7 @@ def to_image(inpt: Any) -> Image:
             )
         tensor = ops.from_numpy(inpt)
         inpt = (tensor.unsqueeze(-1) if tensor.ndim < 3 else tensor).permute(2, 0, 1).contiguous()
-    return Image(inpt)  # type: ignore[return-value]
+    return Image(inpt)
 
 
 def to_pil_image(inpt: Any, mode: str | None = None) -> Any:
