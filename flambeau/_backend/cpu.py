@@ -106,14 +106,17 @@ class Cpu:
 
     def side_by_side(self, call: Callable[..., Any], operands: list[list[Any]]) -> None:
         """Calls of one generalized ufunc with different operands (outputs last), on the cores."""
+        if len(operands) == 1:
+            call(*operands[0])
+            return
         if allocation.watcher is not None and allocation.watcher.here():
             allocation.watcher.side_by_side(call, operands)
             return
         found = [native_call(call, given) for given in operands]
-        if all(f is not None for f in found):
-            pool.run_calls(found, threads.get_num_threads())  # type: ignore[arg-type]
-        else:
+        if None in found:
             threads.run([functools.partial(call, *given) for given in operands])
+        else:
+            pool.run_calls(found, min(len(operands), threads.get_num_threads()))  # type: ignore[arg-type]
 
     def empty(self, shape: Any, dtype: Any) -> Any:
         return empty(shape, dtype)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.allocation import empty
+from .._core.allocation import empty, zeros
 from .._core.dtypes import BY_NUMPY
 from .._kernel.native.pool import settings
 from .._kernel.render_llvm import Llvm
@@ -22,6 +22,11 @@ from .threads import PARALLEL
 
 _NARROW = 8  # columns below which rows are walked one by one
 _KEPT = 4096  # ways remembered
+
+
+_DOUBLE = np.dtype(np.float64)
+_NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
+_SUM = Rows((("sum", lambda m, x, count: x),), lambda m, total, count: total, each=False)
 
 
 class _Way(NamedTuple):
@@ -77,6 +82,35 @@ class RowKernels:
             return
         jobs = [[v[..., low:high] if cut else v for v, cut in zip(views, way.cut)] for low, high in way.parts]
         self.cpu.side_by_side(way.call, jobs)
+
+    def run_down(self, name: str, rows: Rows, arrays: Sequence[Any], out: Any, dtype: Any) -> list[Any]:
+        """A program along the rows of matrices, into another; and what it adds up over all rows, as arrays of a dtype."""
+        first, inputs, sums = arrays[0], len(arrays), len(rows.down)
+        length, n = first.shape
+        layout = []
+        for k, a in enumerate(arrays):
+            own = "r" if k >= inputs - rows.fixed else "rn" if a.ndim == 2 else "n"
+            layout.append("" if not any(a.strides) and (k or inputs > 1) and a.size else own)
+        given = [
+            _one(a) if not dims else a if a.flags.c_contiguous else row_major(a) for a, dims in zip(arrays, layout)
+        ]
+        types = tuple([BY_NUMPY[a.dtype].code for a in (*arrays, out)])
+        kind = COMPUTE.get(types[0], types[0])
+        kernel = row_kernel(name, rows, (*layout, "rn", *["n"] * (2 * sums)), inputs)
+        call = self.cpu.kernel(kernel, (*types, *["f64"] * sums, *[kind] * sums))
+        work = first.size * _weight(rows, types[:inputs])
+        parts = threads.ranges(length) if work >= PARALLEL else [(0, length)]
+        totals, room = zeros((len(parts), sums, n), _DOUBLE), empty((len(parts), sums, n), _NUMPY[kind])
+        jobs = []
+        for i, (low, high) in enumerate(parts):
+            cut = [a[low:high] if dims[:1] == "r" else a for a, dims in zip((*given, out), (*layout, "rn"))]
+            jobs.append([*cut, *[a[i, k] for a in (totals, room) for k in range(sums)]])
+        self.cpu.side_by_side(call, jobs)
+        if len(parts) > 1:
+            made = empty((sums, n), dtype)
+            self.run("add_parts", _SUM, [totals], [made], (0,))
+            return list(made)
+        return [totals[0, k].astype(dtype) for k in range(sums)]
 
     def way(self, name: str, rows: Rows, operands: Sequence[Any], inputs: int, dims: Sequence[int]) -> _Way:
         shape = operands[0].shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Sequence
@@ -100,9 +101,21 @@ class RowKernels:
             x = out
         return x
 
-    def sums_down(self, name: str, rows: Rows, arrays: Sequence[Any], results: int, dtype: Any) -> list[Any]:
+    def run_down(self, name: str, rows: Rows, arrays: Sequence[Any], out: Any, dtype: Any) -> list[Any]:
+        """A program along the rows of matrices, into another; and what it adds up over all rows, as arrays of a dtype."""
+        self.run(name, rows._replace(down=()), arrays, [out], (1,))
+        walked = len(arrays) - rows.fixed
+        shape = arrays[0].shape
+        given = [
+            _spread(a, shape) if k < walked else Operand(shape, (*a.strides, 0), a.dtype) for k, a in enumerate(arrays)
+        ]
+        return self._sums_down(
+            f"{name}_sums", _down_program(rows, len(arrays)), list(zip(arrays, given)), len(rows.down), dtype
+        )
+
+    def _sums_down(self, name: str, rows: Rows, arrays: Sequence[Any], results: int, dtype: Any) -> list[Any]:
         """What a program of sums gives for each column of matrices; rows are shared by many blocks."""
-        length, columns = arrays[0].shape
+        length, columns = arrays[0][1].shape
         pieces = self._pieces(True, columns, length)
         if pieces == 1:
             outs = [self.backend.empty((columns,), dtype) for _ in range(results)]
@@ -189,7 +202,7 @@ class RowKernels:
         numbers: Sequence[float] = (), pieces: int = 1,
     ) -> None:  # fmt: skip
         """A program along `dims` of arrays, into others. What stands for one may be (array or address, how it is read)."""
-        shape = arrays[0].shape
+        shape = arrays[0][1].shape if isinstance(arrays[0], tuple) else arrays[0].shape
         kept = tuple([n for d, n in enumerate(shape) if d not in dims])
         walked = len(arrays) + rows.numbers - rows.fixed
         given = [
@@ -240,6 +253,16 @@ class RowKernels:
                 stages, lambda m, total, count: finish(m, total, count, how), each=False
             )
         return found
+
+
+@functools.cache
+def _down_program(rows: Rows, count: int) -> Rows:
+    """The sums over all rows of a program as one down the columns."""
+
+    def stage(lift: Any) -> tuple[str, Any]:
+        return "sum", lambda m, *given: lift(m, *given[:count], given[-1])
+
+    return Rows(tuple([stage(lift) for lift in rows.down]), lambda m, *sums: sums[:-1], each=False)
 
 
 def _moments(correction: float, root: bool) -> Rows:

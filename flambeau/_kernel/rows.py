@@ -19,7 +19,7 @@ from .streaming import ask_for, hand_over, whole_lines, width
 from .symbols import symbols
 from .value import COMPUTE, SIZE, Value
 
-BLOCK = 512  # elements of a row that are summed in their own precision
+BLOCK = 1024  # elements of a row that are summed in their own precision
 COLUMNS = 256  # columns that are carried along together
 ROWS = 64  # rows of columns, or of what is added up over rows, that are summed in their own precision
 LONGEST = 4096  # elements of a row that are kept on the stack
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
     reused: bool = (
         False  # whether the last step gets what the last stage lifted, in the place of the elements that lifts get
     )
-    # what is added up over all rows for each place in them, `(m, *elements, *fixed, *totals, count)` like the last step: further results
+    # what is added up over all rows for each place in them, `(m, *elements, *fixed, count)`: further results
     down: tuple[Callable[..., Any], ...] = ()
 
     def finished(self, stage: int, total: Any, count: Any) -> Any:
@@ -179,7 +179,7 @@ class _Along(_Writer):
                 given = [again, *given[early:]]
             place = [i] if rows.indexed else []
             for sums, lift in zip(down, rows.down):
-                sums[i] = sums[i] + lift(symbols, *given, *fixed, *settled, n)
+                sums[i] = sums[i] + lift(symbols, *given, *fixed, n)
             return rows.last(symbols, *given, *fixed, *settled, n, *place)
 
         def plain(start: Any, stop: Any) -> None:

@@ -27,7 +27,7 @@ from .._tensor import Tensor
 from .basic import in_dtype
 from .batched_layers import by_channel
 from .declare import pointwise
-from .fused import is_flat, parts_of, side_by_side
+from .fused import is_flat, parts_of
 from .normalization import (
     WORK,
     check_channels,
@@ -99,7 +99,7 @@ def _run(call: Any, columns: bool, arrays: list[Any], outs: list[Any], size: int
         call(*arrays, *outs)
         return
     every = [*arrays, *outs]
-    side_by_side(call, [[a[..., low:high] if a.ndim else a for a in every] for low, high in cuts])
+    cpu.side_by_side(call, [[a[..., low:high] if a.ndim else a for a in every] for low, high in cuts])
 
 
 @functools.cache

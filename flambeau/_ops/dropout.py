@@ -18,7 +18,7 @@ from .._kernel.lang import independent, kernel
 from .._tensor import Tensor, wrap
 from . import random
 from .declare import pointwise
-from .fused import Fused, parts_of, record, side_by_side
+from .fused import Fused, parts_of, record
 from .generator import default_of, draw, draw_at
 from .registry import ops, public, quick, relabel
 from .rules import real_floating_only, type_name
@@ -167,7 +167,7 @@ def _scaled(x: Any, keep: Any, factor: float) -> Any:
         return out
     flat, mask, made = x.reshape(-1), keep.reshape(-1), out.reshape(-1)
     cuts = parts_of(flat.size, flat.size)
-    side_by_side(_kernel(x.dtype, False), [[flat[a:b], mask[a:b], scale, made[a:b]] for a, b in cuts])
+    cpu.side_by_side(_kernel(x.dtype, False), [[flat[a:b], mask[a:b], scale, made[a:b]] for a, b in cuts])
     return out
 
 

@@ -16,7 +16,7 @@ from .._kernel.embedding import look_up, sum_rows, sum_rows_flat
 from .._tensor import Tensor, detached, wrap
 from . import index_kernels as kernels
 from .batched_places import looked_up, looked_up_backward
-from .fused import is_flat, parts_of, side_by_side
+from .fused import is_flat, parts_of
 from .primitive import primitive
 from .registry import ops, public
 from .shape_rules import dtype_of
@@ -50,7 +50,7 @@ def _looked_up(table: Any, index: Any) -> Any:
         return out
     parts = parts_of(names.size, out.size)
     wrong = np.empty(len(parts), np.bool_)
-    side_by_side(call, [
+    cpu.side_by_side(call, [
         [names[low:high], source, made[low:high], wrong[i : i + 1].reshape(())] for i, (low, high) in enumerate(parts)
     ])  # fmt: skip
     if wrong.any():
@@ -74,7 +74,7 @@ def _summed(g: Any, index: Any, count: int, padding: int) -> Any:
     call = _sum_kernel(index.dtype, g.dtype, flat)
     skipped = np.asarray(padding, np.int64)
     parts = parts_of(count, out.size + g.size)
-    side_by_side(call, [
+    cpu.side_by_side(call, [
         [names, rows, np.asarray(low, np.int64), skipped, out[low:high]] for low, high in parts
     ])  # fmt: skip
     return out

@@ -16,7 +16,7 @@ from .._tensor import Tensor, wrap
 from .batched_places import bags
 from .conversion import host_array
 from .embedding import _renormalise
-from .fused import parts_of, side_by_side
+from .fused import parts_of
 from .primitive import primitive
 from .registry import functions, labelled, ops, public, relabel
 from .shape_rules import dtype_of
@@ -58,7 +58,7 @@ def sum_bags_backward(backend: Any, x: Any, index: Any, count: int) -> Any:
     code = BY_NUMPY[x.dtype].code
     call = cpu.kernel(sum_bags_back, (BY_NUMPY[index.dtype].code, code, "i64", code))
     parts = parts_of(count, out.size + index.size * x.shape[1])
-    side_by_side(call, [[index, x, np.asarray(low, np.int64), out[low:high]] for low, high in parts])
+    cpu.side_by_side(call, [[index, x, np.asarray(low, np.int64), out[low:high]] for low, high in parts])
     return out
 
 

@@ -6,16 +6,13 @@ through its primitive record, which tracing, batching and higher derivatives kno
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._autograd.node import Node
 from .._backend import threads
-from .._backend.cpu import PARALLEL, native_call
-from .._core import allocation
+from .._backend.cpu import PARALLEL
 from .._core.state import GRAD, modes
-from .._kernel.native import pool
 from .._tensor import Tensor, refuse_inference
 from .replay import gradients
 from .saved import fetch, versions_of
@@ -73,21 +70,6 @@ def parts_of(length: int, work: int, least: int = 1) -> list[tuple[int, int]]:
     each = 1 if threads_now > 8 else 2 if threads_now > 4 or work < 8 * PARALLEL else 4
     count = max(1, min(each * threads_now, length // least))
     return [(length * i // count, length * (i + 1) // count) for i in range(count)]
-
-
-def side_by_side(call: Any, jobs: list[list[Any]]) -> None:
-    """Calls a generalized ufunc with each list of operands (inputs, then outputs), on the native threads if it can."""
-    if len(jobs) == 1:
-        call(*jobs[0])
-        return
-    if allocation.watcher is not None and allocation.watcher.here():
-        allocation.watcher.side_by_side(call, jobs)
-        return
-    native = [native_call(call, operands) for operands in jobs]
-    if None in native:
-        threads.run([functools.partial(call, *operands) for operands in jobs])
-    else:
-        pool.run_calls(native, min(len(jobs), threads.get_num_threads()))  # type: ignore[arg-type]
 
 
 def is_flat(array: Any) -> bool:

@@ -18,7 +18,7 @@ from .._kernel.distance import leaves_unit, loss_gradient, loss_sum
 from .._tensor import Tensor, read_as, wrap
 from .batching import every_element
 from .declare import pointwise
-from .fused import Fitted, parts_of, record, side_by_side
+from .fused import Fitted, parts_of, record
 from .registry import labelled, ops, public, relabel
 from .rules import Rule, real_floating_only, type_name
 
@@ -184,7 +184,7 @@ def _gradients(
             operands = [
                 [g._array, np.asarray(factor), a, b, p, o] for (a, b), (o, _) in zip(_parts(x, y), _parts(out, out))
             ]
-            side_by_side(call, operands)
+            cpu.side_by_side(call, operands)
         results.append(None if out is None else wrap(out, g.dtype))
     return results
 
@@ -232,7 +232,7 @@ def _fused(input: Tensor, target: Tensor, how: str, reduction: str, width: float
         _kernels(x.dtype, how)[0](*parts[0], p, factor, made)
     else:
         sums = np.empty(len(parts))
-        side_by_side(_kernels(x.dtype, how)[1], [[a, b, p, factor, sums[i, ...]] for i, (a, b) in enumerate(parts)])
+        cpu.side_by_side(_kernels(x.dtype, how)[1], [[a, b, p, factor, sums[i, ...]] for i, (a, b) in enumerate(parts)])
         made[...] = sums.sum()
     out = wrap(made, d)
     if k and local.grad:

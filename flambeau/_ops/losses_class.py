@@ -26,7 +26,7 @@ from .._tensor import Tensor, wrap
 from . import likelihood, row_programs
 from .batching import all_stacked, every_element, folded
 from .folding import fold_array
-from .fused import Fused, parts_of, record, side_by_side
+from .fused import Fused, parts_of, record
 from .losses import check_reduction, functional, legacy_reduction, reduced
 from .primitive import primitive
 from .registry import ops, relabel
@@ -229,7 +229,7 @@ def _entropy(x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> t
     for i, (low, high) in enumerate(parts):
         job = [x[low:high], target[low:high], _integer(skipped), share, losses[i : i + 1].reshape(())]
         jobs.append([*job, grad[low:high]] if gradient else job)
-    side_by_side(call, jobs)
+    cpu.side_by_side(call, jobs)
     return fold_array(cpu, losses, (0,), False, "sum", BY_NUMPY[x.dtype]), grad
 
 

@@ -10,21 +10,18 @@ from typing import Any
 import numpy as np
 
 from .._backend.copies import row_major
-from .._backend.cpu import PARALLEL, cpu
-from .._core.allocation import empty, zeros
-from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32, float64
+from .._backend.cpu import cpu
+from .._core.allocation import empty
+from .._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32
 from .._core.info import finfo
 from .._core.state import CUDA, GRAD, modes
 from .._kernel.lang import independent, kernel
-from .._kernel.native.pool import settings
-from .._kernel.norm import norm_rows, norm_rows_backward, norm_rows_backward_flat
 from .._tensor import Tensor
 from . import row_programs, tangents
 from .basic import in_dtype
 from .batched_layers import normalized, normalized_backward
 from .batching import aligned, folded
-from .folding import fold_array
-from .fused import is_flat, parts_of, side_by_side
+from .fused import is_flat
 from .primitive import primitive
 from .registry import functions, ops, public, relabel
 from .replay import second
@@ -113,57 +110,6 @@ def check_dtypes(name: str, input: Tensor, *parameters: Tensor | None) -> None:
 # -- rows ----------------------------------------------------------------------------------------------------------
 
 
-@functools.cache
-def _forward_kernel(x: Any, weight: Any, bias: Any, kept: Any, center: bool, stream: bool, small: bool) -> Any:
-    """The kernel for the dtypes of its operands."""
-    get = cpu.small if small else cpu.kernel
-    one, two, three, four = (BY_NUMPY[d].code for d in (x, weight, bias, kept))
-    return get(norm_rows, (one, two, three, "f64", one, four, four), center=center, stream=stream)
-
-
-def _normalized(x: Any, weight: Any, bias: Any, eps: float, center: bool) -> tuple[Any, Any, Any]:
-    """The rows of a matrix normalized; their means and the factors they were multiplied by."""
-    rows, count = x.shape
-    d = x.dtype
-    kept = wide_of(x).numpy if not center else d if weight is None else weight.dtype
-    out = empty(x.shape, d)
-    mean, scale = empty(rows, kept), empty(rows, kept)
-    w, b = filled(weight, count, 1, x), filled(bias, count, 0, x)
-    work = x.size * WORK
-    call = _forward_kernel(d, w.dtype, b.dtype, kept, center, out.nbytes >= settings[1], work < PARALLEL)
-    cpu.rows(call, [x, w, b, number(eps)], [out, mean, scale], work)
-    return out, mean, scale
-
-
-@functools.cache
-def _backward_kernel(g: Any, x: Any, weight: Any, kept: Any, flat: bool, center: bool) -> Any:
-    zero, one, two, three = (BY_NUMPY[d].code for d in (g, x, weight, kept))
-    wide = BY_NUMPY[x].wide.code
-    types = (zero, one, two, three, three, one, "f64", "f64", wide, wide)
-    return cpu.kernel(norm_rows_backward_flat if flat else norm_rows_backward, types, center=center)
-
-
-def _gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, center: bool) -> tuple[Any, Any, Any]:
-    """The gradients by x, weight and bias."""
-    rows, count = x.shape
-    out = empty(x.shape, x.dtype)
-    w = filled(weight, count, 1, x)
-    flat = is_flat(g) and x.size > 1
-    if flat:
-        g = g[:1, :1].reshape(())
-    call = _backward_kernel(g.dtype, x.dtype, w.dtype, mean.dtype, flat, center)
-    parts = parts_of(rows, x.size * WORK)
-    room = wide_of(x).numpy
-    jobs, totals = [], zeros((len(parts), 2, count), _DOUBLE)
-    for i, (low, high) in enumerate(parts):
-        sums = [totals[i, 0], totals[i, 1], empty(count, room), empty(count, room)]
-        given = [x[low:high], w, mean[low:high], scale[low:high], out[low:high]]
-        jobs.append([g if flat else g[low:high], *given, *sums])
-    side_by_side(call, jobs)
-    total = totals[0] if len(parts) == 1 else fold_array(cpu, totals, (0,), False, "sum", float64)
-    return out, total[0].astype(w.dtype), total[1].astype(w.dtype)
-
-
 def _formula(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, center: bool, rank: int
 ) -> Tensor:  # fmt: skip
@@ -193,7 +139,7 @@ def _statistics(x: Any, rank: int) -> tuple[int, ...]:
 
 
 def _row_shapes(x: Any, weight: Any, bias: Any, eps: float, center: bool, rank: int) -> list[Any]:
-    kept = wide_of(x) if not center else dtype_of(x if weight is None else weight)
+    kept = statistics_dtype(x, weight) if center else wide_of(x)
     shape = _statistics(x, rank)
     return [same(x), (shape, kept), (shape, kept)]
 
@@ -221,10 +167,8 @@ def norm_rows_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, cente
     """The last `rank` dimensions normalized; means and factors."""
     rows = _matrix(backend, x, rank)
     w, b = (None if p is None else p.reshape(-1) for p in (weight, bias))
-    if backend is not cpu:
-        made = row_programs.normalized(backend, rows, w, b, eps, center)
-    else:
-        made = _normalized(row_major(rows) if is_flat(rows) else rows, w, b, eps, center)
+    kept = wide_of(x) if backend is not cpu or not center else statistics_dtype(x, weight)
+    made = row_programs.normalized(backend, rows, w, b, eps, center, kept.numpy)
     return made[0].reshape(x.shape), *[a.reshape(_statistics(x, rank)) for a in made[1:]]
 
 
@@ -283,10 +227,7 @@ def norm_rows_back(
     g, rows = (_matrix(backend, a, rank) for a in (cotangent, x))
     w = None if weight is None else weight.reshape(-1)
     statistics = mean.reshape(-1), scale.reshape(-1)
-    if backend is not cpu:
-        made = row_programs.normalized_backward(backend, g, rows, w, *statistics, center, wanted)
-    else:
-        made = _gradients(g, row_major(rows) if is_flat(rows) else rows, w, *statistics, center)
+    made = row_programs.normalized_backward(backend, g, rows, w, *statistics, center, wanted)
     shapes = x.shape, *[x.shape[x.ndim - rank :]] * 2
     return tuple(a.reshape(s) if want else None for a, s, want in zip(made, shapes, wanted))
 

@@ -1,4 +1,4 @@
-"""Norms and class losses as programs along rows, for devices whose threads work on a row together."""
+"""Norms and class losses as programs along rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from .._backend.cuda_rows import Operand
 from .._core.dtypes import BY_NUMPY
 from .._kernel.rows import Rows
+from .._kernel.value import COMPUTE
 
 _INT64 = np.dtype(np.int64)
 
@@ -27,93 +28,99 @@ def _inside(code: str) -> str:
 
 
 @functools.cache
-def _norm(eps: float, center: bool, weighted: bool, biased: bool, code: str) -> Rows:
-    def deviation(m: Any, x: Any, total: Any, count: Any) -> Any:
-        d = x - m.cast(total, x.type) / m.cast(count, x.type)
+def _norm(center: bool, weighted: bool, biased: bool, code: str) -> Rows:
+    kind, short = _inside(code), code in COMPUTE
+
+    def mean(m: Any, total: Any, count: Any) -> Any:
+        return m.cast(total / m.cast(count, "f64"), kind)
+
+    def deviation(m: Any, x: Any, eps: Any, mean: Any, count: Any) -> Any:
+        d = x - mean
         return d * d
 
-    def settle(m: Any, *given: Any) -> tuple[Any, Any]:
-        *totals, count = [m.cast(t, code) for t in given]
-        mean = totals[0] / count if center else m.zeros_like(totals[0])
-        return mean, 1.0 / m.real_sqrt(totals[-1] / count + eps)
+    def settle(m: Any, eps: Any, *given: Any) -> tuple[Any, Any]:
+        *means, squares, count = given
+        spread = squares / m.cast(count, "f64")
+        if short:  # in single precision, as PyTorch does: what is left of a row of one element depends on it
+            factor = 1.0 / m.real_sqrt(m.cast(spread, kind) + m.cast(eps, kind))
+        else:
+            factor = m.cast(1.0 / m.real_sqrt(spread + eps), kind)
+        return means[0] if center else m.zeros_like(factor), factor
 
     def last(m: Any, x: Any, *given: Any) -> Any:
-        *parameters, mean, scale, _ = given
-        y = (x - mean) * scale if center else x * scale
+        *parameters, _, mean, scale, _ = given
+        if not center:
+            y = x * scale
+        else:  # 16-bit floats have the rounding that PyTorch gives them
+            y = m.fma(x, scale, -(mean * scale)) if short else (x - mean) * scale
         if weighted:
             y = y * m.cast(parameters[0], x.type)
         return y + m.cast(parameters[-1], x.type) if biased else y
 
-    squares = ("sum", lambda m, x, count: x * x)
-    stages = (("sum", lambda m, x, count: x), ("sum", deviation)) if center else (squares,)
-    return Rows(stages, last, late=weighted + biased, settle=settle)
+    squares = ("sum", lambda m, x, eps, count: x * x)
+    stages = (("sum", lambda m, x, eps, count: x, mean), ("sum", deviation)) if center else (squares,)
+    return Rows(stages, last, fixed=1, numbers=1, late=weighted + biased, settle=settle)
 
 
-def normalized(backend: Any, x: Any, weight: Any, bias: Any, eps: float, center: bool) -> tuple[Any, Any, Any]:
-    """The rows of a matrix normalized; their means and the factors they were multiplied by."""
-    d = BY_NUMPY[x.dtype]
-    out, mean, scale = backend.empty(x.shape, x.dtype), *[backend.empty(x.shape[:1], d.wide.numpy) for _ in range(2)]
-    parameters = [(p, Operand(x.shape, (0, *p.strides), p.dtype)) for p in (weight, bias) if p is not None]
-    program = _norm(eps, center, weight is not None, bias is not None, _inside(d.code))
-    backend.along.run("norm_rows", program, [x, *parameters], [out, mean, scale], (1,))
+def normalized(
+    backend: Any, x: Any, weight: Any, bias: Any, eps: float, center: bool, kept: Any
+) -> tuple[Any, Any, Any]:
+    """The rows of a matrix normalized; their means and the factors they were multiplied by, of dtype `kept`."""
+    out, mean, scale = backend.empty(x.shape, x.dtype), *[backend.empty(x.shape[:1], kept) for _ in range(2)]
+    program = _norm(center, weight is not None, bias is not None, BY_NUMPY[x.dtype].code)
+    operands = [x, *[p for p in (weight, bias) if p is not None]]
+    backend.along.run("norm_rows", program, operands, [out, mean, scale], (1,), (eps,))
     return out, mean, scale
 
 
 @functools.cache
-def _norm_backward(center: bool, weighted: bool, code: str) -> Rows:
-    def parts(m: Any, given: Any) -> tuple[Any, Any, Any]:
-        """The gradient of the normalized element, that element, and what the row was multiplied by."""
-        g, x, *weight, mean, scale = given
-        y = ((x - mean) if center else x) * scale
-        return g * m.cast(weight[0], x.type) if weighted else g, y, scale
+def _norm_backward(center: bool, weighted: bool, sums: bool, code: str) -> Rows:
+    def parts(m: Any, given: Any) -> tuple[Any, ...]:
+        """The gradient, that of the normalized element, and the element's distance from the mean; mean and factor."""
+        g, x, *weight, mean, scale = given[: 4 + weighted]
+        mean, scale = m.cast(mean, code), m.cast(scale, code)
+        return g, g * m.cast(weight[0], code) if weighted else g, x - mean if center else x, scale
 
-    def first(m: Any, *given: Any) -> Any:
-        return parts(m, given[:-1])[0]
-
-    def second(m: Any, *given: Any) -> Any:
-        g, y, _ = parts(m, given[: 4 + weighted])
-        return g * y
-
-    def settle(m: Any, *given: Any) -> tuple[Any, ...]:
-        *totals, count = [m.cast(t, code) for t in given[2:]]
-        return tuple([t / count for t in totals])
+    def settle(m: Any, mean: Any, scale: Any, *given: Any) -> tuple[Any, ...]:
+        *level, slope, count = given
+        wide, count = m.cast(scale, "f64"), m.cast(count, "f64")
+        return *[m.cast(t / count, code) for t in level], m.cast(slope * wide * wide / count, code)
 
     def last(m: Any, *given: Any) -> Any:
-        g, y, scale = parts(m, given[: 4 + weighted])
-        means = given[4 + weighted : -1]
-        return scale * (g - means[0] - y * means[1] if center else g - y * means[0])
+        _, g, away, scale = parts(m, given)
+        *level, slope, _ = given[4 + weighted :]
+        return (g - level[0] - away * slope if center else g - away * slope) * scale
+
+    def first(m: Any, *given: Any) -> Any:
+        return parts(m, given)[1]
+
+    def second(m: Any, *given: Any) -> Any:
+        _, g, away, _ = parts(m, given)
+        return g * away
+
+    def by_weight(m: Any, *given: Any) -> Any:
+        g, _, away, scale = parts(m, given)
+        return g * (away * scale)
 
     stages = (("sum", first), ("sum", second)) if center else (("sum", second),)
-    return Rows(stages, last, fixed=2, settle=settle)
-
-
-@functools.cache
-def _norm_sums(center: bool) -> Rows:
-    """By weight and bias: sums down the columns."""
-
-    def by_weight(m: Any, g: Any, x: Any, mean: Any, scale: Any, *rest: Any) -> Any:
-        return g * (((x - mean) if center else x) * scale)
-
-    stages = (("sum", by_weight), ("sum", lambda m, g, x, mean, scale, *rest: g))
-    return Rows(stages, lambda m, weight, bias, count: (weight, bias), each=False)
+    down = (by_weight, lambda m, g, *rest: g) if sums else ()
+    return Rows(stages, last, fixed=2, settle=settle, down=down)
 
 
 def normalized_backward(
     backend: Any, g: Any, x: Any, weight: Any, mean: Any, scale: Any, center: bool, wanted: Any
 ) -> tuple[Any, ...]:
     """The gradients by x, weight and bias, None where they are not wanted."""
-    made: list[Any] = [None, None, None]
-    if wanted[0]:
-        made[0] = backend.empty(x.shape, x.dtype)
-        weights = [] if weight is None else [(weight, Operand(x.shape, (0, *weight.strides), weight.dtype))]
-        program = _norm_backward(center, weight is not None, _inside(BY_NUMPY[x.dtype].code))
-        backend.along.run("norm_backward", program, [g, x, *weights, mean, scale], made[:1], (1,))
-    if wanted[1] or wanted[2]:
-        statistics = [(s, Operand(x.shape, (*s.strides, 0), s.dtype)) for s in (mean, scale)]
-        d = x.dtype if weight is None else weight.dtype
-        sums = backend.along.sums_down("norm_sums", _norm_sums(center), [g, x, *statistics], 2, d)
-        made[1:] = [a if want else None for a, want in zip(sums, wanted[1:])]
-    return tuple(made)
+    sums = bool(wanted[1] or wanted[2])
+    program = _norm_backward(center, weight is not None, sums, _inside(BY_NUMPY[x.dtype].code))
+    operands = [g, x, *([] if weight is None else [weight]), mean, scale]
+    out = backend.empty(x.shape, x.dtype)
+    if not sums:
+        backend.along.run("norm_backward", program, operands, [out], (1,))
+        return out, None, None
+    d = BY_NUMPY[x.dtype].wide.numpy if weight is None else weight.dtype
+    found = backend.along.run_down("norm_backward", program, operands, out, d)
+    return out if wanted[0] else None, *[a if want else None for a, want in zip(found, wanted[1:])]
 
 
 # -- class losses --------------------------------------------------------------------------------------------------

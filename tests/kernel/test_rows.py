@@ -118,3 +118,20 @@ def test_programs_are_known_by_their_text_and_constants():
     assert _described(made(1)) == _described(made(1)) != _described(made(2))
     assert _described(lambda m, x: x) != _described(lambda m, x: -x)
     assert _described(made(object())) is None
+
+
+@pytest.mark.parametrize("count", [3, 150, 3000])  # the last by all threads
+def test_sums_over_all_rows_come_with_a_program(count):
+    program = Rows(
+        (("sum", lambda m, g, x, level, *rest: g),),
+        lambda m, g, x, level, total, n: g * x + level,
+        fixed=1,
+        down=(lambda m, g, x, level, n: g * x, lambda m, g, x, level, n: x - level),
+    )
+    x, level = RANDOM.standard_normal((count, 40)).astype(np.float32), RANDOM.standard_normal(count).astype(np.float32)
+    for g in (RANDOM.standard_normal(x.shape).astype(np.float32), np.broadcast_to(np.float32(3), x.shape)):
+        out = np.empty_like(x)
+        products, distances = cpu.along.run_down("sums", program, [g, x, level], out, np.dtype(np.float64))
+        np.testing.assert_allclose(out, g * x + level[:, None], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(products, (g * x).sum(0, dtype=float), rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(distances, (x - level[:, None]).sum(0, dtype=float), rtol=1e-4, atol=1e-3)

@@ -19,7 +19,6 @@ from ..._kernel.conv_groups import Window
 from ..._kernel.native import pool
 from ..._kernel.value import SIZE
 from ..folding import fold_array
-from ..fused import side_by_side
 from .description import CODES, Conv, Ints, nothing
 
 _MOST = 64  # elements of a window, which a kernel has in its code
@@ -111,7 +110,7 @@ def _run(conv: Conv, plan: tuple[Window, Any, int], x: Any, weight: Any, bias: A
     out = empty((conv.images, groups, outputs, *shape[2:]), x.dtype)
     parts = _parts(conv, out.size * inputs * elements)
     scratch = _scratch(len(parts), inputs * plane, x.dtype)
-    side_by_side(
+    cpu.side_by_side(
         kernels.products(CODES[x.dtype], window),
         [[given[i, g], weight[g], added[g], numbers, scratch[n], out[i, g]] for n, (i, g) in enumerate(parts)],
     )
@@ -129,7 +128,7 @@ def sums(conv: Conv, x: Any, g: Any) -> Any:
     cut = len({i.start for i, _ in parts})  # ranges of images
     made = zeros((cut, conv.groups, gradient.shape[2], given.shape[2], conv.window), x.dtype)
     scratch, each = _scratch(len(parts), plane, x.dtype), len(parts) // cut
-    side_by_side(kernels.sums(code, window), [
+    cpu.side_by_side(kernels.sums(code, window), [
         [given[i, c], gradient[i, c], numbers, scratch[n], made[n // each, c]] for n, (i, c) in enumerate(parts)
     ])  # fmt: skip
     total = made[0] if cut == 1 else fold_array(cpu, made, (0,), False, "sum", BY_NUMPY[made.dtype])

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._kernel import conv as kernels
 from ..._kernel.native import pool
-from ..fused import side_by_side
 from .description import CODES, Conv, Ints
 from .planes import Pass, Planes, copy, fill, windows_of
 from .schedule import described
@@ -204,6 +204,6 @@ def sums(conv: Conv, x: Any, g: Any) -> Any:
                     [source, offsets[low:high], part, room[len(jobs) + i], made[number, group, low:high]]
                     for i, (low, high) in enumerate(pairwise(bounds))
                 ]
-        side_by_side(call, jobs)
+        cpu.side_by_side(call, jobs)
     total = made.sum(0)[:, : conv.depth, :outputs]
     return np.ascontiguousarray(total.swapaxes(1, 2)).reshape(conv.weight_shape)
