@@ -3,6 +3,7 @@
     python tools/ratchet.py --conformance DIR            compare with tests/conformance/*.txt, fail on a loss
     python tools/ratchet.py --conformance DIR --update   write what passes now into those lists
     python tools/ratchet.py --conformance DIR --strides  the same for the strides of results (tools/compare_strides.py)
+    python tools/ratchet.py --conformance DIR --compiled whether compiled calls give what eager ones give (tools/compare_compiled.py)
 
 A list named after a kind of machine (aarch64.txt) holds what need not agree there, with the reason.
 DIR holds the measuring programs (ops.py, modules.py, optims.py); PyTorch must be importable beside flambeau.
@@ -18,6 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import compare_compiled
 import compare_strides
 
 LISTS = Path(__file__).resolve().parent.parent / "tests" / "conformance"
@@ -53,8 +55,11 @@ def main() -> int:
     parser.add_argument("--conformance", type=Path, required=True)
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--strides", action="store_true", help="only the strides of results")
-    parser.add_argument("--jobs", type=int, default=2, help="worker processes of --strides")
+    parser.add_argument("--compiled", action="store_true", help="only compiled calls beside eager ones")
+    parser.add_argument("--jobs", type=int, default=2, help="worker processes of --strides and --compiled")
     chosen = parser.parse_args()
+    if chosen.compiled:  # all must agree: there is no list
+        return compare_compiled.main(["--conformance", str(chosen.conformance), "--jobs", str(chosen.jobs)])
     lost = []
     for program in ("strides",) if chosen.strides else PROGRAMS:
         path = LISTS / f"{program}.txt"

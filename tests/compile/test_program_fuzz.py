@@ -5,7 +5,7 @@ import pytest
 
 
 def test_random_programs():
-    assert [fuzz.check(seed) for seed in range(40)].count("program") > 30
+    assert [fuzz.check(seed) for seed in range(24)].count("program") > 18
 
 
 @pytest.mark.slow
