@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
+
+class _Strict(threading.local):
+    whole = False  # whether a break is an error now (`torch._dynamo.error_on_graph_break`)
+
+
+strict = _Strict()
+
 
 class Break(Exception):
     """Something that cannot be part of a compiled program, with the user's line."""
@@ -9,6 +18,7 @@ class Break(Exception):
     def __init__(self, reason: str, file: str = "", line: int = 0):
         super().__init__(reason, file, line)
         self.reason, self.file, self.line = reason, file, line
+        self.forbidden = strict.whole
 
     def __str__(self) -> str:
         return f"{self.reason} ({self.file}:{self.line})" if self.file else self.reason

@@ -38,12 +38,13 @@ def live(steps: Sequence[Step], kept: set[Memory]) -> list[Step]:
     return found[::-1]
 
 
-def fused(steps: Sequence[Step], kept: set[Memory]) -> list[Step]:
-    """The same program with fewer loops."""
+def fused(steps: Sequence[Step], kept: set[Memory], least: int | None = None) -> list[Step]:
+    """The same program with fewer loops; those of less than `least` elements stay by themselves."""
+    least = _LEAST if least is None else least
     asking = {step.node for step in steps if isinstance(step, Question)}  # Python may have to run such nodes
     items: list[Any] = []
     for step in steps:
-        member = _member(step) if step.node not in asking else None
+        member = _member(step, least) if step.node not in asking else None
         if member is None:
             items.append(step)
             continue
@@ -84,8 +85,8 @@ class _Member:
         return {m for m, *_ in self.outputs if isinstance(m, Memory)}
 
 
-def _member(step: Step) -> _Member | None:
-    if not isinstance(step, Loop) or step.ufunc not in recipes or math.prod(step.walk.lead) < _LEAST:
+def _member(step: Step, least: int) -> _Member | None:
+    if not isinstance(step, Loop) or step.ufunc not in recipes or math.prod(step.walk.lead) < least:
         return None
     _, _, inputs, outputs, compute = recipes[step.ufunc]
     if any([t in PART for t in (*inputs, *outputs, *compute)]):

@@ -20,6 +20,7 @@ from .capture import Capture
 from .graph import Graph, Value, replaced
 from .program import Program
 from .recompute import recompute
+from .tune import tuned
 
 
 class Pair:
@@ -31,7 +32,10 @@ class Pair:
     backward_name = "CompiledFunctionBackward"
     name = "compiled"
 
-    def __init__(self, tape: Capture, outputs: Sequence[Tensor], inputs: Sequence[Tensor], exact: bool = False):
+    def __init__(
+        self, tape: Capture, outputs: Sequence[Tensor], inputs: Sequence[Tensor], exact: bool = False, tune: bool = False
+    ):  # fmt: skip
+        self.finish = tuned if tune else None
         self.differentiable = [i for i, t in enumerate(outputs) if t._k & GRAD]
         self.spent: list[int] = []  # outputs whose backward pass has been made
         graph = tape.finish(outputs, whole=True)  # the backward pass may need more
@@ -53,7 +57,7 @@ class Pair:
         graph.outputs = [*graph.outputs, *self.saved]
         graph.keep_used()
         self.first = [*map(detached, outputs), *[tape.tensor(v) for v in self.saved]]  # of the recorded run
-        self.forward_program = Program(graph)
+        self.forward_program = Program(graph, self.finish)
 
     def _record_backward(
         self, tape: Capture, graph: Graph, outputs: Sequence[Tensor], inputs: Sequence[Tensor], exact: bool
@@ -104,7 +108,7 @@ class Pair:
         for v in made.inputs:
             made.constants.pop(v, None)
         self.watched = [made.constants[v] for v in needed if v in made.constants]
-        self.backward_program = Program(made)
+        self.backward_program = Program(made, self.finish)
 
     @property
     def nbytes(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from array import array as words_of
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,8 @@ class Program:
     [tensor([ 9., 15.])]
     """
 
-    def __init__(self, graph: Graph):
-        self.graph = made_again(graph.once())
+    def __init__(self, graph: Graph, finish: Callable[[Lowering, Sequence[Tensor]], Lowered] | None = None):
+        self.graph, self._finish = made_again(graph.once()), finish  # `finish` chooses the form of what was found out
         self._lock = threading.Lock()
         self._lowered: Lowered | None = None
 
@@ -57,7 +57,7 @@ class Program:
             with self._lock:
                 if self._lowered is None:
                     lowering = Lowering(self.graph, inputs)
-                    self._lowered = Lowered(lowering)
+                    self._lowered = Lowered(lowering) if self._finish is None else self._finish(lowering, inputs)
                     if self._lowered.arena >= _MUCH:
                         give_back()
                     return lowering.outputs
@@ -99,16 +99,16 @@ class Frame:
 
 
 class Lowered:
-    """A program that knows its steps."""
+    """A program that knows its steps; `least` says of how many elements loops must be to become one."""
 
-    def __init__(self, low: Lowering):
+    def __init__(self, low: Lowering, least: int | None = None):
         graph = low.graph
         self.inputs, self.outputs, self.places = graph.inputs, graph.outputs, low.places
         self.nodes, self.constants = graph.nodes, list(graph.constants.items())
         for v in self.outputs:
             if v in self.places:
                 self.places[v][0].fresh = True
-        steps = fused(live(low.steps, set()), set())
+        steps = fused(live(low.steps, set()), set(), least)
         self.parts: list[Any] = []
         for step in steps:
             if isinstance(step, Call):
@@ -126,6 +126,8 @@ class Lowered:
     def _find_memory(self, steps: list[Step]) -> None:
         """Numbers blocks, and gives those that nobody keeps places in the arena."""
         blocks: dict[Memory, None] = {}
+        for memory in [m for step in steps for m in (*step.reads(), *step.writes())]:
+            memory.first, memory.last, memory.instead = -1, -1, None  # there may be other forms of this program
         for i, step in enumerate(steps):
             for memory in (*step.reads(), *step.writes()):
                 blocks[memory] = None

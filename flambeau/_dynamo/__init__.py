@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
 
+from .._compile.breaks import strict
 from .._core.state import local
 from .._tensor import Tensor
 from ..compiler import (
@@ -83,17 +85,35 @@ def mark_static_address(t: Any, guard: bool = False) -> None:
     """Says that a tensor's memory stays where it is."""
 
 
-def optimize(backend: Any = "inductor", **options: Any) -> Callable[[Any], Any]:
+def optimize(
+    backend: Any = "inductor", *, nopython: bool = False, dynamic: bool | None = None, disable: bool = False, **options: Any
+) -> Callable[[Any], Any]:  # fmt: skip
     """The older form of `torch.compile`, a decorator."""
-    return lambda fn: compile(fn, backend=backend)
+    given = [name for name, value in options.items() if value not in (None, False)]
+    if given:
+        raise NotImplementedError(f"torch._dynamo.optimize: {', '.join(given)} cannot be had; see torch.compile")
+    return lambda fn: compile(fn, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
 
 
-optimize_assert = optimize
+def optimize_assert(backend: Any, **options: Any) -> Callable[[Any], Any]:
+    """`optimize`, where all of a function must be recorded."""
+    return optimize(backend, nopython=True, **options)
 
 
 def run(fn: Any = None) -> Any:
-    """A function, run without capturing anything new; the function itself."""
-    return (lambda given: given) if fn is None else fn
+    """A function whose compiled parts run as the programs that they have; what is new to them runs eagerly and is not recorded."""
+    if fn is None:
+        return run
+
+    @functools.wraps(fn)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        before, _state["stance"] = _state["stance"], "run_only"
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            _state["stance"] = before
+
+    return inside
 
 
 def register_backend(compiler_fn: Any = None, name: str | None = None, tags: Any = ()) -> Any:
@@ -128,9 +148,17 @@ class _Marked(contextlib.ContextDecorator):
     def __exit__(self, *error: Any) -> None: ...
 
 
-def error_on_graph_break(error_on_graph_break: bool) -> _Marked:
-    """Whether a block may leave the captured graph; without effect: `torch.compile(fullgraph=True)` says so of a function."""
-    return _Marked()
+class error_on_graph_break(contextlib.ContextDecorator):
+    """Whether what cannot be recorded raises `exc.Unsupported` in a block or decorated function, inside of a compiled one or around it."""
+
+    def __init__(self, error_on_graph_break: bool):
+        self._wanted, self._before = bool(error_on_graph_break), False
+
+    def __enter__(self) -> None:
+        self._before, strict.whole = strict.whole, self._wanted
+
+    def __exit__(self, *error: Any) -> None:
+        strict.whole = self._before
 
 
 def override_cudagraphs(fwd: bool | None = None, bwd: bool | None = None) -> _Marked:

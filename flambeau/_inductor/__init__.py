@@ -1,4 +1,4 @@
-"""Ahead-of-time packages, and names of PyTorch's compiler that programs touch; its switches have no effect."""
+"""Ahead-of-time packages, and names of PyTorch's compiler that programs touch; of its switches, `max_autotune` has an effect."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+from ..compiler import compile as compiled
 from ..compiler import cudagraph_mark_step_begin
 from . import config
 
@@ -83,8 +84,8 @@ def aot_compile(
 
 
 def compile(gm: Any, example_inputs: Any, options: dict[str, Any] | None = None) -> Any:
-    """A graph module as a function; the module itself."""
-    return gm
+    """A graph module as a function that runs as a program."""
+    return compiled(gm, options=options)
 
 
 def list_options() -> list[str]:
@@ -93,5 +94,5 @@ def list_options() -> list[str]:
 
 
 def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> dict[str, Any]:
-    """The switches that a mode of `torch.compile` sets: none, as all modes make the same programs."""
-    return {}
+    """The switches that a mode of `torch.compile` sets: the others make the same programs."""
+    return {"max_autotune": True} if mode is not None and mode.startswith("max-autotune") else {}

@@ -1,4 +1,5 @@
-"""Switches of the compiler, kept for programs that set them. They have no effect."""
+"""Switches of the compiler. `max_autotune` has programs tried in several forms; the others are kept for programs that set them, and change
+nothing: they say how PyTorch's compiler goes about its work, and results are the eager ones whatever they say."""
 
 import sys as _sys
 from types import SimpleNamespace as _Group

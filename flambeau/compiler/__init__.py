@@ -96,9 +96,11 @@ class _Options:
     """How a function is to be compiled."""
 
     def __init__(
-        self, fullgraph: bool = False, backend: Any = "inductor", options: dict[str, Any] | None = None, dynamic: bool | None = None
+        self, fullgraph: bool = False, backend: Any = "inductor", options: dict[str, Any] | None = None, dynamic: bool | None = None,
+        tune: bool = False, limit: int | None = None,
     ):  # fmt: skip
         self.fullgraph, self.backend, self.options, self.dynamic = fullgraph, backend, options, dynamic
+        self.tune, self.limit = tune, limit
 
     def region(self, function: Callable[..., Any]) -> Region:
         """A function, compiled."""
@@ -108,12 +110,15 @@ class _Options:
         if backend is not None and self.options:
             backend = functools.partial(backend, **self.options)
         error = _unsupported if self.fullgraph else None
-        made = Region(function, _limit, backend, error, lambda: _state["stance"], self.dynamic)
+        own = self.limit
+        limit = _limit if own is None else lambda: own
+        made = Region(function, limit, backend, error, lambda: _state["stance"], self.dynamic)
+        made.tune = self.tune
         _regions.add(made)
         return made
 
     def __reduce__(self) -> Any:
-        return _Options, (self.fullgraph, self.backend, self.options, self.dynamic)
+        return _Options, (self.fullgraph, self.backend, self.options, self.dynamic, self.tune, self.limit)
 
 
 _regions: weakref.WeakSet[Region] = weakref.WeakSet()
@@ -139,21 +144,26 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "inductor",
+    backend: str | Callable[..., Any] | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
 ) -> Any:
     """A module or function with the same results whose calls run as programs. Also a decorator, with or without arguments.
 
-    A call is recorded with all that it depended on, and recorded again when that changes (up to
-    `_dynamo.config.recompile_limit` times, then it runs eagerly). A program is made for given sizes: with `dynamic=False` other sizes
+    A call is recorded with all that it depended on, and recorded again when that changes (up to `recompile_limit` times, or
+    `_dynamo.config.recompile_limit`, then it runs eagerly; each compiled function counts for itself). A program is made for given sizes: with `dynamic=False` other sizes
     are a change like any other; otherwise they do not count, and from the third set of sizes on (with `dynamic=True` from the
     second on) calls run eagerly until those with one set have taken as long as making a program takes. What cannot be recorded
     (prints, branches that look at elements, …) makes a function run eagerly; with `fullgraph` it raises
     `_dynamo.exc.Unsupported`. A function given as `backend` is called with an `fx.GraphModule` and example inputs, and what it
-    returns runs in the place of the graph; named backends are all the same here. So are modes: a program has one form and runs in one native
-    call anyway, so that "reduce-overhead" has nothing to reduce and "max-autotune" no variants to try.
+    returns runs in the place of the graph; named backends are all the same here. A program runs in one native call anyway, so that the mode
+    "reduce-overhead" has nothing to reduce. With "max-autotune" (or the option `max_autotune`) programs are tried in several forms, and
+    which one is the fastest is kept on disk. `name` is what messages call the function.
 
     >>> import flambeau as torch
     >>> @torch.compile
@@ -166,26 +176,38 @@ def compile(
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if mode is not None and mode not in _MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    if shapes_spec is not None:
+        raise NotImplementedError(
+            "torch.compile: shapes_spec is not available; programs are made for the sizes that come"
+        )
+    backend = _state["backend"] if backend is None else backend
     if isinstance(backend, str) and backend not in (*_BACKENDS, *_DEBUG_BACKENDS, *_state["registered"]):
         raise InvalidBackend(
             f"Invalid backend: {backend!r}, see `torch.compiler.list_backends()` for available backends."
         )
     if model is None:
         return lambda given: compile(
-            given, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
-        )
+            given, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, name=name, disable=disable,
+            recompile_limit=recompile_limit,
+        )  # fmt: skip
     if not callable(model):
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
     from .._dynamo import config  # which needs this module first
 
     if disable or config.disable or getattr(model, "_torchdynamo_disable", False):
         return model
-    how = _Options(fullgraph, backend, options if not isinstance(backend, str) else None, dynamic)
+    tune = mode is not None and mode.startswith("max-autotune")
+    if backend == "inductor":
+        tune = _tunes(options or {}) or tune
+    how = _Options(
+        fullgraph, backend, options if not isinstance(backend, str) else None, dynamic, tune, recompile_limit
+    )
     if isinstance(model, Module):
         return OptimizedModule(model, how)
     if isinstance(model, type):
         return model
     region = how.region(getattr(model, "_torchdynamo_orig_callable", model))
+    region.name = name
 
     @functools.wraps(model)
     def compiled(*args: Any, **kwargs: Any) -> Any:
@@ -194,6 +216,23 @@ def compile(
     compiled._torchdynamo_orig_callable = model  # type: ignore[attr-defined]
     compiled._region = region  # type: ignore[attr-defined]
     return compiled
+
+
+def _tunes(options: dict[str, Any]) -> bool:
+    """Whether options, or the switches that they stand for, ask for programs to be tried. Raises if there are no such options."""
+    from .._inductor import config  # which needs this module first
+
+    for name, value in options.items():
+        known = config._read(name.replace("-", "_"))
+        if isinstance(known, (bool, int, float, str)) and type(value) is not type(known):
+            raise RuntimeError(
+                f"Unexpected type of attr {name}, got {type(value).__name__} should be {type(known).__name__}"
+            )
+        if not isinstance(known, (bool, int, float, str)) and known is not None:
+            raise RuntimeError(
+                f"Unexpected optimization option {name}, known options are {[n for n in vars(config) if n[0] != '_']}"
+            )
+    return bool(options.get("max_autotune", config.max_autotune))
 
 
 # -- marks and questions ---------------------------------------------------------------------------------------------
@@ -303,10 +342,10 @@ def get_default_backend() -> str | Callable[..., Any]:
 
 
 def set_enable_guard_collectives(enabled: bool) -> bool:
-    """A switch without effect; gives its last value."""
-    before = _state.get("guard_collectives", False)
-    _state["guard_collectives"] = bool(enabled)
-    return before
+    """Whether processes agree about recompiling before they run; they do not, so that only False can be set. Gives the last value."""
+    if enabled:
+        raise NotImplementedError("each process checks its guards for itself: processes do not agree about recompiling")
+    return False
 
 
 class set_stance:
@@ -317,6 +356,11 @@ class set_stance:
     ) -> None:
         if stance not in _STANCES:
             raise RuntimeError(f"invalid torch.compile stance {stance!r}; there are {', '.join(_STANCES)}")
+        if skip_guard_eval_unsafe or force_backend is not None:
+            raise NotImplementedError(
+                "set_stance: guards are always checked, and a function keeps its backend: "
+                "skip_guard_eval_unsafe and force_backend are not available"
+            )
         self._before, _state["stance"] = _state["stance"], stance
         self.stance = stance
 

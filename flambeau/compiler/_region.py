@@ -27,6 +27,15 @@ logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
 _log = logging.getLogger("flambeau.compile")
 
 
+def forbidden(problem: Break) -> Exception:
+    """The error for a break where `error_on_graph_break` forbids it."""
+    from .._dynamo.exc import Unsupported  # which needs this module first
+
+    return Unsupported(
+        f"{problem}. error_on_graph_break(True) is in force: move this out of the function, or allow the break."
+    )
+
+
 def log(topic: str, text: str) -> None:
     """Says something to those who asked for it by TORCH_LOGS."""
     if topic in logs or "dynamo" in logs:
@@ -101,10 +110,11 @@ class Region:
 
     `limit()` says how many programs may be kept, `backend` what is called with a graph (None: it becomes a program of ours),
     `unsupported(problem)` gives the error for a function that must be recorded whole (None: it need not). With `exact` nothing is
-    compiled whose gradients would be added up in another order than eagerly.
+    compiled whose gradients would be added up in another order than eagerly; with `tune` programs are tried in several forms.
     """
 
-    exact = False
+    exact = tune = False
+    name: str | None = None  # what messages call it
 
     def __init__(
         self, function: Callable[..., Any], limit: Callable[[], int] = lambda: 8, backend: Any = None,
@@ -134,6 +144,9 @@ class Region:
                     self.surprises += 1
         return self._not_known(args, named, stance)
 
+    def _shown(self) -> str:
+        return self.name or _shown(self.function)
+
     @property
     def entries(self) -> list[Entry]:
         """All that is known, the newest first."""
@@ -144,6 +157,8 @@ class Region:
         self.forms, self.problem, self.parts, self.surprises = Forms(self.forms.dynamic), None, {}, 0
 
     def _not_known(self, args: Any, named: Any, stance: str) -> Any:
+        if stance == "run_only":
+            return self.function(*args, **named)
         if self.problem is not None:
             return self._in_parts(args, named)
         from .._dynamo import config as settings  # which needs this module first
@@ -151,7 +166,7 @@ class Region:
         if self.forms.recompiles(args, named, settings.automatic_dynamic_shapes):
             if self.entries:
                 reasons = "; ".join([entry.guards.reason(args, named) for entry in self.entries[:3]])
-                self.tell("recompiles", f"{_shown(self.function)}: {reasons}")
+                self.tell("recompiles", f"{self._shown()}: {reasons}")
                 if stance == "fail_on_recompile" or settings.error_on_recompile:
                     raise RuntimeError(f"torch.compile must not recompile ('fail_on_recompile'), and {reasons}")
             if stance == "eager_on_recompile" and self.entries:
@@ -171,7 +186,7 @@ class Region:
         """The limit is reached: runs the function eagerly."""
         from .._dynamo import config, exc  # which need this module first
 
-        text = f"{_shown(self.function)}: limit of {self.limit()} programs reached, runs eagerly"
+        text = f"{self._shown()}: limit of {self.limit()} programs reached, runs eagerly"
         self.tell("recompiles", text)
         if self.surprises >= self.limit():
             self.forget()
@@ -179,7 +194,7 @@ class Region:
             self._find_parts(args)
             return self._in_parts(args, named)
         if self.unsupported is not None:
-            raise self.unsupported(Break(f"{_shown(self.function)} was compiled {self.limit()} times, the limit"))
+            raise self.unsupported(Break(f"{self._shown()} was compiled {self.limit()} times, the limit"))
         if config.fail_on_recompile_limit_hit:
             raise exc.FailOnRecompileLimitHit(text)
         return self.function(*args, **named)
@@ -208,9 +223,11 @@ class Region:
         except Exception as error:  # the run itself went well, so that its result is good whatever is wrong here
             problem = error if isinstance(error, Break) else Break(f"{type(error).__name__} in recording: {error}")
             self.problem = problem
-            self.tell("graph_breaks", f"{_shown(self.function)} runs eagerly: {problem}")
+            self.tell("graph_breaks", f"{self._shown()} runs eagerly: {problem}")
             if self.unsupported is not None:
                 raise self.unsupported(problem) from None
+            if problem.forbidden:
+                raise forbidden(problem) from None
             self._find_parts(args)
             return _given_back(out, inputs, inside)
 
@@ -218,7 +235,7 @@ class Region:
         for module in _modules_of(self.function, args):
             part = Region(module._call_impl, self.limit, self.backend, None, self.stance, self.forms.dynamic)
             self.parts[module] = part
-            part.exact = self.exact
+            part.exact, part.tune = self.exact, self.tune
 
     def _in_parts(self, args: Any, named: Any) -> Any:
         """Runs the function eagerly, and modules that it calls as programs."""
@@ -260,7 +277,7 @@ class Region:
         if self.backend is not None:
             program: Any = Foreign(tape, outputs, self.backend)
         else:
-            program = Pair(tape, outputs, inside, self.exact)
+            program = Pair(tape, outputs, inside, self.exact, self.tune)
             log("graph", str(program.forward_program.graph))
         entry = Entry(
             guards,

@@ -7,6 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import compiler, nn
+from flambeau._compile import tune
 from flambeau._dynamo import OptimizedModule
 
 
@@ -77,3 +78,92 @@ def test_numpy_functions():
     import numpy as np
 
     assert torch.equal(compiler.wrap_numpy(lambda a: np.square(a))(torch.tensor([2.0])), torch.tensor([4.0]))
+
+
+def test_max_autotune_tries_forms_and_remembers_the_best(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLAMBEAU_CACHE_DIR", str(tmp_path))
+    tried, time = [], tune._time
+    monkeypatch.setattr(
+        tune, "_time", lambda lowered, inputs: tried.append(len(lowered.parts)) or time(lowered, inputs)
+    )
+
+    def f(x, y):
+        return ((x * y).relu() + x).square().sum(1)
+
+    x, y = torch.randn(8, 8), torch.randn(8, 8)
+    for count in (3, 3):  # the second function finds what the first one has found out
+        compiled = compiler.compile(lambda x, y: f(x, y), mode="max-autotune")
+        for _ in range(3):
+            assert torch.equal(compiled(x, y), f(x, y))
+        assert len(tried) == count
+    with pytest.raises(RuntimeError, match="Unexpected optimization option quick"):
+        compiler.compile(f, options={"quick": True})
+    with pytest.raises(RuntimeError, match="Unexpected type of attr max_autotune, got int should be bool"):
+        compiler.compile(f, options={"max_autotune": 1})
+    assert compiler.compile(f, options={"max_autotune": True})._region.tune and not compiler.compile(f)._region.tune
+
+
+def test_max_autotune_runs_what_changes_something_once():
+    count = torch.zeros(3)
+
+    @compiler.compile(mode="max-autotune")
+    def f(x):
+        count.add_(1)
+        return x + count
+
+    for number in range(1, 5):
+        assert torch.equal(f(torch.zeros(3)), torch.full((3,), float(number)))
+
+
+def test_breaks_can_be_errors():
+    def f(x):
+        y = x.sum().item()
+        return x + y
+
+    compiled = compiler.compile(f)
+    with (
+        torch._dynamo.error_on_graph_break(True),
+        pytest.raises(torch._dynamo.exc.Unsupported, match="error_on_graph_break"),
+    ):
+        compiled(torch.ones(2))
+
+    @compiler.compile
+    def g(x):
+        with torch._dynamo.error_on_graph_break(True):
+            torch._dynamo.graph_break()
+        return x
+
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        g(torch.ones(2))
+    assert torch.equal(compiler.compile(f)(torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_run_records_nothing_new():
+    compiled = compiler.compile(lambda x: x * 2)
+    only = torch._dynamo.run(compiled)
+    assert torch.equal(only(torch.ones(2)), torch.full((2,), 2.0)) and not compiled._region.entries
+    compiled(torch.ones(2))
+    assert torch.equal(only(torch.ones(3)), torch.full((3,), 2.0)) and len(compiled._region.entries) == 1
+
+
+def test_the_default_backend_and_limits_of_single_functions():
+    seen = []
+
+    def backend(graph, inputs):
+        seen.append(graph)
+        return graph.forward
+
+    compiler.set_default_backend(backend)
+    try:
+        assert compiler.compile(lambda x: x + 1)(torch.ones(1)).item() == 2 and len(seen) == 1
+    finally:
+        compiler.set_default_backend(None)
+    f = compiler.compile(lambda x, n: x + n, recompile_limit=2, dynamic=False)
+    for n in range(5):
+        assert f(torch.ones(1), n).item() == n + 1
+    assert len(f._region.entries) == 2
+    with pytest.raises(NotImplementedError, match="force_backend"):
+        compiler.set_stance("default", force_backend="eager")
+    with pytest.raises(NotImplementedError, match="guard"):
+        torch._dynamo.optimize(guard_filter_fn=len)
+    assert torch._inductor.compile(lambda x: x - 1, [torch.ones(1)])(torch.ones(1)).item() == 0
