@@ -2,6 +2,7 @@
 
     python tools/ship_kernels.py                            # for x86-64 (v2, v3, v4) and ARM, on an ARM machine
     python tools/ship_kernels.py --cpu neoverse-n1          # for one CPU
+    python tools/ship_kernels.py --python python3.10 --python python3.13    # for these: a few kernels read an interpreter's objects
     python tools/ship_kernels.py --programs steps,layers    # what is run to find out which kernels are needed
     python tools/ship_kernels.py --list                     # what the archives hold
     python tools/ship_kernels.py --remove
@@ -72,11 +73,11 @@ def work(cpu: str, program: str, file: str) -> None:
 # -- here -----------------------------------------------------------------------------------------------------------------------------
 
 
-def needed(cpu: str, program: str, folder: str, timeout: float) -> Any:
+def needed(cpu: str, python: str, program: str, folder: str, timeout: float) -> Any:
     """What a program needs on a CPU; nothing if it failed."""
-    file, start = os.path.join(folder, f"{cpu}-{program}"), time.monotonic()
-    command = [sys.executable, __file__, "--work", cpu, program, file]
-    log = Path(folder, f"{cpu}-{program}.log")
+    file, start = tempfile.mkstemp(dir=folder)[1], time.monotonic()
+    command = [python, __file__, "--work", cpu, program, file]
+    log = Path(f"{file}.log")
     with log.open("w") as out:
         try:
             done = subprocess.run(command, stdout=out, stderr=out, cwd=folder, timeout=timeout, check=False).returncode
@@ -94,7 +95,7 @@ def needed(cpu: str, program: str, folder: str, timeout: float) -> Any:
     return found
 
 
-def ship(cpu: str, programs: list[str], jobs: int, timeout: float) -> Path:
+def ship(cpu: str, pythons: list[str], programs: list[str], jobs: int, timeout: float) -> Path:
     """Makes the archive of a CPU."""
     from flambeau._kernel import archives, cpus, llvm
     from flambeau._kernel.cache import Cache
@@ -102,7 +103,8 @@ def ship(cpu: str, programs: list[str], jobs: int, timeout: float) -> Path:
 
     print(cpu, flush=True)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
-        found = list(pool.map(lambda program: needed(cpu, program, folder, timeout), programs))
+        runs = [(python, program) for python in pythons for program in programs]
+        found = list(pool.map(lambda run: needed(cpu, *run, folder, timeout), runs))
     parts: dict[str, Any] = {}
     indexes: dict[str, dict[str, str]] = {}
     for own, interpreter, index, _ in found:
@@ -154,6 +156,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--cpu", action="append", choices=list(MACHINES), help="only this one; may be repeated")
     parser.add_argument("--programs", help="names of programs, with commas between them (all)")
+    parser.add_argument(
+        "--python", action="append", help="an interpreter to run programs with; may be repeated (this one)"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="programs that run side by side")
     parser.add_argument("--timeout", type=float, default=1800, help="seconds for a program")
     parser.add_argument("--list", action="store_true")
@@ -174,7 +179,7 @@ def main() -> None:
     programs = options.programs.split(",") if options.programs else list(shipped_programs.PROGRAMS)
     wanted = options.cpu or [cpu for cpu, machine in MACHINES.items() if HERE in ("aarch64", machine)]
     for cpu in wanted:
-        ship(cpu, programs, options.jobs, options.timeout)
+        ship(cpu, options.python or [sys.executable], programs, options.jobs, options.timeout)
     return None
 
 

@@ -241,6 +241,64 @@ def layers() -> None:
     trained(decoder, x, x)
 
 
+def shapes() -> None:
+    """What is computed by other kernels for other sizes: convolutions by channels, attention by heads, recurrent layers by batches."""
+    for channels, more, size in itertools.product(
+        (1, 3, 6, 10, 16, 20, 32, 64), (6, 10, 16, 20, 32, 64, 128), (1, 3, 5)
+    ):
+        with going_on(f"Conv2d {channels} {more} {size}"):
+            x = torch.rand(2, channels, 14, 14).requires_grad_()
+            F.conv2d(x, torch.rand(more, channels, size, size).requires_grad_(), padding=size // 2).sum().backward()
+    for size, step, far in itertools.product((1, 3, 4, 7), (1, 2), (16, 28, 33, 64)):
+        with going_on(f"Conv2d {size} {step} {far}"):
+            trained(nn.Conv2d(3, 24, size, step, size // 2), torch.rand(4, 3, far, far).requires_grad_(), steps=1)
+            trained(
+                nn.Conv2d(48, 48, size, step, size // 2),
+                torch.rand(2, 48, far // 2, far // 2).requires_grad_(),
+                steps=1,
+            )
+            trained(nn.MaxPool2d(size, step), torch.rand(4, 8, far, far).requires_grad_(), steps=1)
+            trained(nn.MaxPool2d(3, 2, 1), torch.rand(4, 64, far, far).requires_grad_(), steps=1)
+    for length, size, causal in itertools.product(
+        (4, 16, 50, 128), (8, 12, 16, 24, 32, 48, 64, 80, 96, 128), (False, True)
+    ):
+        q, k, v = (torch.rand(2, 2, length, size).requires_grad_() for _ in range(3))
+        F.scaled_dot_product_attention(q, k, v, is_causal=causal).sum().backward()
+    for kind, hidden, batch in itertools.product(
+        (nn.LSTM, nn.GRU, nn.RNN), (8, 20, 32, 50, 64, 128), (1, 2, 3, 4, 5, 8, 12, 16, 32)
+    ):
+        kind(10, hidden)(torch.rand(3, batch, 10))[0].sum().backward()
+    for rows, inner, outer in itertools.product((8, 100, 1000), range(1, 6), range(1, 6)):
+        x, w = torch.rand(rows, inner).requires_grad_(), torch.rand(outer, inner).requires_grad_()
+        F.linear(x, w, torch.rand(outer)).sum().backward(), (x @ w.t().contiguous()).sum().backward()
+
+
+def other_ways() -> None:
+    """Compiled functions, mixed precision, large operands, statistics of data."""
+    net = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Dropout(0.1), nn.Linear(32, 4))
+    compiled = torch.compile(net)
+    for _ in range(5):
+        F.cross_entropy(compiled(torch.rand(8, 16)), torch.randint(0, 4, (8,))).backward()
+    for rows in (1, 4, 8, 32, 100):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            F.cross_entropy(net(torch.rand(rows, 16)), torch.randint(0, 4, (rows,))).backward()
+    for d in REAL:
+        x = torch.rand(400, 1000, dtype=d).requires_grad_()
+        y = (x * 2 + x.exp()).relu().softmax(1).sum(0).sqrt()
+        y.sum().backward(), torch.where(x > 0.5, x, -x).std(0).mean().backward(), (x - x.mean(0)).var(1).sum().item()
+        data = torch.rand(50, 4, dtype=d)
+        for name in ("quantile", "nanmean", "cov", "corrcoef", "histc", "median", "mode", "kthvalue"):
+            with going_on(name):
+                getattr(torch, name)(*((data.t(),) if name in ("cov", "corrcoef") else (data, 0.5) if name == "quantile" else
+                                       (data, 3) if name == "kthvalue" else (data,)))  # fmt: skip
+        (
+            (data.t() @ data).inverse(),
+            torch.linalg.norm(data),
+            torch.cdist(data, data),
+            torch.linalg.solve(data[:4], data[:4]),
+        )
+
+
 def losses() -> None:
     """Losses with their usual and other reductions."""
     x, y, codes = torch.rand(6, 5).requires_grad_(), torch.rand(6, 5), torch.randint(0, 5, (6,))
@@ -267,6 +325,8 @@ def optimizers() -> None:
         lambda p: torch.optim.Adam(p, 0.01), lambda p: torch.optim.Adam(p, 0.01, weight_decay=1e-4), lambda p: torch.optim.AdamW(p, 0.01),
         lambda p: torch.optim.Adam(p, 0.01, amsgrad=True), lambda p: torch.optim.RMSprop(p, 0.01), lambda p: torch.optim.Adagrad(p, 0.01),
         lambda p: torch.optim.AdamW(p, 0.01, betas=(0.9, 0.95), weight_decay=0.1), lambda p: torch.optim.NAdam(p, 0.01),
+        lambda p: torch.optim.Adadelta(p), lambda p: torch.optim.RMSprop(p, 0.01, momentum=0.9), lambda p: torch.optim.RAdam(p, 0.01),
+        lambda p: torch.optim.Adamax(p, 0.01), lambda p: torch.optim.SGD(p, 0.1, weight_decay=1e-4),
     ]  # fmt: skip
     for make in made:
         trained(nn.Linear(5, 3), torch.rand(4, 5), optimizer=make)
@@ -281,7 +341,10 @@ def optimizers() -> None:
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step(), schedule.step()
         ((net(inputs).argmax(1) == target).float().mean().item(), f"{loss.item():.3f}")
-    with tempfile.TemporaryDirectory() as folder:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        going_on("a file"),
+    ):  # whose checksum another machine's code may have made
         torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, f"{folder}/net.pt")
         net.load_state_dict(torch.load(f"{folder}/net.pt")["net"])
 
@@ -316,6 +379,6 @@ def random_numbers() -> None:
 
 PROGRAMS: dict[str, Callable[[], None]] = {
     "steps": steps, "demo": demo, "samples": samples, "elements": elements, "reductions": reductions, "products": products,
-    "layers": layers, "losses": losses, "optimizers": optimizers, "random": random_numbers,
+    "layers": layers, "shapes": shapes, "other ways": other_ways, "losses": losses, "optimizers": optimizers, "random": random_numbers,
     **{name: (lambda name=name: example(name)) for name in EXAMPLES},  # type: ignore[misc]
 }  # fmt: skip

@@ -25,6 +25,7 @@ from .cache import writers
 from .target import interpreter
 
 FOLDER = Path(__file__).parent / "shipped"
+FOLDERS = ("_backend", "_compile", "_core", "_kernel", "_ops")
 _PACKAGE = Path(__file__).parent.parent
 _MARK = b"flambeau kernels 1\n"
 _HEAD = struct.Struct("<19s32sQ")  # mark, checksum and bytes of the table, which comes next
@@ -34,8 +35,8 @@ _LARGEST = 1 << 26  # bytes of a table or an object
 
 @functools.cache
 def files() -> list[Path]:
-    """All files that a kernel's text may depend on."""
-    return sorted([f for folder in ("_core", "_kernel", "_backend", "_ops") for f in (_PACKAGE / folder).rglob("*.py")])
+    """All files that the text of a kernel may depend on, if it is known by its name and its key."""
+    return sorted([f for folder in FOLDERS for f in (_PACKAGE / folder).rglob("*.py")])
 
 
 @functools.cache

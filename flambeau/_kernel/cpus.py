@@ -45,7 +45,9 @@ def _cpu(name: str, features: str, words: str, base: Cpu | None = None) -> Cpu:
 
 _V1 = _cpu("x86-64", "sse2", "sse2")
 _V2 = _cpu("x86-64-v2", "cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3", "cx16 lahf_lm pni popcnt sse4_1 sse4_2 ssse3", _V1)
-_V3 = _cpu("x86-64-v3", "avx avx2 bmi bmi2 f16c fma lzcnt movbe", "abm avx avx2 bmi1 bmi2 f16c fma movbe", _V2)
+_V3 = _cpu(
+    "x86-64-v3", "avx avx2 bmi bmi2 f16c fma lzcnt movbe pclmul", "abm avx avx2 bmi1 bmi2 f16c fma movbe pclmulqdq", _V2
+)
 _V4 = _cpu(
     "x86-64-v4", "avx512bw avx512cd avx512dq avx512f avx512vl", "avx512bw avx512cd avx512dq avx512f avx512vl", _V3
 )

@@ -15,15 +15,15 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import jit
+from . import archives, jit
 from .loops import _PARAMETERS, _pointer, _word, load, store
 from .render_llvm import Llvm
 from .symbols import Complex, symbols
 from .ufunc import make_ufunc
 from .value import PART, SIZE, Value, is_float
 
-# Where kernels stand that are known by their names: a change of these files is seen (`archives.files`).
-_OURS = tuple([f"{__package__.partition('.')[0]}.{folder}." for folder in ("_core", "_kernel", "_backend", "_ops")])
+# Where kernels stand that are known by their names: changes of these files are seen.
+_OURS = tuple([f"{__package__.partition('.')[0]}.{folder}." for folder in archives.FOLDERS])
 
 
 class Array:
