@@ -23,7 +23,7 @@ def check(source: Source) -> None:
         if keyword(call, "map_location", 1) is not None or any(k.arg is None for k in call.keywords):
             continue
         buffer = bool(call.args) and any("BytesIO" in kind for kind in source.kinds(call.args[0]))
-        if other_device or not buffer:
+        if (other_device or not buffer) and not _is_array(source, call):
             source.find(
                 "load-without-map-location",
                 call,
@@ -32,6 +32,14 @@ def check(source: Source) -> None:
             )
     if loads:
         _resumed(source, loops, saves)
+
+
+def _is_array(source: Source, load: ast.Call) -> bool:
+    """Whether what is loaded is a NumPy array: it goes into from_numpy, and has no device."""
+    statement = source.parents.get(load)
+    names = {t.id for t in getattr(statement, "targets", ()) if isinstance(t, ast.Name)}
+    into = [c.args[0] for c in source.calls if source.name(c.func).endswith(".from_numpy") and c.args]
+    return any(isinstance(n, ast.Name) and n.id in names for value in into for n in ast.walk(value))
 
 
 _COUNTERS = ("epoch", "step", "iteration", "iter", "start_epoch", "global_step")

@@ -46,7 +46,10 @@ def makes_layer(source: Source, node: ast.AST | None, depth: int = 0) -> bool:
     return short[:1].isupper() and short not in _BARE
 
 
-def _holds_layers(source: Source, value: ast.expr) -> bool:
+def _holds_layers(source: Source, value: ast.expr, depth: int = 0) -> bool:
+    if depth > 8:  # a list that is made from itself: layers = layers + [...]
+        return False
+    held = lambda part: _holds_layers(source, part, depth + 1)
     if isinstance(value, (ast.List, ast.Tuple, ast.Set)):
         return any(makes_layer(source, e) for e in value.elts)
     if isinstance(value, ast.Dict):
@@ -56,16 +59,16 @@ def _holds_layers(source: Source, value: ast.expr) -> bool:
     if isinstance(value, ast.DictComp):
         return makes_layer(source, value.value)
     if isinstance(value, ast.BinOp):
-        return _holds_layers(source, value.left) or _holds_layers(source, value.right)
+        return held(value.left) or held(value.right)
     if (
         isinstance(value, ast.Call)
         and isinstance(value.func, ast.Name)
         and value.func.id in ("list", "tuple", "dict")
         and value.args
     ):
-        return _holds_layers(source, value.args[0])
+        return held(value.args[0])
     if isinstance(value, ast.Name):
-        return any(v is not value and _holds_layers(source, v) for v, i in source.origins(value) if i is None)
+        return any(v is not value and held(v) for v, i in source.origins(value) if i is None)
     return False
 
 

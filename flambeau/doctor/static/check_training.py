@@ -226,6 +226,12 @@ def _counted(source: Source, node: ast.AST, loop: ast.AST) -> bool:
     return False
 
 
+def _differentiated(call: ast.Call) -> list[ast.expr]:
+    """What a call of `backward` differentiates: of `loss.backward()` the loss, of `accelerator.backward(loss)` its argument."""
+    own = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    return [*own, *call.args[:1]]
+
+
 def _divided(source: Source, call: ast.Call, loop: ast.AST) -> bool:
     """Whether the loss (or the gradients) are scaled anywhere in the loop."""
     for node in ast.walk(loop):
@@ -235,7 +241,7 @@ def _divided(source: Source, call: ast.Call, loop: ast.AST) -> bool:
             return True
         if isinstance(node, ast.keyword) and node.arg == "reduction" and constant(node.value) == "sum":
             return True
-    names = [call.func.value]
+    names = _differentiated(call)
     seen = 0
     while names and seen < 10:
         node = names.pop()
@@ -273,8 +279,10 @@ def _logging(source: Source, loops: Loops) -> None:
         around = source.loops(call)
         if not around or not isinstance(call.func, ast.Attribute):
             continue
-        losses = {n.id for n in ast.walk(call.func.value) if isinstance(n, ast.Name)}
-        losses |= {n.attr for n in ast.walk(call.func.value) if isinstance(n, ast.Attribute)}
+        parts = [n for value in _differentiated(call) for n in ast.walk(value)]
+        losses = {n.id for n in parts if isinstance(n, ast.Name)} | {
+            n.attr for n in parts if isinstance(n, ast.Attribute)
+        }
         outer = around[-1]
         for node in ast.walk(outer):
             kept, where = _kept(source, node)
@@ -282,13 +290,21 @@ def _logging(source: Source, loops: Loops) -> None:
                 continue
             if where and (where in losses or _used_in_backward(source, loops, where, outer)):
                 continue
-            if under_no_grad(source, node):
+            if under_no_grad(source, node) or _of_another_loop(source, node, losses, around):
                 continue
             if where and _set_anew(source, where, around[0]):
                 continue
             source.find(
                 "graph-kept-by-logging", node, "The loss is kept together with its graph; take loss.item().", 0.9
             )
+
+
+def _of_another_loop(source: Source, node: ast.AST, losses: set[str], around: list[ast.AST]) -> bool:
+    """Whether a loss of this name is computed anew in a loop beside the one that calls backward, as in an evaluation."""
+    inner = source.loops(node)[:1]
+    return bool(inner) and inner[0] not in around and any(
+        isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id in losses for n in ast.walk(inner[0])
+    )  # fmt: skip
 
 
 def _evaluation_logging(source: Source, loops: Loops) -> None:
@@ -375,7 +391,7 @@ def _carries(node: ast.expr, losses: set[str]) -> bool:
 def _used_in_backward(source: Source, loops: Loops, name: str, place: ast.AST) -> bool:
     """Whether what was gathered is itself differentiated."""
     for call in loops.backwards:
-        reached = [call.func.value] if isinstance(call.func, ast.Attribute) else list(call.args)
+        reached = _differentiated(call) if isinstance(call.func, ast.Attribute) else list(call.args)
         for node in reached:
             for n in ast.walk(node):
                 if _named(n) == name:
