@@ -25,9 +25,7 @@ class Half(TransformedDistribution):
     def mode(self) -> Tensor:
         return ops.zeros_like(self.scale)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         value = ops.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
         return ops.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 

@@ -64,9 +64,7 @@ class Binomial(Counted, Distribution):
         with no_grad():
             return ops.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         ways = ops.lgamma(self.total_count + 1) - ops.lgamma(value + 1) - ops.lgamma(self.total_count - value + 1)
         return ways + value * self.logits + self.total_count * ops.log_sigmoid(-self.logits)
 

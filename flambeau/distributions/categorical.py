@@ -72,9 +72,7 @@ class Categorical(ProbsOrLogits, Distribution):
         drawn = ops.multinomial(rows, sample_shape.numel(), True).T
         return drawn.reshape(self._extended_shape(sample_shape))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         index, table = value.long().unsqueeze(-1), self.logits
         if value.shape != self._batch_shape:
             index, table = ops.broadcast_tensors(index, table)

@@ -30,15 +30,11 @@ class Cauchy(LocScale, Distribution):
         drawn = ops.empty(shape, dtype=self.loc.dtype, device=self.loc.device).cauchy_()
         return self.loc + drawn * self.scale
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         z = (value - self.loc) / self.scale
         return -math.log(math.pi) - self.scale.log() - z.square().log1p()
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _cdf(self, value: Tensor) -> Tensor:
         return ops.atan((value - self.loc) / self.scale) / math.pi + 0.5
 
     def icdf(self, value: Tensor) -> Tensor:

@@ -97,16 +97,12 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         shape = self._extended_shape(sample_shape)
         return self.icdf(ops.rand(shape, dtype=self.probs.dtype, device=self.probs.device))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         logits, value = broadcast_all(self.logits, value)
         weight = binary_cross_entropy_with_logits(logits, value, reduction="none")
         return self._cont_bern_log_norm() - weight
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _cdf(self, value: Tensor) -> Tensor:
         cut = self._cut_probs()
         exact = (ops.pow(cut, value) * ops.pow(1.0 - cut, 1.0 - value) + cut - 1.0) / (2.0 * cut - 1.0)
         result = ops.where(self._outside_unstable_region(), exact, value)

@@ -59,9 +59,7 @@ class Dirichlet(ExponentialFamily):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return ops._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         return ops.xlogy(self.concentration - 1.0, value).sum(-1) - self._log_normalizer(self.concentration)
 
     @property

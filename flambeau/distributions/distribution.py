@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._autograd.modes import no_grad
@@ -167,11 +167,22 @@ class Distribution:
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density or probability of a value."""
-        raise NotImplementedError
+        return self._computed(self._log_prob, value)
 
     def cdf(self, value: Tensor) -> Tensor:
         """The probability of not exceeding a value."""
-        raise NotImplementedError
+        return self._computed(self._cdf, value)
+
+    # What subclasses compute with a value that was looked at.
+    _log_prob: Callable[[Tensor], Tensor] | None = None
+    _cdf: Callable[[Tensor], Tensor] | None = None
+
+    def _computed(self, function: Callable[[Tensor], Tensor] | None, value: Tensor) -> Tensor:
+        if function is None:
+            raise NotImplementedError
+        if self._validate_args:
+            self._validate_sample(value)
+        return function(value)
 
     def icdf(self, value: Tensor) -> Tensor:
         """The inverse of `cdf`."""

@@ -52,14 +52,10 @@ class Exponential(ExponentialFamily):
         shape = self._extended_shape(sample_shape)
         return ops.empty(shape, dtype=self.rate.dtype, device=self.rate.device).exponential_() / self.rate
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         return self.rate.log() - self.rate * value
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _cdf(self, value: Tensor) -> Tensor:
         return -ops.expm1(-self.rate * value)
 
     def icdf(self, value: Tensor) -> Tensor:

@@ -52,9 +52,7 @@ class FisherSnedecor(Distribution):
         tiny = finfo(under.dtype).tiny
         return (over / under.clamp(min=tiny)).clamp(min=tiny)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         half1, half2, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
         constant = ops.lgamma(half1 + half2) - ops.lgamma(half1) - ops.lgamma(half2)
         rise = half1 * ratio.log() + (half1 - 1) * ops.log(value)

@@ -53,9 +53,7 @@ class Gamma(ExponentialFamily):
         a, rate = self.concentration, self.rate
         return ops.xlogy(a, rate) + ops.xlogy(a - 1, value) - rate * value - ops.lgamma(a)
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _cdf(self, value: Tensor) -> Tensor:
         return ops.igamma(self.concentration, self.rate * value)
 
     def entropy(self) -> Tensor:

@@ -45,9 +45,7 @@ class GeneralizedPareto(Distribution):
         shape = self._extended_shape(sample_shape)
         return self.icdf(ops.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         z = self._z(value)
         flat, shape = self._split()
         return ops.where(flat, -z, -(1 / shape + 1) * ops.log1p(shape * z)) - self.scale.log()

@@ -56,9 +56,7 @@ class Geometric(ProbsOrLogits, Distribution):
             u = ops.empty(shape, dtype=probs.dtype, device=probs.device).uniform_(finfo(probs.dtype).tiny, 1)
             return (u.log() / (-probs).log1p()).floor()
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         value, probs = broadcast_all(value, self.probs)
         probs = probs.masked_fill((probs == 1) & (value == 0), 0)  # 0 * log(0)
         return value * (-probs).log1p() + self.probs.log()

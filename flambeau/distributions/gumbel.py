@@ -36,9 +36,7 @@ class Gumbel(TransformedDistribution):
         ]
         super().__init__(base, transforms, validate_args=validate_args)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         y = (self.loc - value) / self.scale
         return y - y.exp() - self.scale.log()
 

@@ -32,14 +32,10 @@ class Laplace(LocScale, Distribution):
         u = drawn.uniform_(finfo(self.loc.dtype).eps - 1, 1)
         return self.loc - self.scale * u.sign() * ops.log1p(-u.abs())
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         return -ops.log(2 * self.scale) - ops.abs(value - self.loc) / self.scale
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _cdf(self, value: Tensor) -> Tensor:
         away = value - self.loc
         return 0.5 - 0.5 * away.sign() * ops.expm1(-away.abs() / self.scale)
 

@@ -52,9 +52,7 @@ class LKJCholesky(Distribution):
             diagonal = (1 - (w * w).sum(-1)).clamp(min=finfo(w.dtype).tiny).sqrt()
             return w + diagonal.diag_embed()
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]
         dim = self.dim
         order = ops.arange(2, dim + 1, device=self.concentration.device)

@@ -76,9 +76,7 @@ class Multinomial(ByCategorical, Distribution):
         spread = (ops.exp(binomial.log_prob(counts)) * ops.lgamma(counts + 1)).sum([0, -1])
         return n * self._categorical.entropy() - ops.lgamma(n + 1) + spread
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         logits, value = broadcast_all(self.logits, value)
         logits = logits.masked_fill((value == 0) & (logits == -math.inf), 0)
         ways = ops.lgamma(value.sum(-1) + 1) - ops.lgamma(value + 1).sum(-1)

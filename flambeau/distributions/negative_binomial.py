@@ -59,9 +59,7 @@ class NegativeBinomial(Counted, Distribution):
         with no_grad():
             return ops.poisson(self._gamma.sample(sample_shape))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         n = self.total_count
         ways = ops.lgamma(n + value) - ops.lgamma(1.0 + value) - ops.lgamma(n)
         ways = ways.masked_fill(n + value == 0.0, 0.0)

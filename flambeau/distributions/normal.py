@@ -48,15 +48,11 @@ class Normal(LocScale, ExponentialFamily):
         shape = self._extended_shape(sample_shape)
         return self.loc + _standard_normal(shape, dtype=self.loc.dtype, device=self.loc.device) * self.scale
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         z = (value - self.loc) / self.scale
         return z * z * -0.5 - self.scale.log() - _HALF_LOG_2_PI
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _cdf(self, value: Tensor) -> Tensor:
         return 0.5 * (1 + ops.erf((value - self.loc) / (self.scale * math.sqrt(2))))
 
     def icdf(self, value: Tensor) -> Tensor:

@@ -45,9 +45,7 @@ class OneHotCategorical(ByCategorical, Distribution):
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         return self._one_hot(self._categorical.sample(sample_shape))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         return self._categorical.log_prob(value.argmax(-1))
 
     def entropy(self) -> Tensor:

@@ -42,9 +42,7 @@ class Poisson(ExponentialFamily):
         with no_grad():
             return ops.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         rate, value = broadcast_all(self.rate, value)
         return ops.xlogy(value, rate) - rate - ops.lgamma(value + 1)
 

@@ -44,9 +44,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
         noise = uniforms.log() - (-uniforms).log1p()
         return (noise + probs.log() - (-probs).log1p()) / self.temperature
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         logits, value = broadcast_all(self.logits, value)
         difference = logits - value * self.temperature
         return self.temperature.log() + difference - 2 * difference.exp().log1p()

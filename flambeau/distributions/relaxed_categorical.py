@@ -45,9 +45,7 @@ class ExpRelaxedCategorical(ByCategorical, Distribution):
         gumbels = -((-(uniforms.log())).log())
         return ops.log_softmax((self.logits + gumbels) / self.temperature, -1)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         n = self._event_shape[0]
         logits, value = broadcast_all(self.logits, value)
         scale = math.lgamma(n) + self.temperature.log() * (n - 1)

@@ -58,9 +58,7 @@ class StudentT(Distribution):
         """log B(df / 2, 1 / 2)."""
         return ops.lgamma(0.5 * self.df) + math.lgamma(0.5) - ops.lgamma(0.5 * (self.df + 1.0))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         y = (value - self.loc) / self.scale
         constant = self.scale.log() + 0.5 * self.df.log() + self._log_beta()
         return -0.5 * (self.df + 1.0) * ops.log1p(y.square() / self.df) - constant

@@ -96,9 +96,7 @@ class TransformedDistribution(Distribution):
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         return self._forward(self.base_dist.rsample(sample_shape))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         event_dim = len(self._event_shape)
         total: Any = 0.0
         y = value

@@ -59,15 +59,11 @@ class Uniform(Distribution):
         shape = self._extended_shape(sample_shape)
         return self.low + ops.rand(shape, dtype=self.low.dtype, device=self.low.device) * (self.high - self.low)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         inside = (self.low <= value) & (self.high > value)
         return ops.log(inside.to(self.low.dtype)) - ops.log(self.high - self.low)
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _cdf(self, value: Tensor) -> Tensor:
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
     def icdf(self, value: Tensor) -> Tensor:

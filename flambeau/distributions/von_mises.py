@@ -32,9 +32,7 @@ class VonMises(Distribution):
         self.loc, self.concentration = broadcast_all(loc, concentration)
         super().__init__(self.loc.size(), validate_args=validate_args)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         # log I0(k) = log i0e(k) + k
         away = ops.cos(value - self.loc) - 1
         return self.concentration * away - math.log(2 * math.pi) - ops.special_i0e(self.concentration).log()

@@ -124,9 +124,7 @@ class Wishart(ScaleTril, ExponentialFamily):
             sample[singular] = again
         return sample
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _log_prob(self, value: Tensor) -> Tensor:
         nu, p = self.df, self._event_shape[-1]
         trace = ops.cholesky_solve(value, self._unbroadcasted_scale_tril).diagonal(dim1=-2, dim2=-1).sum(-1)
         return (
