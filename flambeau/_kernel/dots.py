@@ -6,6 +6,7 @@ partial ones.
 
 from __future__ import annotations
 
+from .register_tiles import accumulators
 from .streaming import LINE, prefetch
 from .tiles import SCALAR, Plan, Vectors, minimum, vectors
 from .value import Value
@@ -39,10 +40,7 @@ def dots(plan: Plan) -> Vectors:
     last = [r.i64("%rows") - 1, r.i64("%columns") - 1]  # lines beyond them repeat them
     left = [r.at("%a", minimum(r.constant("i64", i), last[0]) * r.i64("%a_row")) for i in range(tall)]
     right = [r.at("%b", minimum(r.constant("i64", j), last[1]) * r.i64("%b_column")) for j in range(broad)]
-    slots = [[r.fresh() for _ in range(broad)] for _ in range(tall)]
-    for slot in (s for row in slots for s in row):
-        r.slots.append(f"  {slot} = alloca {r.vector}, align {vectors()[0]}")
-        r.emit(f"store {r.vector} zeroinitializer, ptr {slot}")
+    slots = accumulators(r, tall, broad)
 
     def step(p: Value, mask: str | None) -> None:
         rows = [r.load_elements(r.at(place, p * size), mask) for place in left]

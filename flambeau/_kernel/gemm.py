@@ -14,6 +14,7 @@ from . import jit
 from .dots import dots, shape
 from .native import pool
 from .panels import left_steps, pack, pack_left
+from .register_tiles import accumulators
 from .streaming import prefetch
 from .tiles import COMPUTE, MEMORY, SCALAR, Plan, Vectors, either, invoke, joined, maximum, minimum, vectors
 from .ufunc import make_ufunc
@@ -40,10 +41,7 @@ def _tile(plan: Plan) -> Vectors:
         f"{scalar} %alpha", f"{scalar} %beta", "i1 %reads", "ptr %ahead", "i64 %ahead_step",
     ], plan)  # fmt: skip
     n, size = plan.lanes, plan.size
-    slots = [[r.fresh() for _ in range(plan.wide)] for _ in range(plan.rows)]
-    for slot in (s for row in slots for s in row):
-        r.slots.append(f"  {slot} = alloca {r.vector}, align {vectors()[0]}")
-        r.emit(f"store {r.vector} zeroinitializer, ptr {slot}")
+    slots = accumulators(r, plan.rows, plan.wide)
     for i in range(plan.rows):
         prefetch(r, r.at("%c", r.i64("%c_row") * i), plan.columns * size, write=True)
 

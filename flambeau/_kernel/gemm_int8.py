@@ -15,7 +15,7 @@ from typing import Any
 from . import amx, gemm_int8_tiles, jit
 from .dots import added_up
 from .native import pool
-from .register_tiles import Frame
+from .register_tiles import Frame, accumulators
 from .tiles import Plan, Vectors, invoke, joined, minimum, vectors
 from .ufunc import make_ufunc
 from .value import Value
@@ -115,10 +115,7 @@ def _tile(variant: str, plan: Plan, tall: int, broad: int) -> Vectors:
     last = [r.i64("%rows") - 1, r.i64("%columns") - 1]  # lines beyond them repeat them
     left = [r.at("%a", minimum(r.constant("i64", i), last[0]) * r.i64("%a_row")) for i in range(tall)]
     right = [r.at("%b", minimum(r.constant("i64", j), last[1]) * r.i64("%b_column")) for j in range(broad)]
-    slots = [[r.fresh() for _ in range(broad)] for _ in range(tall)]
-    for slot in (s for row in slots for s in row):
-        r.slots.append(f"  {slot} = alloca {r.vector}, align {vectors()[0]}")
-        r.emit(f"store {r.vector} zeroinitializer, ptr {slot}")
+    slots = accumulators(r, tall, broad)
     with r.loop(r.constant("i64", 0), r.i64("%depth"), size) as p:
         rows = [r.raw(f"load <{size} x i8>, ptr {r.at(place, p)}, align 1") for place in left]
         for j, place in enumerate(right):

@@ -17,7 +17,6 @@ from .._backend.cpu import PARALLEL, cpu
 from .._core.allocation import empty
 from .._core.dtypes import BY_NUMPY
 from .._kernel.lang import independent, inline, kernel
-from .._kernel.value import SIZE
 
 # Elements are moved as integers of their width: no conversion touches a NaN.
 BITS = {1: ("u8", np.dtype("u1")), 2: ("u16", np.dtype("u2")), 4: ("u32", np.dtype("u4")),
@@ -26,11 +25,6 @@ _CODE = {np.dtype("i4"): "i32", np.dtype("i8"): "i64"}
 
 
 # -- kernels -----------------------------------------------------------------------------------------------------
-
-
-def _dense(a: Any) -> Any:
-    """Whether elements lie side by side. Loops for this common case are apart: there, addresses cost nothing."""
-    return a.strides[0] == SIZE[a.type]
 
 
 @inline
@@ -45,10 +39,7 @@ def _any_outside(m: Any, index: Any, first: Any, end: Any) -> Any:
 @kernel("(n),(b)->()")
 def out_of_range(m: Any, index: Any, bounds: Any, found: Any) -> None:
     """Whether an index is outside [bounds[0], bounds[1])."""
-    if _dense(index):
-        found[()] = _any_outside(m, index, bounds[0], bounds[1])
-    else:
-        found[()] = _any_outside(m, index, bounds[0], bounds[1])
+    found[()] = _any_outside(m, index, bounds[0], bounds[1])
 
 
 def _place(m: Any, index: Any, n: Any, from_end: Any = False) -> Any:
@@ -72,10 +63,7 @@ def _gather_row(m: Any, x: Any, index: Any, out: Any, from_end: Any) -> Any:
 @kernel("(n),(k)->(k),()")
 def gather_elements(m: Any, x: Any, index: Any, out: Any, found: Any, from_end: Any) -> None:
     """out[i] = x[index[i]]; ends at an index out of range and tells of it."""
-    if _dense(x) & _dense(index) & _dense(out):
-        found[()] = _gather_row(m, x, index, out, from_end)
-    else:
-        found[()] = _gather_row(m, x, index, out, from_end)
+    found[()] = _gather_row(m, x, index, out, from_end)
 
 
 @kernel("(h,w),(k),(k)->(k),()")
@@ -143,10 +131,7 @@ def _scatter_row(m: Any, index: Any, values: Any, x: Any, how: Any, from_end: An
 @kernel("(k),(k)->(n)")
 def scatter_elements(m: Any, index: Any, values: Any, x: Any, how: Any, from_end: Any) -> None:
     """x[index[i]] is combined with values[i], in order."""
-    if _dense(index) & _dense(values) & _dense(x):
-        _scatter_row(m, index, values, x, how, from_end)
-    else:
-        _scatter_row(m, index, values, x, how, from_end)
+    _scatter_row(m, index, values, x, how, from_end)
 
 
 @kernel("(k),(k)->(n),()")
@@ -155,10 +140,7 @@ def scatter_checked(m: Any, index: Any, values: Any, x: Any, found: Any, how: An
     wrong = _any_outside(m, index, m.value(0, "i64"), x.n)
     found[()] = wrong
     if ~wrong:
-        if _dense(values) & _dense(x):
-            _scatter_row(m, index, values, x, how, False)
-        else:
-            _scatter_row(m, index, values, x, how, False)
+        _scatter_row(m, index, values, x, how, False)
 
 
 @kernel("(k,w),(k,w)->(n,w)")
