@@ -113,7 +113,11 @@ class Steps:
         return __call__
 
     def _outermost(self, original: Any, module: Any, args: Any, kwargs: Any) -> Any:
-        if id(module) not in self.roots and next(module.parameters(), None) is not None:
+        if (
+            id(module) not in self.roots
+            and "_parameters" in module.__dict__
+            and next(module.parameters(), None) is not None
+        ):
             self.roots[id(module)] = weakref.ref(module)
         before = self.enter(FORWARD if local.grad else EVALUATION)
         self.depth = 1

@@ -104,19 +104,20 @@ def _run(model: Module, inputs: Sequence[Any], rows: dict[int, Row]) -> None:
 
 def shapes(value: Any) -> str:
     """The shapes of the tensors in what a module takes or gives."""
-    found = list(_tensors(value))
+    found = list(tensors_of(value))
     return ", ".join(str(list(t.shape)) for t in found[:3]) + (", …" if len(found) > 3 else "")
 
 
-def _tensors(value: Any) -> Iterator[Any]:
+def tensors_of(value: Any) -> Iterator[Any]:
+    """The tensors in what a module takes or gives."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (tuple, list)):
         for part in value:
-            yield from _tensors(part)
+            yield from tensors_of(part)
     elif isinstance(value, dict):
         for part in value.values():
-            yield from _tensors(part)
+            yield from tensors_of(part)
 
 
 def _name(row: Row) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,11 @@ class Activations:
         self.names: dict[int, str] = {}
         self.numbers: dict[str, float] = {}
         self.histograms: list[tuple[str, Any]] = []
+        self.lines: set[str] = set()  # lines that were looked at
         self.idle: dict[str, Any] = {}  # looks since each unit was last alive
 
     def begin(self, roots: list[Any]) -> None:
-        self.numbers, self.histograms, self.names = {}, [], {}
+        self.numbers, self.histograms, self.names, self.lines = {}, [], {}, set()
         several = len(roots) > 1
         for root in roots:
             for path, module in root.named_modules():
@@ -33,9 +35,20 @@ class Activations:
                     self.names.setdefault(id(module), name)
 
     def note(self, module: Any, out: Any) -> None:
-        """Looks at what a module gave."""
-        name = self.names.pop(id(module), None)  # of several calls the first
-        if name is None or not isinstance(out, Tensor) or len(self.histograms) >= _MOST:
+        """Looks at what a module gave; of several calls at the first."""
+        name = self.names.pop(id(module), None)
+        if name is not None:
+            self._look(name, out[0] if isinstance(out, tuple) and out else out)
+
+    def note_line(self, place: tuple[str, int], out: Any) -> None:
+        """Looks at what a line of the program made by calling relu itself."""
+        name = f"relu, {os.path.basename(place[0])}:{place[1]}"
+        if name not in self.lines:
+            self.lines.add(name)
+            self._look(name, out)
+
+    def _look(self, name: str, out: Any) -> None:
+        if not isinstance(out, Tensor) or len(self.histograms) >= _MOST:
             return
         array = host(out)
         if array is None:

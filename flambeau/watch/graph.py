@@ -6,7 +6,7 @@ from typing import Any
 
 from .._autograd.node import sequence
 from .._tensor import Tensor
-from ..drawing.models import shapes
+from ..drawing.models import shapes, tensors_of
 
 _MOST = 2000  # nodes
 # Nodes of autograd that only change the form of a value.
@@ -48,7 +48,6 @@ class Trace:
         self.calls.append(call)
         out = original(module, *args, **kwargs)
         call.last = -sequence()
-        given = [v for v in (*args, *kwargs.values()) if isinstance(v, Tensor)]
         if path not in self.nodes:
             own = list(module.parameters())
             self.nodes[path] = {
@@ -57,13 +56,12 @@ class Trace:
                 "about": module.extra_repr(),
             }  # fmt: skip
         if call.leaf:
-            for tensor in given:
+            for tensor in tensors_of((*args, *kwargs.values())):
                 known = self.made.get(id(tensor))
                 if known is not None:
                     self.edges[known[0], path] = None
-            for tensor in out if isinstance(out, (tuple, list)) else (out,):
-                if isinstance(tensor, Tensor):
-                    self.made[id(tensor)] = path, tensor
+            for tensor in tensors_of(out):
+                self.made[id(tensor)] = path, tensor
         if path == "":
             self._walk(out)
             self.made.clear()
@@ -72,7 +70,7 @@ class Trace:
     def _walk(self, out: Any) -> None:
         """Follows autograd from the results back to the inputs; every node belongs to the innermost module that ran when it was made."""
         found: dict[int, Any] = {}
-        todo = [t.grad_fn for t in (out if isinstance(out, (tuple, list)) else (out,)) if isinstance(t, Tensor)]
+        todo = [tensor._edge[0] for tensor in tensors_of(out) if tensor._edge is not None]
         while todo and len(found) < 20 * _MOST:
             node = todo.pop()
             if node is None or isinstance(node, Tensor) or id(node) in found:

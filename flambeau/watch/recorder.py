@@ -19,7 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from .._observe.frames import is_user_file
 from .._observe.steps import PHASES, Step, Steps, value_of
+from .._tensor import Tensor
+from ..nn import functional
 from ..serialization import save
 from .activations import Activations
 from .control import Control
@@ -78,6 +81,8 @@ class Recorder:
         steps.on_batch.append(self._batch)
         steps.__enter__()
         self._tensorboard()
+        for owner in (sys.modules[__name__.partition(".")[0]], functional, Tensor):
+            steps.patches.wrap(owner, "relu", self._relu)
         self.streams = sys.stdout, sys.stderr
         sys.stdout, sys.stderr = Tee(sys.stdout, self._heard), Tee(sys.stderr, self._heard)
         self._arm()
@@ -143,6 +148,21 @@ class Recorder:
             self.activations.note(module, out)
             self._account(began)
         return out
+
+    def _relu(self, original: Any) -> Any:
+        """relu as a function, which no module shows."""
+
+        def relu(*args: Any, **kwargs: Any) -> Any:
+            out = original(*args, **kwargs)
+            if self.steps.inner is not None and self.steps.depth:
+                frame = sys._getframe(1)
+                if is_user_file(frame.f_code.co_filename):
+                    began = perf_counter()
+                    self.activations.note_line((frame.f_code.co_filename, frame.f_lineno), out)
+                    self._account(began)
+            return out
+
+        return relu
 
     def _account(self, began: float) -> None:
         passed = perf_counter() - began

@@ -122,6 +122,46 @@ def test_parameters_of_no_module_and_of_two_models(tmp_path):
     assert "gradient/parameter 0" in names and "gradient/Linear" in names
 
 
+def test_relu_as_a_function_and_results_in_dictionaries(tmp_path):
+    class Functional(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn, self.head = nn.LSTM(3, 4, batch_first=True), nn.Linear(4, 2)
+
+        def forward(self, x):
+            out, _ = self.rnn(x)
+            return {"logits": self.head(nn.functional.relu(out)[:, -1]), "more": [out]}
+
+    net = Functional()
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    with Recorder(tmp_path, {}):
+        net(torch.ones(2, 5, 3))["logits"].sum().backward()
+        opt.step()
+    found = list(records(tmp_path / NAME))
+    names = {r["n"] for r in found if "h" in r}
+    line = next(n for n in names if "relu" in n)
+    assert line.startswith("activations/relu, test_recorder.py:") and "activations/rnn" in names
+    assert line.replace("activations", "dead") in series(tmp_path / NAME)
+    graph = next(r["graph"] for r in found if "graph" in r)
+    relu = next(n["path"] for n in graph["nodes"] if n["kind"] == "relu")
+    assert {("rnn", relu), (relu, "head")} <= {tuple(e) for e in graph["edges"]}
+
+
+def test_a_module_that_was_never_made_says_so_as_without(tmp_path):
+    class Forgetful(nn.Module):
+        def __init__(self):
+            pass
+
+        def forward(self, x):
+            return x
+
+    with pytest.raises(AttributeError) as plain:
+        Forgetful()(1)
+    with pytest.raises(AttributeError) as watched, Recorder(tmp_path, {}):
+        Forgetful()(1)
+    assert str(plain.value) == str(watched.value)
+
+
 def obeying(tmp_path, ask):
     """Trains in a thread of its own under a recorder; `ask(recorder, steps)` runs beside it."""
     recorder = Recorder(tmp_path, {})

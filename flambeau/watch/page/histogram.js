@@ -29,12 +29,12 @@ class HistogramChart {
       one.counts.forEach((count, k) => {
         if (!count) return;
         g.fillStyle = `rgba(${heat},${(0.12 + 0.88 * Math.sqrt(count / most)).toFixed(3)})`;
-        const y1 = Y(one.low + (k + 1) * size), y0 = Y(one.low + k * size);
-        g.fillRect(x(i), y1, Math.max(1, x(i + stride) - x(i)) + 0.4, Math.max(1, y0 - y1) + 0.4);
+        const y1 = Math.round(Y(one.low + (k + 1) * size)), y0 = Math.round(Y(one.low + k * size)), x1 = Math.round(x(i)); // whole pixels leave no seams
+        g.fillRect(x1, y1, Math.max(1, Math.round(x(i + stride)) - x1), Math.max(1, y0 - y1));
       });
     }
     g.fillStyle = style("--soft"); g.textAlign = "right"; g.textBaseline = "middle";
-    for (const v of ticks(low, high, 4)) g.fillText(format(v), left - 5, Y(v));
+    for (const v of ticks(low, high, 6)) g.fillText(format(v), left - 5, Y(v));
     g.textAlign = "left"; g.textBaseline = "top"; g.fillText(`step ${kept[0].step}`, left, bottom + 5);
     g.textAlign = "right"; if (kept.length > 1) g.fillText(`${kept[kept.length - 1].step}`, right, bottom + 5);
     this.at = (px) => kept[Math.min(kept.length - 1, Math.max(0, Math.floor((px - left) / (right - left) * kept.length)))];
