@@ -299,3 +299,24 @@ def test_operators_whose_records_take_more_than_their_functions():
     compiled = torch.compile(lambda x: torch.ops.aten.contiguous.default(x.t()) * 2, fullgraph=True)
     for _ in range(3):
         assert torch.equal(compiled(x), x.t() * 2) and compiled(x).is_contiguous()
+
+
+def test_views_are_shown_as_they_were_called():
+    """Sizes are worked out after the class was asked, as PyTorch does it: it may have another idea of them."""
+    seen = []
+
+    class Seen(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append((func.__name__, args[1:]))
+            return super().__torch_function__(func, types, args, kwargs)
+
+    x = torch.arange(6.0).as_subclass(Seen)
+    assert x.view(2, -1).shape == (2, 3)
+    x.view(torch.int32)
+    x.expand(2, -1)
+    with pytest.raises(RuntimeError, match="invalid for input of size 6"):
+        x.view(4, -1)
+    torch.ops.aten.alias(x)
+    views = [("view", (2, -1)), ("view", (torch.int32,)), ("expand", (2, -1)), ("view", (4, -1)), ("alias", ())]
+    assert [s for s in seen if s[0] in ("view", "expand", "alias")] == views

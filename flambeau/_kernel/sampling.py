@@ -384,7 +384,7 @@ def _cubic_gradients(m, x, c, p, g, taps, weights, by_x, by_grid):
             value = cut(_value(m, x, c, tap) * g)
             sums[0] = cut(sums[0] + cut(cut(value * down_slope[i]) * across[j]))
             sums[1] = cut(sums[1] + cut(cut(value * across_slope[j]) * down[i]))
-            share = cut(cut(g * down[i]) * across[j])
+            share = cut(cut(g * across[j]) * down[i])
             by_x[c, tap[0]] = by_x[c, tap[0]] + m.where(tap[1], share, m.value(0, kind))
     by_grid[p, 1], by_grid[p, 0] = sums
 

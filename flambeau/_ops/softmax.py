@@ -23,7 +23,7 @@ _STAGES = (("peak", lambda m, x, count: x), ("sum", lambda m, x, high, count: m.
 
 @functools.cache
 def _forward(log: bool, code: str) -> Rows:
-    """`code` is the precision in which the logarithm gets the sum."""
+    """`code` is the precision in which the logarithm gets the sum, and in which softmax has the exponentials before it divides."""
 
     def share(m: Any, high: Any, total: Any, count: Any) -> tuple[Any, Any]:
         return high, m.cast(1.0 / total, high.type)
@@ -33,7 +33,7 @@ def _forward(log: bool, code: str) -> Rows:
 
     if log:
         return Rows(_STAGES, lambda m, x, high, size, count: (x - high) - size, settle=size)
-    return Rows(_STAGES, lambda m, e, high, share, count: e * share, settle=share, reused=True)
+    return Rows(_STAGES, lambda m, e, high, share, count: m.stored(e, code) * share, settle=share, reused=True)
 
 
 @functools.cache
@@ -50,8 +50,8 @@ def _softmax(backend: Any, x: Any, dim: int, log: bool) -> Any:
     if x.ndim == 0:
         x = x.reshape(1)
         return _softmax(backend, x, 0, log).reshape(())
-    d = BY_NUMPY[x.dtype]  # PyTorch keeps the sums of rows that lie densely in the precision of the result
-    program = _forward(log, d.code if dim == x.ndim - 1 else d.wide.code)
+    d = BY_NUMPY[x.dtype]  # PyTorch keeps the sums of rows that lie densely in the precision of the result, and other rows' exponentials
+    program = _forward(log, d.code if log == (dim == x.ndim - 1) else d.wide.code)
     return backend.along.map("log_softmax" if log else "softmax", program, [x], dim)
 
 

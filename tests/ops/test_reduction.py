@@ -501,3 +501,12 @@ def test_names_of_derivatives_say_what_was_reduced():
         for dims in ((0, 1), (1,), None, []):
             assert function(x, dims, keepdim=True).grad_fn.name().endswith("Backward1")
         assert function(x, (0, 1)).grad_fn.name().endswith("Backward1")
+
+
+def test_softmax_of_16_bit_columns_rounds_where_pytorch_does():
+    """Along another dimension than the last, exponentials are kept in 16 bits before they are divided."""
+    x = torch.tensor([[0.5, -2.0], [1.25, 3.0], [-0.75, 0.3]]).bfloat16()
+    columns = [[0.294921875, 0.00628662109375], [0.62109375, 0.9296875], [0.08447265625, 0.0625]]
+    rows = [[0.29296875, 0.00628662109375], [0.62109375, 0.9296875], [0.083984375, 0.0625]]
+    assert torch.softmax(x, 0).tolist() == columns
+    assert torch.softmax(x.T.contiguous(), 1).T.tolist() == rows
