@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ._ops.interpolation import upsampled
 from ._ops.registry import functions, ops
 from ._tensor import Tensor
 
@@ -56,19 +57,29 @@ def log_sigmoid(self: Tensor) -> Tensor:
 # -- layers ----------------------------------------------------------------------------------------------------------
 
 
-def _upsample(mode: str, aligned: bool, **options: bool) -> Callable[..., Any]:
-    """Upsampling: the result's size or factors for every dimension."""
+def _upsample(mode: str, aligned: bool, antialias: bool = False) -> Callable[..., Any]:
+    """Upsampling: the result's size, and factors for every dimension by which places are computed; or the factors alone."""
 
     def upsample(input: Tensor, output_size: Any, *rest: Any, **named: Any) -> Tensor:
         values = list(rest)
-        corners = named.get("align_corners", values.pop(0) if aligned and values else None)
-        factors = named.get("scale_factors")
-        if values and factors is None:
-            factors = values[0] if isinstance(values[0], (list, tuple)) else [v for v in values if v is not None]
-        resize = functions[_F + "interpolate"]
-        if output_size is not None:
-            return resize(input, list(output_size), None, mode, corners if aligned else None, **options)
-        return resize(input, None, list(factors), mode, corners if aligned else None, **options)
+        corners = named.pop("align_corners", None)
+        if aligned and corners is None and values:
+            corners = values.pop(0)
+        factors = values + list(named.values())  # in the order of dimensions, as the schema has them
+        if output_size is None:
+            (factors,) = factors
+            options = {"antialias": True} if antialias else {}
+            return functions[_F + "interpolate"](input, None, list(factors), mode, corners, **options)
+        if factors and isinstance(factors[0], (list, tuple)):
+            factors = list(factors[0])
+        sizes = tuple(output_size)
+        found = [f if f is not None and f > 0 else None for f in factors] or [None] * len(sizes)
+        if input.ndim != len(sizes) + 2 or len(found) != len(sizes):
+            raise RuntimeError(
+                f"upsample: It is expected output_size equals to {input.ndim - 2}, but got size {len(sizes)}, with {len(found)} "
+                "scales"
+            )
+        return upsampled(input, sizes, tuple(found), mode, bool(corners), antialias)
 
     return upsample
 

@@ -78,18 +78,26 @@ def max_rows(m, x, over_d, over_h, over_w, taps, out, index, stride, lowest):
                 i += over_d[a, 2]
 
 
-@kernel("(d,h,w),(a,t),(b,t),(c,t)->(a,b,c),(a,b,c)")
-def max_inside(m, x, over_d, over_h, over_w, out, index, stride, window):
-    """As `max_rows` for windows with all their elements: `window` has the places of these, (slice, row, column)."""
+@kernel("(d,h,w),(a,t),(b,t),(c,t),(k)->(a,b,c),(a,b,c)")
+def max_inside(m, x, over_d, over_h, over_w, columns, out, index, stride, window, extents, padded):
+    """As `max_rows` for small windows: `window` has the places of the elements of a whole one, (slice, row, column).
+
+    Where there is padding, windows over `extents` slices and rows are whole from a result of a row to another; `columns` are the first
+    column of the row's first window and these two results.
+    """
     for a in range(over_d.shape[0]):
         for b in range(over_h.shape[0]):
             d = over_d[a, 0]
             h = over_h[b, 0]
+            begin, low, high = 0, 0, out.n
+            if padded:
+                whole = (over_d[a, 1] - d == extents[0]) & (over_h[b, 1] - h == extents[1])
+                begin, low, high = columns[0] + 0, m.where(whole, columns[1], 0), m.where(whole, columns[2], 0)
             corner = m.cast((d * x.shape[1] + h) * x.n, "i32")
             across = m.cast(x.n, "i32")
             down = m.cast(x.shape[1] * x.n, "i32")
-            for c in independent(out.n):
-                first = c * stride
+            for c in independent(low, high):
+                first = begin + c * stride
                 best = x[d, h, first]
                 start = corner + m.cast(first, "i32")
                 place = start + 0
@@ -100,6 +108,19 @@ def max_inside(m, x, over_d, over_h, over_w, out, index, stride, window):
                     place = m.where(larger, start + (down * at[0] + across * at[1] + at[2]), place)
                 out[a, b, c] = best
                 index[a, b, c] = m.cast(place, "i64")
+            if padded:
+                c = low - low
+                while c < out.n:
+                    if (c < low) | (c >= high):
+                        best, place = _largest(
+                            m, x, d, over_d[a, 1], over_d[a, 2], h, over_h[b, 1], over_h[b, 2],
+                            over_w[c, 0], over_w[c, 1], over_w[c, 2],
+                        )  # fmt: skip
+                        out[a, b, c] = best
+                        index[a, b, c] = place
+                        c += 1
+                    else:
+                        c = high + 0
 
 
 def _precedes(type, element, at, best, place):

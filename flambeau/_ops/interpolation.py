@@ -441,13 +441,21 @@ def interpolate(
         )
     if _RANKS.get(mode, ndim) != ndim:
         raise NotImplementedError(f"Got {ndim}D input, but {mode} mode needs {_RANKS[mode]}D input")
-    _check_resize(input, sizes, mode)
     if mode == "area":
+        _check_resize(input, sizes, mode)
         return functions[f"nn.functional.adaptive_avg_pool{len(sizes)}d"](input, sizes)
-    out = _resized(input, sizes, mode, bool(align_corners), factors, antialias)
+    return upsampled(input, sizes, factors, mode, bool(align_corners), bool(antialias))
+
+
+def upsampled(
+    input: Tensor, sizes: tuple[int, ...], factors: tuple[float | None, ...], mode: str, align: bool, antialias: bool
+) -> Tensor:
+    """The dimensions after the first two in other sizes; places are computed with the factors where they are given."""
+    _check_resize(input, sizes, mode)
+    out = _resized(input, sizes, mode, align, factors, antialias)
     if out is input:
         out = ops.clone(input)
-    return relabel(out, _label(mode, ndim - 2, bool(antialias)))
+    return relabel(out, _label(mode, len(sizes), antialias))
 
 
 def _check_resize(input: Tensor, sizes: Sequence[int], mode: str) -> None:

@@ -58,16 +58,23 @@ class Windows:
         return _taps(self.readable[2], self.size[-1])
 
     @functools.cached_property
-    def whole(self) -> tuple[tuple[int, ...], ...] | None:
-        """The places of the elements of a window, if all windows have the same few, and rows begin with one."""
+    def small(self) -> tuple[Any, dict[str, Any]] | None:
+        """For windows with few elements, what `max_inside` needs to know: for a row of results the column of its first window (in the
+        padding maybe) and the first and last result whose window is whole; the places of the elements of a whole window, how many slices
+        and rows it has, and whether there are others."""
         tables = self.readable
-        if any([t.ndim > 2 or not len(t) for t in tables]) or math.prod(self.size) >= 1 << 31 or tables[2][0, 0]:
+        if self.taps is None or any([t.ndim > 2 or not len(t) for t in tables]) or math.prod(self.size) >= 1 << 31:
             return None
-        extents = [t[:, 1] - t[:, 0] for t in tables]
-        if any([(e != e[0]).any() or (t[:, 2] != t[0, 2]).any() for e, t in zip(extents, tables)]):
+        middle = [[int(n) for n in t[len(t) // 2]] for t in tables]
+        found = tuple(itertools.product(*[range(0, end - start, step) for start, end, step in middle]))
+        taps = self.taps[0]
+        columns = np.array([taps[0, 0], taps[:, 1].max(), taps[:, 2].min()])
+        if not 0 < len(found) <= _ELEMENTS or columns[1] >= columns[2]:
             return None
-        found = tuple(itertools.product(*[range(0, int(e[0]), int(t[0, 2])) for e, t in zip(extents, tables)]))
-        return found if len(found) <= _ELEMENTS else None
+        extents = tuple([end - start for start, end, _ in middle[:2]])
+        rows = all([(t[:, 1] - t[:, 0] == e).all() for t, e in zip(tables, extents)])
+        padded = not rows or columns.tolist() != [0, 0, len(tables[2])]
+        return _fixed(columns), {"window": found, "extents": extents, "padded": padded}
 
     @functools.cached_property
     def dense_taps(self) -> tuple[Any, int] | None:
@@ -222,8 +229,9 @@ def _plan(windows: Windows, shape: tuple[int, ...], d: Any, kind: str, number: i
     kernel, numbers, count, options = _KERNELS[kind], windows.readable, 1, {}
     if kind == "max":
         count = 2
-        if windows.whole is not None and windows.taps is not None:
-            kernel, options = kernels.max_inside, {"stride": windows.taps[1], "window": windows.whole}
+        if windows.small is not None:
+            columns, options = windows.small
+            kernel, numbers, options = kernels.max_inside, [*numbers, columns], {"stride": windows.taps[1], **options}
         elif windows.taps is not None:
             kernel, numbers = kernels.max_rows, [*numbers, windows.taps[0]]
             options = {"stride": windows.taps[1], "lowest": _lowest(d)}

@@ -283,3 +283,21 @@ def test_lanczos():
         torch.nn.functional.interpolate(x, size=3, mode="lanczos", antialias=True, align_corners=True)
     with pytest.raises(ValueError, match="restricted to bilinear, bicubic, and lanczos modes"):
         torch.nn.functional.interpolate(x, size=3, antialias=True)
+
+
+def test_operators_take_sizes_and_scales():
+    """The scales say where elements lie, whatever the size; what is not positive counts as none. Values of PyTorch."""
+    x = torch.arange(6.0).reshape(1, 1, 1, 6)
+    aten = torch.ops.aten
+    near = [0, 0, 1, 1, 2, 2, 3, 4, 4]
+    assert aten.upsample_nearest2d(x, [1, 9], None, 1.7).flatten().tolist() == near
+    assert aten.upsample_nearest2d(x, [1, 9], scales_h=None, scales_w=1.7).flatten().tolist() == near
+    assert aten.upsample_nearest2d(x, [1, 9]).flatten().tolist() == [0, 0, 1, 2, 2, 3, 4, 4, 5]
+    line = aten.upsample_linear1d(x[0], [9], False, 1.6)
+    assert torch.allclose(
+        line.flatten(), torch.tensor([0, 0.4375, 1.0625, 1.6875, 2.3125, 2.9375, 3.5625, 4.1875, 4.8125])
+    )
+    none = aten.upsample_bilinear2d(x, [1, 9], False, -1.0, 0.0)
+    assert torch.equal(none, torch.nn.functional.interpolate(x, (1, 9), mode="bilinear"))
+    with pytest.raises(RuntimeError, match="It is expected output_size"):
+        aten.upsample_nearest2d(x, [9])

@@ -295,3 +295,24 @@ def test_windows_without_a_largest_element_give_their_first_place(size, kernel, 
     volume = torch.full((1, 1, 4, 5, 6), -np.inf)
     _, index = F.max_pool3d(volume, 2, 1, return_indices=True)
     assert index.tolist() == torch.arange(120).view(1, 1, 4, 5, 6)[:, :, :-1, :-1, :-1].tolist()
+
+
+@pytest.mark.parametrize("size, kernel, stride, padding, dilation", [
+    ((9, 20), 3, 2, 1, 1), ((3, 33), 3, 1, 1, 1), ((12, 17), (3, 4), (1, 3), (1, 2), (2, 1)), ((1, 16), (1, 5), 1, (0, 2), 1),
+    ((20, 2), 3, 1, 1, 1), ((4, 5, 19), 2, (2, 1, 2), 1, 1),
+])  # fmt: skip
+def test_maxima_of_padded_windows(size, kernel, stride, padding, dilation):
+    """Whole windows and those that the border cuts: the same as those of a plane with padding around it, first places included."""
+    rank = len(size)
+    around = (padding,) * rank if isinstance(padding, int) else padding
+    torch.manual_seed(0)
+    x = torch.randint(-2, 3, (2, 3, *size)).float()
+    pool = getattr(torch.nn.functional, f"max_pool{rank}d")
+    out, places = pool(x, kernel, stride, padding, dilation, return_indices=True)
+    wide = torch.nn.functional.pad(x, [p for n in reversed(around) for p in (n, n)], value=float("-inf"))
+    inside, found = pool(wide, kernel, stride, 0, dilation, return_indices=True)
+    assert torch.equal(out, inside)
+    number, rest, factor = torch.zeros_like(found), found, 1
+    for n, p in zip(reversed(size), reversed(around)):
+        number, rest, factor = number + (rest % (n + 2 * p) - p) * factor, rest // (n + 2 * p), factor * n
+    assert torch.equal(places, number)
