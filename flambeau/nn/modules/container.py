@@ -7,12 +7,14 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ._parameter_containers import ParameterDict, ParameterList, pairs_of
 from .module import Module, _addindent
 
 __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
+_Own = TypeVar("_Own", bound="_Numbered")
 
 
 class Container(Module):
@@ -29,6 +31,9 @@ class _Numbered(Module):
     """What sequences of modules share: they are kept in order under their numbers."""
 
     _modules: dict[str, Any]
+
+    def _sliced(self, index: slice) -> Any:
+        raise NotImplementedError
 
     def _name_at(self, index: Any) -> str:
         number = operator.index(index)
@@ -72,7 +77,13 @@ class _Numbered(Module):
         del self[key]
         return taken
 
+    @overload
+    def __getitem__(self: _Own, index: slice) -> _Own: ...
+    @overload
+    def __getitem__(self, index: Any) -> Module: ...
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self._sliced(index)
         return self._modules[self._name_at(index)]
 
 
@@ -99,10 +110,8 @@ class Sequential(_Numbered):
             input = module(input)
         return input
 
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return self.__class__(OrderedDict(list(self._modules.items())[index]))
-        return super().__getitem__(index)
+    def _sliced(self, index: slice) -> Sequential:
+        return self.__class__(OrderedDict(list(self._modules.items())[index]))
 
     def insert(self, index: int, module: Module) -> Any:
         """Puts a module before the one at this index."""
@@ -165,10 +174,8 @@ class ModuleList(_Numbered):
         if modules is not None:
             self += modules
 
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return self.__class__(list(self._modules.values())[index])
-        return super().__getitem__(index)
+    def _sliced(self, index: slice) -> ModuleList:
+        return self.__class__(list(self._modules.values())[index])
 
     def insert(self, index: int, module: Any) -> None:
         """Puts a module before the one at this index."""

@@ -6,7 +6,7 @@ import multiprocessing
 import multiprocessing.context
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from ._iterators import (
@@ -65,7 +65,7 @@ class DataLoader(Generic[_T_co]):
     _initialized = False
 
     def __init__(
-        self, dataset: Dataset[_T_co], batch_size: int | None = 1, shuffle: bool | None = None,
+        self, dataset: Dataset[_T_co] | Sequence[_T_co], batch_size: int | None = 1, shuffle: bool | None = None,
         sampler: Sampler[Any] | Iterable[Any] | None = None,
         batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None, num_workers: int = 0,
         collate_fn: Callable[[list[Any]], Any] | None = None, pin_memory: bool = False, drop_last: bool = False,
