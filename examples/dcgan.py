@@ -82,9 +82,8 @@ def main(steps=400, batch_size=64, seed=0):
     torch.manual_seed(seed)
     real, test = discs(4000), discs(1000)
     generator, discriminator = Generator().apply(start), Discriminator().apply(start)
-    options = {"lr": 1e-3, "betas": (0.5, 0.999)}
-    of_generator = torch.optim.Adam(generator.parameters(), **options)
-    of_discriminator = torch.optim.Adam(discriminator.parameters(), **options)
+    of_generator = torch.optim.Adam(generator.parameters(), lr=1e-3, betas=(0.5, 0.999))
+    of_discriminator = torch.optim.Adam(discriminator.parameters(), lr=1e-3, betas=(0.5, 0.999))
     averaged = torch.optim.swa_utils.AveragedModel(
         generator, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.98), use_buffers=True
     )
@@ -110,7 +109,7 @@ def main(steps=400, batch_size=64, seed=0):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)

@@ -27,7 +27,7 @@ def main(target=6.0):
         (miss * miss).backward()
         with torch.no_grad():
             velocity -= 0.3 * velocity.grad
-            velocity.grad = None
+            velocity.grad.zero_()
         if step % 10 == 0:
             print(f"step {step}: missed by {miss.item():+.3f} m")
     return abs((throw(velocity) - target).item())

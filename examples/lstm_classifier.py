@@ -28,7 +28,7 @@ MODULES = (
 
 def lines_of(path):
     """(line, 1 if it is a comment and 0 if it is code) of a file; text in quotes is left out."""
-    kinds = {}
+    kinds: dict[int, set[int]] = {}
     with tokenize.open(path) as file:
         for token in tokenize.generate_tokens(file.readline):
             for number in range(token.start[0], token.end[0] + 1):
@@ -120,7 +120,7 @@ def main(steps=200, batch_size=64, seed=0):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)

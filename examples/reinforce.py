@@ -101,7 +101,7 @@ def main(steps=60, batch_size=32, seed=0):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=60, help="updates of the policy")
     parser.add_argument("--batch-size", type=int, default=32, help="episodes for each update")
     parser.add_argument("--seed", type=int, default=0)

@@ -110,7 +110,7 @@ def main(steps=200, examples=3, seed=0):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--examples", type=int, default=3, help="of each new digit")
     parser.add_argument("--seed", type=int, default=0)
