@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from ._kinds import DistStoreError, QueueEmptyError
+from ._watch import lost
 
 __all__ = ["HashStore", "PrefixStore", "Store"]
 
@@ -92,7 +93,7 @@ class Store:
         while not self.check(keys):
             if time.monotonic() > end:
                 limit = milliseconds(timeout or self._timeout)
-                raise DistStoreError(f"wait timeout after {limit}, keys: {', '.join(keys)}")
+                raise DistStoreError(f"wait timeout after {limit}, keys: {', '.join(keys)}{lost()}")
             time.sleep(0.01)
 
     def delete_key(self, key: str) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 from ._kinds import DistNetworkError, DistStoreError
 from ._stores import HashStore, Store, _bytes, milliseconds
+from ._watch import lost
 
 LARGEST = 1 << 30  # bytes of one message: a stranger's bytes must not make us allocate more
 
@@ -180,7 +181,7 @@ class TCPStore(Store):
                 state, *answer = _receive(self._connection)
         except OSError as error:
             raise DistNetworkError(
-                f"the store at {self.host}:{self.port} is gone{f', {self.keeper} died' if self.keeper else ''}: {error}"
+                f"the store at {self.host}:{self.port} is gone{f', {self.keeper} died' if self.keeper else ''}: {error}{lost()}"
             ) from error
         if state != b"ok":
             raise DistStoreError(answer[0].decode())

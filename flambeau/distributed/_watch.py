@@ -11,6 +11,15 @@ from collections.abc import Callable
 from ._pmi import keep_alive, words
 
 
+_watches: list[Watch] = []  # that of this process's world, once there is one
+
+
+def lost() -> str:
+    """Who of the world has died, for the end of an error: it may be why something did not come."""
+    dead = [rank for watch in _watches for rank, (how, _) in list(watch.gone.items()) if how == "died"]
+    return "".join(f"; rank {rank} died" for rank in dead)
+
+
 class Watch:
     """Listens in a thread. `gone` has the ranks that ended, how, and when this was heard."""
 
@@ -21,6 +30,7 @@ class Watch:
         self._connection.settimeout(None)
         keep_alive(self._connection)
         self._say(f"cmd=watch rank={rank}")
+        _watches[:] = [self]
         threading.Thread(target=self._listen, name="flambeau-watch", daemon=True).start()
 
     def _say(self, line: str) -> None:

@@ -210,3 +210,33 @@ def test_groups_that_ended_say_so(world):
         dist.all_reduce(torch.ones(1), group=some)
     with pytest.raises(ValueError, match="Invalid process group specified"):
         dist.destroy_process_group(some)
+
+
+def test_checkpoint_wrappers_keep_names_and_gradients():
+    from flambeau import nn
+    from flambeau.distributed.algorithms._checkpoint import checkpoint_wrapper as wrappers
+
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    names, x = list(plain.state_dict()), torch.randn(4, 2)
+    plain(x).sum().backward()
+    grads = [p.grad.clone() for p in plain.parameters()]
+    for options in ({}, {"checkpoint_wrapper_fn": wrappers.offload_wrapper}):
+        wrapped = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+        wrappers.apply_activation_checkpointing(wrapped, check_fn=lambda m: isinstance(m, nn.Linear), **options)
+        assert isinstance(wrapped[0], wrappers.ActivationWrapper) and list(wrapped.state_dict()) == names
+        wrapped.load_state_dict(plain.state_dict())
+        wrapped(x).sum().backward()
+        assert all(torch.equal(p.grad, g) for p, g in zip(wrapped.parameters(), grads))
+    single = wrappers.checkpoint_wrapper(plain[0], wrappers.CheckpointImpl.REENTRANT)
+    assert [name for name, _ in single.named_parameters()] == ["weight", "bias"] and single.weight is plain[0].weight
+    assert single(input=x.requires_grad_()).requires_grad and single.in_features == 2
+
+
+def test_elastic_sampler_begins_in_the_middle():
+    from flambeau.distributed.elastic.utils.data import ElasticDistributedSampler
+
+    parts = [list(ElasticDistributedSampler(range(10), 2, rank, start_index=3)) for rank in range(2)]
+    assert parts[0] == [7, 8, 5, 4] and set(sum(parts, [])) == set(range(3, 10)) and len(parts[1]) == 4
+    with pytest.raises(ValueError, match="Start index 10 should be less than dataset size 10"):
+        ElasticDistributedSampler(range(10), 2, 0, start_index=10)
