@@ -22,6 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _cli_arguments.parser(__version__, examined)
     if given[:1] == ["launch"]:  # its options are the launcher's
         return launch(given[1:])
+    if given[:1] == ["plan"]:  # with options of its own, too
+        from .distributed._planning import main as plan
+
+        return plan(given[1:], run_program)
     chosen = parser.parse_args(_plain_watch(given))
     if chosen.command is None:
         parser.print_help()

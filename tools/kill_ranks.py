@@ -113,9 +113,9 @@ def attempt(number: int, phase: str, victim: int, delay: float, size: int, timeo
             where = f"try {number}, {phase}, victim {victim}, rank {rank}: "
             if each.returncode < 0 and not (rank == victim and each.returncode == -signal.SIGKILL):
                 wrong.append(f"{where}signal {-each.returncode}: {errors[-500:]}")
-            elif rank != victim and phase != "exit" and f"rank {victim}" not in text and f"ranks {victim}" not in text:
-                wrong.append(f"{where}{text or errors[-500:]}")
-            elif rank != victim and phase == "exit" and text != "DONE" and f"rank {victim}" not in text:
+            elif (
+                rank != victim and phase != "exit" and f"rank {victim}" not in text and f"ranks {victim}" not in text
+            ) or (rank != victim and phase == "exit" and text != "DONE" and f"rank {victim}" not in text):
                 wrong.append(f"{where}{text or errors[-500:]}")
         return wrong
 

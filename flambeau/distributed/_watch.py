@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from ._pmi import keep_alive, words
 
-
 _watches: list[Watch] = []  # that of this process's world, once there is one
 
 

@@ -204,3 +204,24 @@ def styles(rank, size):
     out.sum().backward()
     both(x).sum().backward()
     torch.testing.assert_close(divided[0].weight.grad.full_tensor(), both[0].weight.grad)
+
+
+def divided_losses(rank, size):
+    """Cross entropy of divided classes, and its gradient, as on the whole."""
+    from flambeau.distributed.tensor.parallel import loss_parallel
+
+    mesh = dist.init_device_mesh("cpu", (size,))
+    torch.manual_seed(0)
+    for shape, reduction in [((6, 5), "mean"), ((2, 5, 3), "sum"), ((6, 8), "none")]:
+        whole = torch.randn(shape, requires_grad=True)
+        target = torch.randint(0, shape[1], (shape[0], *shape[2:]))
+        target.view(-1)[0] = -100
+        expected = nn.functional.cross_entropy(whole, target, reduction=reduction)
+        (expected * 2).sum().backward()
+        parts = distribute_tensor(whole.detach(), mesh, [Shard(1)]).requires_grad_()
+        with loss_parallel():
+            loss = nn.functional.cross_entropy(parts, target, reduction=reduction)
+            assert isinstance(loss, DTensor) and loss.placements == (Replicate(),)
+            (loss * 2).sum().backward()
+        torch.testing.assert_close(loss.to_local(), expected)
+        torch.testing.assert_close(parts.grad.full_tensor(), whole.grad)

@@ -237,6 +237,6 @@ def test_elastic_sampler_begins_in_the_middle():
     from flambeau.distributed.elastic.utils.data import ElasticDistributedSampler
 
     parts = [list(ElasticDistributedSampler(range(10), 2, rank, start_index=3)) for rank in range(2)]
-    assert parts[0] == [7, 8, 5, 4] and set(sum(parts, [])) == set(range(3, 10)) and len(parts[1]) == 4
+    assert parts[0] == [7, 8, 5, 4] and {*parts[0], *parts[1]} == set(range(3, 10)) and len(parts[1]) == 4
     with pytest.raises(ValueError, match="Start index 10 should be less than dataset size 10"):
         ElasticDistributedSampler(range(10), 2, 0, start_index=10)

@@ -12,7 +12,11 @@ HERE = Path(__file__).parent
 @pytest.mark.slow
 @needs_mpi
 def test_tensors_of_two():
-    run(HERE / "dtensor_checks.py", ["meshes", "redistribution", "operations", "wrong", "training", "styles"], 2)
+    run(
+        HERE / "dtensor_checks.py",
+        ["meshes", "redistribution", "operations", "wrong", "training", "styles", "divided_losses"],
+        2,
+    )
 
 
 @pytest.mark.slow
@@ -23,7 +27,11 @@ def test_tensors_of_four():
 
 @needs_mpi
 def test_parameters_of_two():
-    run(HERE / "fsdp_checks.py", ["like_one_process", "details", "older_form", "memory", "computed_again", "from_nothing"], 2)
+    run(
+        HERE / "fsdp_checks.py",
+        ["like_one_process", "details", "older_form", "memory", "computed_again", "from_nothing"],
+        2,
+    )
 
 
 @pytest.mark.slow

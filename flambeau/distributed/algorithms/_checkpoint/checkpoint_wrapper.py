@@ -50,7 +50,9 @@ class ActivationWrapper(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """That of the inner module."""
-        raise NotImplementedError("an ActivationWrapper does not say how it runs: use checkpoint_wrapper or offload_wrapper")
+        raise NotImplementedError(
+            "an ActivationWrapper does not say how it runs: use checkpoint_wrapper or offload_wrapper"
+        )
 
 
 def _shorter(module: Module, state: dict[str, Any], prefix: str, *rest: Any) -> dict[str, Any]:
@@ -60,7 +62,9 @@ def _shorter(module: Module, state: dict[str, Any], prefix: str, *rest: Any) -> 
 
 
 def _longer(module: Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-    for name in [name for name in state if name.startswith(prefix) and not name.startswith(prefix + _CHECKPOINT_PREFIX)]:
+    for name in [
+        name for name in state if name.startswith(prefix) and not name.startswith(prefix + _CHECKPOINT_PREFIX)
+    ]:
         state[prefix + _CHECKPOINT_PREFIX + name[len(prefix) :]] = state.pop(name)
 
 

@@ -1,5 +1,6 @@
 """Modules whose weights are divided, so that each process computes with its part: tensor parallel training."""
 
+from .loss import loss_parallel
 from .style import (
     ColwiseParallel,
     ParallelStyle,
@@ -7,7 +8,6 @@ from .style import (
     PrepareModuleOutput,
     RowwiseParallel,
     SequenceParallel,
-    loss_parallel,
     parallelize_module,
 )
 

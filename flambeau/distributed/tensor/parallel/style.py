@@ -18,7 +18,7 @@ from ..placement_types import Placement, Replicate, Shard
 
 __all__ = [
     "ColwiseParallel", "ParallelStyle", "PrepareModuleInput", "PrepareModuleOutput", "RowwiseParallel", "SequenceParallel",
-    "loss_parallel", "parallelize_module",
+    "parallelize_module",
 ]  # fmt: skip
 
 
@@ -217,8 +217,3 @@ def _matches(name: str, pattern: str) -> bool:
     """By parts between dots: a star stands for one."""
     names, patterns = name.split("."), pattern.split(".")
     return len(names) == len(patterns) and all(fnmatch.fnmatchcase(n, p) for n, p in zip(names, patterns))
-
-
-def loss_parallel() -> Any:
-    """Not available: a loss of logits that stay divided."""
-    raise NotImplementedError("loss_parallel: the loss of divided logits is computed on the whole; leave the block out")

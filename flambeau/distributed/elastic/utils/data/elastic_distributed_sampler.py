@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .....random import Generator
 from ....._ops.registry import ops
+from .....random import Generator
 from .....utils.data.distributed import DistributedSampler
 
 __all__ = ["ElasticDistributedSampler"]
