@@ -29,7 +29,6 @@ from .random import (
 
 _WIDE_RANGE = 1 << 28  # from this range on PyTorch spends 64 bits on an integer
 _LARGE_PERMUTATION = (2**32 - 1) // 20
-_FEW_SWAPS = 64  # up to here a plain loop is as fast as anything
 
 
 def uniform(engine: MersenneState, shape: Shape, dtype: Any, low: float = 0.0, high: float = 1.0) -> Array:
@@ -193,20 +192,9 @@ def randperm(engine: MersenneState, n: int, dtype: Any = np.int64) -> Array:
     if n < 2:
         return np.arange(n).astype(dtype)
     targets = engine.words(n - 1)
-    if n <= _FEW_SWAPS:
-        np.remainder(targets, np.arange(n, 1, -1, dtype=np.uint32), out=targets)
-        values = _swap_loop((targets + np.arange(n - 1, dtype=np.uint32)).tolist())
-    else:
-        values = np.empty(n, np.int64)
-        random.kernels.swap(address(targets), address(values), n)
+    values = np.empty(n, np.int64)
+    random.kernels.swap(address(targets), address(values), n)
     return _from_int64(values, dtype)
-
-
-def _swap_loop(targets: list[int]) -> Array:
-    values = list(range(len(targets) + 1))
-    for i, j in enumerate(targets):
-        values[i], values[j] = values[j], values[i]
-    return np.array(values, np.int64)
 
 
 def bernoulli(engine: MersenneState, shape: Shape, dtype: Any, p: float) -> Array:

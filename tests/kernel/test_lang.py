@@ -1,11 +1,13 @@
 """Kernels written as Python functions are read from their files when they are first used."""
 
 import importlib.util
+import math
 
 import numpy as np
 import pytest
 
 from flambeau._backend.cpu import cpu
+from flambeau._kernel.lang import independent, kernel
 
 SOURCE = """
 from flambeau._kernel.lang import kernel
@@ -39,3 +41,17 @@ def test_a_file_that_is_replaced_while_the_program_runs(tmp_path):
         cpu.kernel(module.thrice, ("f32", "f32"))
     path.write_text(SOURCE)
     assert cpu.kernel(module.thrice, ("f32", "f32"))(np.ones(3, np.float32)).tolist() == [3, 3, 3]
+
+
+@kernel("(n)->(n)")
+def _logarithms(m, x, out, side_by_side):
+    for i in independent(x.n, when=side_by_side, abreast=2):
+        out[i] = m.library("log", x[i])
+
+
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_functions_of_the_c_library_and_loops_that_are_independent_on_a_condition(side_by_side):
+    x = np.array([0.1, 0.7, 3.0, 1e300])
+    assert _logarithms(("f64", "f64"), side_by_side=side_by_side)(x).tolist() == [math.log(v) for v in x]
+    text = _logarithms.render(("f64", "f64"), {"side_by_side": side_by_side})
+    assert ("llvm.loop.parallel_accesses" in text) is side_by_side
