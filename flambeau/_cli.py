@@ -286,14 +286,19 @@ def info() -> int:
     """Prints what a bug report needs."""
     import numpy
 
-    from ._kernel import jit
+    from ._kernel import archives, jit
 
     print(f"flambeau  {__version__}")
     print(f"python    {platform.python_version()} on {platform.platform()}")
-    target = jit.target()
-    version = ".".join(re.findall(r"\d+", target.llvm))
-    print(f"numpy     {numpy.__version__}, llvm {version}, cpu {target.cpu}")
+    try:
+        target = jit.target()
+        compiler = f"llvm {'.'.join(re.findall(r'[0-9]+', target.llvm))}, cpu {target.cpu}"
+    except ImportError:
+        compiler = "no llvmlite: only kernels that are there already can be run"
+    print(f"numpy     {numpy.__version__}, {compiler}")
     print(f"kernels   {jit.cache_directory() or 'kept in memory only'}")
+    for archive in archives.usable():
+        print(f"          {len(archive)} pieces for {archive.cpu} came with flambeau")
     return 0
 
 

@@ -273,6 +273,20 @@ def shapes() -> None:
         F.linear(x, w, torch.rand(outer)).sum().backward(), (x @ w.t().contiguous()).sum().backward()
 
 
+def models() -> None:
+    """Whole networks of the kind that programs begin with."""
+    from flambeau.vision import models
+
+    trained(models.resnet18(num_classes=10), torch.rand(2, 3, 64, 64), steps=2, optimizer=torch.optim.SGD)
+    trained(models.resnet18(num_classes=10), torch.rand(1, 3, 224, 224), steps=1)
+    trained(nn.Transformer(48, 4, 1, 1, 96, batch_first=True), torch.rand(3, 9, 48), torch.rand(3, 7, 48))
+    digits = nn.Sequential(
+        nn.Conv2d(1, 10, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(10, 20, 5), nn.Dropout2d(), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(320, 50), nn.ReLU(), nn.Linear(50, 10), nn.LogSoftmax(1),
+    )  # fmt: skip
+    trained(digits, torch.rand(64, 1, 28, 28), optimizer=torch.optim.Adadelta)
+
+
 def other_ways() -> None:
     """Compiled functions, mixed precision, large operands, statistics of data."""
     net = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Dropout(0.1), nn.Linear(32, 4))
@@ -379,6 +393,6 @@ def random_numbers() -> None:
 
 PROGRAMS: dict[str, Callable[[], None]] = {
     "steps": steps, "demo": demo, "samples": samples, "elements": elements, "reductions": reductions, "products": products,
-    "layers": layers, "shapes": shapes, "other ways": other_ways, "losses": losses, "optimizers": optimizers, "random": random_numbers,
+    "layers": layers, "shapes": shapes, "models": models, "other ways": other_ways, "losses": losses, "optimizers": optimizers, "random": random_numbers,
     **{name: (lambda name=name: example(name)) for name in EXAMPLES},  # type: ignore[misc]
 }  # fmt: skip

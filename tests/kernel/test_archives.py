@@ -69,6 +69,15 @@ def test_a_kernel_is_found_by_its_text(written, monkeypatch, tmp_path):
     assert list((tmp_path / "cache").rglob("*.kernel")) == []
 
 
+def test_what_is_there_runs_without_llvm(written, monkeypatch, tmp_path):
+    fresh(monkeypatch, tmp_path)
+    monkeypatch.setitem(sys.modules, "llvmlite", None)  # cannot be imported
+    monkeypatch.setattr(llvm, "loaded", llvm.loaded.__wrapped__)
+    assert call(jit.compile("seven", TEXT)) == 7
+    with pytest.raises(ImportError, match=r"neither came with it.* pip install llvmlite"):
+        jit.compile("seven", TEXT.replace("6", "7"))
+
+
 def test_another_text_is_compiled(written, monkeypatch, tmp_path):
     asked = fresh(monkeypatch, tmp_path)
     assert call(jit.compile("seven", TEXT.replace("6", "8"))) == 9 and len(asked) == 1
