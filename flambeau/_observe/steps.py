@@ -53,6 +53,7 @@ class Steps:
         self.losses: dict[str, list[Any]] = {}
         self.names: dict[Any, str] = {}  # of losses, by the line that calls backward
         self.roots: dict[int, weakref.ref[Any]] = {}  # outermost modules that have parameters
+        self.known: dict[int, weakref.ref[Any]] = {}  # all outermost modules
         self.optimizers: dict[int, weakref.ref[Any]] = {}
         self.stepless = True  # the program has no optimizer
         self.depth = 0
@@ -113,12 +114,9 @@ class Steps:
         return __call__
 
     def _outermost(self, original: Any, module: Any, args: Any, kwargs: Any) -> Any:
-        if (
-            id(module) not in self.roots
-            and "_parameters" in module.__dict__
-            and next(module.parameters(), None) is not None
-        ):
-            self.roots[id(module)] = weakref.ref(module)
+        known = self.known.get(id(module))
+        if known is None or known() is not module:
+            self._meet(module)
         before = self.enter(FORWARD if local.grad else EVALUATION)
         self.depth = 1
         try:
@@ -134,6 +132,13 @@ class Steps:
         for listener in self.on_call:
             listener(module, args, out)
         return out
+
+    def _meet(self, module: Any) -> None:
+        """An outermost module that was not seen before."""
+        self.known[id(module)] = weakref.ref(module)
+        self.roots.pop(id(module), None)  # of one that is gone
+        if "_parameters" in module.__dict__ and next(module.parameters(), None) is not None:
+            self.roots[id(module)] = self.known[id(module)]
 
     def _backward(self, original: Any) -> Any:
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,6 +1,6 @@
 """What is seen of a run, brought to its file: every step a little, now and then a look at layers, activations and images.
 
-The program's thread only notes numbers; a thread of the recorder writes them. Looks are spaced so that they take a fiftieth of the time.
+The program's thread only notes numbers; a thread of the recorder writes them. Looks are spaced so that they take a hundredth of the time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .output import Tee, metrics
 from .store import Writer, rows
 from .thinning import Thinner
 
-_SHARE = 0.02  # of the time for looks
+_SHARE = 0.01  # of the time for looks
 _PAUSE = 0.4  # seconds between two writes
 _LEAST = 10  # steps between two looks
 _PART = 24  # looks while the number of steps doubles: what they write grows slowly
@@ -288,7 +288,7 @@ class Recorder:
         lines += self._printed()
         kept = [row for number, columns in _rows(steps) for row in self.thinner.take(number, columns)]
         if kept:
-            names = {name: None for _, columns in kept for name in columns}
+            names = dict.fromkeys(name for _, columns in kept for name in columns)
             table = {name: [columns.get(name) for _, columns in kept] for name in names}
             lines.append(rows([number for number, _ in kept], table))
             lines.append(rows([kept[-1][0]], {name: [value] for name, value in memory().items()}))

@@ -221,8 +221,8 @@ def test_stopping_is_an_interrupt():
 def test_looks_are_spaced_by_their_cost(tmp_path):
     recorder = Recorder(tmp_path, {})
     recorder.cost, recorder.last, recorder.planned = 1.0, 0.0, 0
-    recorder._plan(10, 1.0)  # steps of 0.1 s, a look of 1 s: a fiftieth of the time
-    assert recorder.next == 10 + 500
+    recorder._plan(10, 1.0)  # steps of 0.1 s, a look of 1 s: a hundredth of the time
+    assert recorder.next == 10 + 1000
     recorder.cost = 0.0
     recorder._plan(2400, 2.0)
     assert recorder.next == 2400 + 2400 // recording._PART

@@ -56,7 +56,7 @@ const SECTIONS = [
       chart.set(kept); cards.push(chart);
     }
     if (!cards.length) return void main.replaceChildren(empty("No look at the layers yet: the first comes with the first optimizer step."));
-    if (!this.choice) this.choice = make("div", { class: "card big" }, make("label", {}, "histograms of ", make("select", { "aria-label": "Histograms of", onchange: (e) => { this.kind = e.target.value; refresh(true); } }, make("option", { value: "weights" }, "weights"), make("option", { value: "activations" }, "activations"))), make("p", { class: "about" }, "One column for each look, darker where there are more values. Looks are spaced so that they take about a fiftieth of the time."));
+    if (!this.choice) this.choice = make("div", { class: "card big" }, make("label", {}, "histograms of ", make("select", { "aria-label": "Histograms of", onchange: (e) => { this.kind = e.target.value; refresh(true); } }, make("option", { value: "weights" }, "weights"), make("option", { value: "activations" }, "activations"))), make("p", { class: "about" }, "One column for each look, darker where there are more values. Looks are spaced so that they take about a hundredth of the time."));
     const elements = cards.map((c) => c.element), at = cards.findIndex((c) => c instanceof HistogramChart);
     if (at >= 0) elements.splice(at, 0, this.choice);
     arrange(main, elements);
