@@ -18,3 +18,6 @@ class Backend(Protocol):
         """A callable over arrays made from a `lang.Kernel` (a generalized ufunc: core dimensions last)."""
 
     def empty(self, shape: Any, dtype: Any) -> Any: ...
+
+    def convolves(self, dtype: Any) -> bool:
+        """Whether a library of the device convolves arrays of a NumPy dtype."""

@@ -29,6 +29,11 @@ class Cpu:
     name = "cpu"
     xp = np
 
+    @staticmethod
+    def convolves(dtype: Any) -> bool:
+        """Whether a library convolves arrays of a dtype."""
+        return False
+
     def __init__(self) -> None:
         self.along = RowKernels(self)
 

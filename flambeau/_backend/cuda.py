@@ -19,6 +19,7 @@ from .cuda_layout import NUMPY, THREADS, Plan, blocks, memory_order, plan
 from .cuda_products import Products
 from .cuda_rows import RowKernels
 from .cuda_watch import Shadow, watching
+from .cudnn import Convolutions
 from .placement import gpu_count
 
 _PLANS = 4096  # layouts remembered by one kernel
@@ -181,7 +182,10 @@ class Cuda:
         self.samplers: dict[tuple[str, str], Any] = {}
         self.along = RowKernels(self)
         self.product = Products(self)  # x @ y for arrays of one dtype
+        self.convolutions = Convolutions(self)
+        self.convolves = self.convolutions.takes  # whether a library convolves arrays of a dtype
         self.copies: dict[str, Any] = {}
+        self.additions: dict[str, Any] = {}
         self.errors = Errors(self)
         self.opened: bool | None = None
 
@@ -241,6 +245,18 @@ class Cuda:
     def copy(self, source: Any, out: Any) -> None:
         """Writes an array of the same dtype into another, broadcast."""
         self._copy(BY_NUMPY[out.dtype].code)(source, out=out)
+
+    def add_along(self, x: Any, y: Any, dim: int) -> Any:
+        """Adds to x, in place, an element of y for each place along a dimension."""
+        code = BY_NUMPY[x.dtype].code
+        add = self.additions.get(code)
+        if add is None:
+            inside = COMPUTE.get(code, code)
+            add = self.additions[code] = self.pointwise(
+                "add_along", lambda m, x, y: x + y, (code, code), (code,), (inside, inside)
+            )
+        add(x, y.reshape(-1, *[1] * (x.ndim - dim - 1)), out=x)
+        return x
 
     def duplicate(self, x: Any) -> Any:
         """A copy whose dimensions lie in memory in the same order."""

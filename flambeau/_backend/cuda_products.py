@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from .._core.allocation import not_planned
 from .._core.dtypes import BY_NUMPY
 from .cuda_driver import address_of
+from .cuda_handles import Handles
 from .cuda_watch import watching
 
 # What cuBLAS calls the types of elements and those that it adds products up in, by our codes.
 _TYPES = {"f32": (0, 68), "f64": (1, 70), "f16": (2, 68), "c64": (4, 68), "c128": (5, 70), "bf16": (14, 68)}
 _FACTORS = {"f64": np.float64, "c64": np.complex64, "c128": np.complex128}
 _DEFAULT = -1  # the algorithm that cuBLAS chooses
-_HANDLES = 8  # streams with a handle of their own: each keeps tens of megabytes
 _PASSED = 24
 _Call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * _PASSED)
 
@@ -29,8 +28,7 @@ class Products:
 
     def __init__(self, backend: Any):
         self.backend = backend
-        self.handles: dict[int, int] = {}  # by stream: what cuBLAS needs for itself belongs to one of them
-        self.shared: int | None = None
+        self.handle = Handles(backend, lambda: self.library, "cublasCreate_v2", "cublasSetStream_v2")
         self.lock = threading.RLock()
         numbers = {code: [np.full((), n, _FACTORS.get(code, np.float32)) for n in (0, 1)] for code in _TYPES}
         self.factors = {code: [n.ctypes.data for n in pair] for code, pair in numbers.items()}
@@ -52,30 +50,6 @@ class Products:
         names = "cublasGemmEx", "cublasGemmStridedBatchedEx"
         found = [address_of(getattr(self.library, name)) for name in names]
         return tuple([(address, _Call(address)) for address in found])  # type: ignore[return-value]
-
-    def handle(self) -> int:
-        """cuBLAS's handle of the current stream; the first streams have their own, all others share one."""
-        stream = self.backend.stream()
-        found = self.handles.get(stream)
-        if found is None:
-            if len(self.handles) < _HANDLES:
-                found = self.handles[stream] = self._new_handle()
-            else:
-                not_planned()  # for which stream it works is told anew each time
-                if self.shared is None:
-                    self.shared = self._new_handle()
-                found = self.shared
-            self._check(self.library.cublasSetStream_v2(ctypes.c_int64(found), ctypes.c_int64(stream)))
-        return found
-
-    def _new_handle(self) -> int:
-        made = ctypes.c_int64()
-        self._check(self.library.cublasCreate_v2(ctypes.byref(made)))
-        return made.value
-
-    def _check(self, status: int) -> None:
-        if status:
-            raise RuntimeError(f"cuBLAS does not start: status {status}")
 
     def __call__(self, x: Any, y: Any, added: Any = None) -> Any:
         """x @ y for arrays of one dtype, with NumPy's rules for ranks and broadcasting; `added` is added to each row."""

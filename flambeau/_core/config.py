@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from .allocation import not_planned
@@ -21,6 +22,9 @@ class _Config:
 
 
 config = _Config()
+
+
+when_changed: list[Callable[[], None]] = []  # called when the choice of algorithms changes
 
 
 def nondeterministic(name: str) -> None:
@@ -68,6 +72,8 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
                 f"_set_deterministic_algorithms(): argument '{name} must be bool, not {type(given).__name__}"
             )
     config.deterministic, config.warn_only = mode, warn_only
+    for tell in when_changed:
+        tell()
 
 
 def are_deterministic_algorithms_enabled() -> bool:

@@ -108,9 +108,9 @@ def convolution_op(
     d = from_numpy_dtype(x.dtype)
     made = _shape(x, weight, bias, stride, padding, dilation, transposed, extra, groups)
     images, results, role = (made, x.shape, "adjoint") if transposed else (x.shape, made, "products")
-    wide = _wide(d)
-    x, weight, bias = _cast(x, wide), _cast(weight, wide), _cast(bias, wide)
     rounded = d.itemsize == 2 and d.category == FLOATING and any(e >= s for e, s in zip(extra, stride))
+    wide = _wide(d) if rounded or not backend.convolves(d.numpy) else d
+    x, weight, bias = _cast(x, wide), _cast(weight, wide), _cast(bias, wide)
     narrow = d.numpy if rounded else None  # there PyTorch adds up in 16 bits
     conv = describe(backend, x.dtype, images, results, weight.shape[2:], stride, padding, dilation, groups, narrow)
     return _cast(run(conv, role, x, weight, bias), d)
@@ -136,7 +136,8 @@ def convolution_weight(
 ) -> Any:
     """What a weight gets: windows of x times `small` (a value for each window), summed over images and positions."""
     d = from_numpy_dtype(x.dtype)
-    x, small = _cast(x, _wide(d)), _cast(small, _wide(d))
+    wide = d if backend.convolves(d.numpy) else _wide(d)
+    x, small = _cast(x, wide), _cast(small, wide)
     conv = describe(backend, x.dtype, x.shape, small.shape, kernel, stride, padding, dilation, groups)
     return _cast(run(conv, "sums", x, small), d)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .. import _dispatch
 from .._backend.cuda_watch import Shadow, Unwatchable, Watch
+from .._core.config import when_changed
 from .._core.dtypes import BY_NUMPY
 from .._core.sizes import Size
 from .._core.state import CUDA, GRAD, local
@@ -21,11 +23,24 @@ from .patterns import pattern_of
 _MOST_WORDS = 24  # arguments of a library's function
 
 
+_tables: weakref.WeakSet[Table] = weakref.WeakSet()
+
+
+def forget_plans() -> None:
+    """Drops all plans: a switch has changed that calls depend on."""
+    for table in list(_tables):
+        table.forget()
+
+
+when_changed.append(forget_plans)
+
+
 class Memory:
     """Plans of one site for tensors on a GPU."""
 
     def __init__(self, table: Table, names: Sequence[str], positional: int):
         self.table, self.names, self.positional = table, names, positional
+        _tables.add(table)
 
     def remember(self, function: Callable[..., Any], values: Sequence[Any], history: int) -> None:
         """Makes the plan of a call that comes again."""

@@ -9,8 +9,10 @@ from types import ModuleType
 from typing import Any
 
 
-def switch(name: str, default: Any, check: Callable[[str, Any], Any]) -> property:
-    """A switch of a module or object: `check(name, value)` gives the value to keep or raises."""
+def switch(
+    name: str, default: Any, check: Callable[[str, Any], Any], tell: Callable[[str, Any], None] | None = None
+) -> property:
+    """A switch of a module or object: `check(name, value)` gives the value to keep or raises; `tell` hears of it."""
     place = "_switch_" + name
 
     def read(owner: Any) -> Any:
@@ -18,6 +20,8 @@ def switch(name: str, default: Any, check: Callable[[str, Any], Any]) -> propert
 
     def write(owner: Any, value: Any) -> None:
         owner.__dict__[place] = check(name, value)
+        if tell is not None:
+            tell(name, owner.__dict__[place])
 
     return property(read, write)
 

@@ -1,24 +1,28 @@
-"""Switches of cuDNN. They are kept and can be read; our GPU kernels do not depend on them."""
+"""Switches of cuDNN, which computes convolutions on a GPU where it is installed; other kernels do not depend on them."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from typing import Any
 
+from .._backend.cuda import cuda
+from .._backend.cudnn import settings
 from .._backend.placement import cuda_problem
+from .._ops.convolution.description import way
+from .._ops.device_plans import forget_plans
 from ._flags import Precision, a_bool, a_precision, anything, for_a_while, set_all, switch, with_switches
 
 conv, rnn = Precision("tf32"), Precision("tf32")
 
 
 def is_available() -> bool:
-    """Whether there is a GPU that computes."""
-    return cuda_problem() is None
+    """Whether there is a GPU that computes, and cuDNN."""
+    return cuda_problem() is None and cuda.convolutions.library is not None
 
 
 def version() -> int | None:
-    """The version of the library; None, since it is not used."""
-    return None
+    """The version of the library as one number; None where it is not used."""
+    return cuda.convolutions.version() if is_available() else None
 
 
 def is_acceptable(tensor: Any) -> bool:
@@ -66,8 +70,14 @@ def flags(
     return for_a_while(__name__, wanted)
 
 
+def _set(name: str, value: Any) -> None:
+    setattr(settings, name, value)
+    way.cache_clear()  # whether the library is used was decided for each convolution, and how
+    forget_plans()
+
+
 with_switches(
-    __name__, enabled=switch("enabled", True, a_bool), benchmark=switch("benchmark", False, a_bool),
-    deterministic=switch("deterministic", False, a_bool), allow_tf32=switch("allow_tf32", True, a_bool),
+    __name__, enabled=switch("enabled", True, a_bool, _set), benchmark=switch("benchmark", False, a_bool, _set),
+    deterministic=switch("deterministic", False, a_bool, _set), allow_tf32=switch("allow_tf32", True, a_bool, _set),
     benchmark_limit=switch("benchmark_limit", None, anything), fp32_precision=switch("fp32_precision", "none", a_precision),
 )  # fmt: skip

@@ -127,6 +127,7 @@ xp = types.SimpleNamespace(
         get_current_stream=lambda: types.SimpleNamespace(ptr=77),
         Device=lambda index: contextlib.nullcontext(),
         alloc_pinned_memory=lambda size: _Pinned(),
+        runtime=types.SimpleNamespace(getDevice=lambda: 0),
     ),
 )
 

@@ -106,7 +106,7 @@ def test_other_default_dtypes_have_plans_of_their_own(gpu):
 def test_what_draws_numbers_is_not_planned_and_draws_no_more_for_it(gpu):
     generator = torch.Generator()
     before = generator.get_state()
-    memory = Memory(None, ["input"], 1)
+    memory = Memory(Table(), ["input"], 1)
 
     def drawing(x):
         return draw(lambda engine: engine.doubles(3), generator._engine, torch.float64)
@@ -135,12 +135,12 @@ def test_lists_of_tensors_and_none_among_results(gpu):
 def test_a_product_is_planned_for_streams_with_a_handle_of_their_own(gpu, monkeypatch):
     calls = []
     products = gpu.product
-    monkeypatch.setattr(products, "handles", {i: 100 + i for i in range(8)})
-    monkeypatch.setattr(products, "shared", 7)
+    monkeypatch.setattr(products.handle, "own", {(0, i): 100 + i for i in range(8)})
+    monkeypatch.setattr(products.handle, "shared", 7)
     library = SimpleNamespace(cublasSetStream_v2=lambda handle, stream: calls.append((handle.value, stream.value)))
     monkeypatch.setitem(products.__dict__, "library", library)
     assert products.handle() == 7 and calls == [(7, 77)]
-    memory = Memory(None, ["input"], 1)
+    memory = Memory(Table(), ["input"], 1)
     assert memory.plan(gpu, lambda x: x @ x, [on_gpu([[1.0]])], False) is None
-    products.handles[77] = 177
+    products.handle.own[0, 77] = 177
     assert products.handle() == 177 and calls == [(7, 77)]

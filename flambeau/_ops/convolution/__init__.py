@@ -3,10 +3,11 @@
 A way says whether it suits a description and a role, and has a function for each role. The first that suits is taken.
 """
 
-from . import columns, groups, lanes, lines, matrices, patches, volumes, windows, winograd
+from . import columns, groups, lanes, library, lines, matrices, patches, volumes, windows, winograd
 from .description import WAYS
 
 WAYS[:] = [
+    library,  # the device's own, if it has one
     lines,  # one dimension: as images with one row or one column
     patches,  # large windows side by side: one copy and one product
     volumes,  # three dimensions: slices below a window are channels of images
