@@ -14,6 +14,7 @@ from .._kernel.native.site import open_device
 from .._kernel.render_cuda import render_dense, render_kernel, render_pointwise
 from .._kernel.render_random import SAMPLERS, render_random
 from .._kernel.value import COMPUTE, PART, is_integer
+from .cuda_attention import Attention
 from .cuda_driver import addresses
 from .cuda_layout import NUMPY, THREADS, Plan, blocks, memory_order, plan
 from .cuda_products import Products
@@ -176,13 +177,14 @@ class Cuda:
     name = "cuda"
 
     def __init__(self) -> None:
-        self.kernels: dict[str, Function] = {}
+        self.kernels: dict[tuple[str, str], Function] = {}
         self.made: dict[Any, Kernel] = {}
         self.casts: dict[tuple[str, str], Any] = {}
         self.samplers: dict[tuple[str, str], Any] = {}
         self.along = RowKernels(self)
         self.product = Products(self)  # x @ y for arrays of one dtype
         self.convolutions = Convolutions(self)
+        self.attention = Attention(self)
         self.convolves = self.convolutions.takes  # whether a library convolves arrays of a dtype
         self.copies: dict[str, Any] = {}
         self.additions: dict[str, Any] = {}
@@ -214,11 +216,11 @@ class Cuda:
 
     def compiled(self, name: str, text: str) -> Function:
         """The kernel `name` of a text; CuPy keeps the machine code on disk."""
-        found = self.kernels.get(text)
+        found = self.kernels.get((name, text))
         if found is None:
             kernel = self.xp.RawKernel(text, name, options=_OPTIONS)
             # with several GPUs the launch must look for the GPU's own function
-            found = self.kernels[text] = Function(kernel.kernel if gpu_count() == 1 else kernel)
+            found = self.kernels[name, text] = Function(kernel.kernel if gpu_count() == 1 else kernel)
         return found
 
     def pointwise(

@@ -11,6 +11,7 @@ from .._core.dtypes import BOOL, BY_NUMPY, FLOATING, bool_, dtype, float32, floa
 from .._core.random_draws import keep_mask
 from .._core.sizes import broadcast_shapes
 from .._core.state import BATCHED, CUDA, META, OVERRIDE, SPARSE, local
+from .._dispatch import backend_of
 from .._tensor import Tensor
 from . import attention_arrays
 from .batched_layers import attended
@@ -41,7 +42,7 @@ class Kinds:
 
 plans: Any = None  # of scaled_dot_product_attention
 kinds = Kinds()
-_COMPOSED = CUDA | META | OVERRIDE | BATCHED | SPARSE  # tensors that the kernels do not take
+_COMPOSED = META | OVERRIDE | BATCHED | SPARSE  # tensors that the kernels do not take
 
 
 def _attention_grad(
@@ -62,7 +63,7 @@ def _attention_name(node: Any) -> str:
 
 def _attention_shapes(q: Any, k: Any, v: Any, *rest: Any) -> list[Any]:
     shape, d = (*q.shape[:-1], v.shape[-1]), dtype_of(q)
-    return [(shape, d, attention_arrays.result_strides(q, shape)), (q.shape[:-1], d)]
+    return [(shape, d, attention_arrays.result_strides(q, shape)), (q.shape[:-1], d.wide)]
 
 
 def _gradient_shapes(cotangent: Any, q: Any, k: Any, v: Any, *rest: Any) -> list[Any]:
@@ -102,11 +103,22 @@ def attention_op(
     dropout: float, rounded: dtype | None,
 ) -> Any:  # fmt: skip
     """(…, L, E), (…, S, E), (…, S, D) to (…, L, D); and for each query the logarithm of its sum of exponentials."""
+    if backend.name == "cuda":
+        out = _room(backend, q, (*q.shape[:-1], v.shape[-1]))
+        return out, backend.attention.forward(q, k, v, out, scale, causal, group)
     short = None if rounded is None else rounded.code
     out, totals = attention_arrays.forward(q, k, v, mask, keep, scale, causal, group, dropout, short)
     if rounded is not None:  # backward sees the result as it is given out
         out = cast_array(cast_array(out, rounded), BY_NUMPY[q.dtype])
     return out, totals
+
+
+def _room(backend: Any, q: Any, shape: tuple[int, ...], gradient: bool = False) -> Any:
+    """Memory for a result on a GPU, laid out as it is on the CPU."""
+    strides = attention_arrays.result_strides(q, shape, gradient)
+    order = sorted(range(len(shape)), key=lambda d: -strides[d])
+    back = sorted(range(len(shape)), key=order.__getitem__)
+    return backend.empty(tuple([shape[d] for d in order]), q.dtype).transpose(back)
 
 
 def _formula(
@@ -176,6 +188,10 @@ def attention_back(
     causal: bool, group: int, dropout: float, rounded: dtype | None,
 ) -> Any:  # fmt: skip
     """The gradients by q, k and v, from scores computed again."""
+    if backend.name == "cuda":
+        made = [_room(backend, q, a.shape, True) for a in (q, k, v)]
+        backend.attention.backward(cotangent, q, k, v, out, totals, made, scale, causal, group)
+        return tuple(made)
     short = None if rounded is None else rounded.code
     return attention_arrays.backward(
         cotangent, q, k, v, mask, keep, out, totals, scale, causal, group, dropout, short
@@ -247,7 +263,7 @@ def scaled_dot_product_attention(
         or dropout_p < 0.0
         or (dropout_p and local.batches)
         or not kinds.flash
-        or not _fusable(query, key, value, attn_mask)
+        or not _fusable(query, key, value, attn_mask, dropout_p)
     ):
         if group != 1:
             key, value = _repeated(query, key, value)
@@ -283,8 +299,12 @@ def _composed(
     return out if out.dtype is d else ops.to_dtype(out, d)
 
 
-def _fusable(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
+def _fusable(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float) -> bool:
     k = query._k | key._k | value._k
+    if k & CUDA and (
+        mask is not None or dropout or not backend_of(k).attention.takes(*[t._array for t in (query, key, value)])
+    ):
+        return False
     if mask is not None:
         if is_differentiated(mask) or mask._array.ndim > max(query._array.ndim, 2):
             return False
@@ -313,7 +333,7 @@ def _fused(
     if merged:
         query, key, value = (ops.reshape(t, (-1, *t._array.shape[-3:])) for t in (query, key, value))
     q, k, v = query, key, value
-    if d is not float32 and d is not float64:
+    if d is not float32 and d is not float64 and not q._k & CUDA:
         q, k, v = (ops.to_dtype(t, float32) for t in (q, k, v))
     added = None if mask is None else _added(mask, lead, q, k)
     keep = _kept(q, k, dropout) if dropout else None

@@ -72,7 +72,7 @@ def result_strides(q: Any, shape: tuple[int, ...], gradient: bool = False) -> tu
     """Strides in elements of the result for the queries `q`, or of a gradient."""
     order = _BESIDE if gradient else _order(_four(q))
     four = (1,) * (4 - len(shape)) + tuple(shape)
-    if shape[-1] % _layout(_CODES[q.dtype], q.shape[-2]).unit:
+    if q.dtype in _CODES and shape[-1] % _layout(_CODES[q.dtype], q.shape[-2]).unit:
         order = _PLAIN  # what was filled up is copied
     return strides_in_order(four, (*order, 3))[4 - len(shape) :]
 

@@ -32,21 +32,25 @@ def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
 
 def sums(conv: Conv, x: Any, g: Any) -> Any:
     """Windows of images times results, summed over all images and positions."""
-    return _made(conv, "sums", x, g, conv.weight_shape)
+    return rows_of(_made(conv, "sums", x, g, conv.weight_shape))
 
 
 def _made(conv: Conv, role: str, first: Any, second: Any, shape: tuple[int, ...]) -> Any:
-    backend = conv.backend
+    """With channels side by side if an operand has them so and the library can, otherwise with channels first."""
     windows = output_size(conv.size, conv.kernel, conv.stride, conv.padding, conv.dilation)
     if conv.work and windows == conv.counts and max(first.size, second.size, math.prod(shape)) < _MOST:
-        last = is_channels_last(first) or is_channels_last(second)
-        a, b = (_dense(z, last) for z in (first, second))
-        order = (0, *range(2, len(shape)), 1) if last else range(len(shape))
-        out = backend.empty(tuple([shape[d] for d in order]), conv.dtype)
-        out = out.transpose(0, len(shape) - 1, *range(1, len(shape) - 1)) if last else out
-        if backend.convolutions(role, a, b, out, conv.stride, conv.padding, conv.dilation, conv.groups):
-            return out
+        for last in (True, False) if is_channels_last(first) or is_channels_last(second) else (False,):
+            a, b, out = _dense(first, last), _dense(second, last), _room(conv, shape, last)
+            if conv.backend.convolutions(role, a, b, out, conv.stride, conv.padding, conv.dilation, conv.groups):
+                return out
     return _by_matrices(conv, role, first, second)
+
+
+def _room(conv: Conv, shape: tuple[int, ...], last: bool) -> Any:
+    if not last:
+        return conv.backend.empty(shape, conv.dtype)
+    made = conv.backend.empty((shape[0], *shape[2:], shape[1]), conv.dtype)
+    return made.transpose(0, len(shape) - 1, *range(1, len(shape) - 1))
 
 
 def _dense(a: Any, last: bool) -> Any:

@@ -1,0 +1,95 @@
+"""Attention of CuPy arrays of 16-bit floats by kernels that never store the matrix of scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core.dtypes import BY_NUMPY
+from .._kernel import attention_cuda as kernels
+
+_MOST = 65535  # heads of all batches: blocks along the second dimension of a grid
+_ALIGNED = 16  # bytes that are fetched at once
+_CODES = ("f16", "bf16")
+
+
+class Attention:
+    """softmax(q k' * scale) v and its gradients."""
+
+    def __init__(self, backend: Any):
+        self.backend = backend
+
+    def takes(self, q: Any, k: Any, v: Any) -> bool:
+        """Whether there are kernels for such operands."""
+        width = q.shape[-1]
+        return (
+            BY_NUMPY[q.dtype].code in _CODES
+            and width == v.shape[-1]
+            and 0 < width <= kernels.WIDEST
+            and not width % kernels.STEP
+            and q.ndim >= 2
+            and math.prod(q.shape[:-2]) <= _MOST
+        )
+
+    def forward(self, q: Any, k: Any, v: Any, out: Any, scale: float, causal: bool, group: int) -> Any:
+        """Fills `out`; gives the logarithm of each query's sum of exponentials."""
+        code, shape = BY_NUMPY[q.dtype].code, q.shape
+        totals = self.backend.empty(shape[:-1], np.dtype(np.float32))
+        q, k, v, out = (_four(a) for a in (*map(self._aligned, (q, k, v)), out))
+        (batch, heads, length, width), keys = q.shape, k.shape[2]
+        function = self.backend.compiled("attention_forward", kernels.forward(code, width))
+        places = [s for a in (q, k, v, out) for s in _steps(a)]
+        numbers = [heads, group, length, keys, float(scale), int(causal)]
+        function(
+            (-(-length // kernels.ROWS), batch * heads),
+            (32 * kernels.WARPS,),
+            (q, k, v, out, totals, *places, *numbers),
+        )
+        return totals
+
+    def backward(
+        self, g: Any, q: Any, k: Any, v: Any, out: Any, totals: Any, made: Sequence[Any], scale: float, causal: bool,
+        group: int,
+    ) -> None:  # fmt: skip
+        """Fills the gradients by q, k and v."""
+        code = BY_NUMPY[q.dtype].code
+        g, q, k, v, out = (_four(self._aligned(a)) for a in (g, q, k, v, out))
+        by_q, by_k, by_v = (_four(a) for a in made)
+        (batch, heads, length, width), (_, shared, keys, _) = q.shape, k.shape
+        text = kernels.backward(code, width)
+        dots = self.backend.empty((batch * heads * length,), np.dtype(np.float32))
+        lines, threads = batch * heads * length, 32 * kernels.WARPS
+        self.backend.compiled("attention_dots", text)(
+            (-(-lines // kernels.WARPS),), (threads,), (out, g, dots, *_steps(out), *_steps(g), heads, length, lines)
+        )
+        given = q, k, v, g, totals, dots
+        places = [s for a in (q, k, v, g) for s in _steps(a)]
+        numbers = [heads, group, length, keys, float(scale), int(causal)]
+        self.backend.compiled("attention_by_queries", text)(
+            (-(-length // kernels.ROWS), batch * heads), (threads,), (*given, by_q, *places, *_steps(by_q), *numbers)
+        )
+        self.backend.compiled("attention_by_keys", text)(
+            (-(-keys // kernels.ROWS), batch * shared), (threads,),
+            (*given, by_k, by_v, *places, *_steps(by_k), *_steps(by_v), *numbers),
+        )  # fmt: skip
+
+    def _aligned(self, a: Any) -> Any:
+        """The array itself if its rows can be fetched, otherwise a row-major copy."""
+        if a.strides[-1] == a.itemsize and not any(s % _ALIGNED for s in a.strides[:-1]):
+            return a
+        made = self.backend.empty(a.shape, a.dtype)
+        self.backend.copy(a, made)
+        return made
+
+
+def _four(a: Any) -> Any:
+    """With dimensions of batches and heads."""
+    return a[(None,) * (4 - a.ndim)] if a.ndim < 4 else a
+
+
+def _steps(a: Any) -> list[int]:
+    """Elements from one batch, head and row to the next."""
+    return [s // a.itemsize for s in a.strides[:3]]
