@@ -1,6 +1,8 @@
 """The version of the package, in one place: what the build found in git's tags, and in a checkout that was not built the next one."""
 
 try:
-    from ._built_version import version as __version__
+    from ._built_version import version as _found
 except ModuleNotFoundError:
-    __version__ = "0.1.0"
+    _found = "0.1.0"
+
+__version__: str = _found
