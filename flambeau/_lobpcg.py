@@ -42,6 +42,10 @@ def lobpcg(
     >>> values
     tensor([12.0000, 11.0000])
     """
+    if any(given is not None for given in (tracker, ortho_iparams, ortho_fparams, ortho_bparams)):
+        raise NotImplementedError(
+            "lobpcg: tracker and the parameters of orthogonalization are not supported: leave them out"
+        )
     if A.dtype not in _EPSILON:
         raise ValueError(f"lobpcg expects A of dtype float32 or float64, got {A.dtype}")
     if A._array.ndim < 2 or A._array.shape[-1] != A._array.shape[-2]:

@@ -326,6 +326,10 @@ def from_file(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor over the bytes of a file; with `shared`, writing to it writes the file, which is made if need be."""
+    if (device is not None and str(device) != "cpu") or pin_memory or str(layout) not in ("None", "torch.strided"):
+        raise NotImplementedError(
+            "from_file: a file is mapped into main memory: move the tensor with .to(device) afterwards"
+        )
     kind = d.get_default_dtype() if dtype is None else dtype
     path, wanted = os.fspath(filename), size * kind.itemsize
     if shared and (not os.path.exists(path) or os.path.getsize(path) < wanted):

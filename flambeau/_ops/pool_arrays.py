@@ -74,7 +74,7 @@ class Windows:
         extents = tuple([end - start for start, end, _ in middle[:2]])
         rows = all([(t[:, 1] - t[:, 0] == e).all() for t, e in zip(tables, extents)])
         padded = not rows or columns.tolist() != [0, 0, len(tables[2])]
-        return _fixed(columns), {"window": found, "extents": extents, "padded": padded}
+        return _fixed(columns), {"stride": self.taps[1], "window": found, "extents": extents, "padded": padded}
 
     @functools.cached_property
     def dense_taps(self) -> tuple[Any, int] | None:
@@ -226,12 +226,13 @@ def _plan(windows: Windows, shape: tuple[int, ...], d: Any, kind: str, number: i
     lead = shape[: len(shape) - len(windows)]
     planes, results = (math.prod(lead), *windows.planes), (math.prod(lead), *windows.results)
     given, made = lead + windows.size, lead + windows.counts
-    kernel, numbers, count, options = _KERNELS[kind], windows.readable, 1, {}
+    options: dict[str, Any] = {}
+    kernel, numbers, count = _KERNELS[kind], windows.readable, 1
     if kind == "max":
         count = 2
         if windows.small is not None:
             columns, options = windows.small
-            kernel, numbers, options = kernels.max_inside, [*numbers, columns], {"stride": windows.taps[1], **options}
+            kernel, numbers = kernels.max_inside, [*numbers, columns]
         elif windows.taps is not None:
             kernel, numbers = kernels.max_rows, [*numbers, windows.taps[0]]
             options = {"stride": windows.taps[1], "lowest": _lowest(d)}

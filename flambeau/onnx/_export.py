@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .._autograd.modes import no_grad
+from .._ops.registry import ops
 from .._schemas import gives_view
 from .._symbolic import SymInt
 from .._tensor import Tensor
@@ -19,8 +20,9 @@ from ..jit._tracing import record
 from ..nn.modules.module import Module
 from . import _table_layers, _table_shapes
 from ._builder import Builder
+from ._load import load
 from ._table import row_of
-from .errors import OnnxExporterError, UnsupportedOperatorError
+from .errors import OnnxExporterError, OnnxExporterWarning, UnsupportedOperatorError
 
 __all__ = ["ONNXProgram", "custom", "export", "is_in_onnx_export", "select_model_mode_for_export"]
 
@@ -72,17 +74,42 @@ def select_model_mode_for_export(model: Any, mode: Any) -> Any:
 
 
 class ONNXProgram:
-    """An exported model, as `export(..., dynamo=True)` gives it."""
+    """An exported model, as `export(..., dynamo=True)` gives it. Called, it runs what was exported and gives a tuple of tensors.
 
-    def __init__(self, model_proto: Any):
-        self.model_proto = model_proto
+    `inputs` and `results` are those of the run that was recorded, `model` is what it was recorded from.
+    """
 
-    def save(self, destination: Any, **options: Any) -> None:
-        """Writes the model to a path or file object."""
-        _write(self.model_proto, destination)
+    def __init__(self, model_proto: Any, model: Any = None, inputs: Any = (), results: Any = ()):
+        self.model_proto, self.model, self.inputs, self.results = model_proto, model, list(inputs), list(results)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        with no_grad():
+            made = load(self.model_proto.SerializeToString())(*args, **kwargs)
+        return made if isinstance(made, tuple) else (made,)
+
+    def save(self, destination: Any, *, external_data: bool | None = None, **options: Any) -> None:
+        """Writes the model to a path or file object; with `external_data` its weights to a file beside it."""
+        _refuse("ONNXProgram.save", options)
+        _write(self.model_proto, destination, bool(external_data))
 
 
-def _write(model: Any, f: Any) -> None:
+def _refuse(name: str, options: dict[str, Any]) -> None:
+    """Arguments of PyTorch that ask for something which is not done here."""
+    asked = [option for option, value in options.items() if value]
+    if asked:
+        raise NotImplementedError(f"{name}: the arguments {', '.join(asked)} are not supported: leave them out")
+
+
+def _write(model: Any, f: Any, external: bool = False) -> None:
+    if external:
+        if not isinstance(f, (str, os.PathLike)):
+            raise ValueError("external_data needs a path: the weights are written to a file beside the model")
+        path = os.fspath(f)
+        # The package moves the weights out of what it is given.
+        whole = type(model).FromString(model.SerializeToString())
+        options = {"save_as_external_data": True, "location": f"{os.path.basename(path)}.data", "size_threshold": 0}
+        _load_onnx().save_model(whole, path, **options)
+        return
     data = model.SerializeToString()
     if isinstance(f, (str, os.PathLike)):
         with open(f, "wb") as file:
@@ -126,8 +153,15 @@ def export(
     """Writes a model as ONNX to a path or file object. It runs once on `args`, as in `torch.jit.trace`.
 
     `dynamic_axes` names dimensions that may have other sizes: {"input": {0: "batch"}}. A program of `torch.export` brings its own
-    arguments and sizes. Needs the package onnx.
+    arguments and sizes. `verify` runs what was exported and warns if it gives something else; `external_data` writes weights to a file
+    beside the model. Needs the package onnx.
     """
+    asked = {
+        "export_modules_as_functions": export_modules_as_functions,
+        "custom_translation_table": custom_translation_table,
+    }
+    asked |= {"report": report, "profile": profile, "dump_exported_program": dump_exported_program}
+    _refuse("torch.onnx.export", asked)
     onnx = _load_onnx()
     if isinstance(model, ExportedProgram):
         model, args, kwargs, dynamic_shapes, training = _of_program(model, args, kwargs, dynamic_shapes)
@@ -146,9 +180,24 @@ def export(
         parameters, out, list(input_names or ()), list(output_names or ()), axes, bool(export_params),
         bool(keep_initializers_as_inputs), dict(custom_opsets or {}),
     )  # fmt: skip
+    inputs = [v.example for _, part in parameters for v in _structure_values(part)]
+    program = ONNXProgram(proto, model, inputs, [v.example for v in _structure_values(out)])
+    if verify:
+        check(program)
     if f is not None:
-        _write(proto, f)
-    return ONNXProgram(proto) if dynamo or f is None else None
+        _write(proto, f, external_data)
+    return program if dynamo or f is None else None
+
+
+def check(program: ONNXProgram) -> None:
+    """Warns if an exported program does not give what the model gave."""
+    for place, (made, wanted) in enumerate(zip(program(*program.inputs), map(ops.as_tensor, program.results))):
+        if made.shape != wanted.shape or not ops.allclose(made.double(), wanted.double(), 1e-3, 1e-4, equal_nan=True):
+            warnings.warn(
+                f"the exported model gives another result number {place} than the model",
+                OnnxExporterWarning,
+                stacklevel=3,
+            )
 
 
 class _Mode(NamedTuple):

@@ -233,3 +233,30 @@ def test_boxes():
     torch.manual_seed(0)
     _same(pick, made(5), *made(12))
     assert torch.jit.trace(pick, made(5)).code.count("ops.torchvision.nms(") == 1
+
+
+def test_programs_run_and_are_verified(tmp_path):
+    from flambeau.onnx.verification import verify_onnx_program
+
+    model = nn.Linear(3, 2)
+    program = torch.onnx.export(model, (torch.ones(1, 3),), dynamo=True, verify=True)
+    x = torch.randn(1, 3)
+    assert torch.allclose(program(x)[0], model(x), atol=1e-6)
+    assert [info.max_abs_diff for info in verify_onnx_program(program)] == [0]
+    assert verify_onnx_program(program, (x,))[0].max_abs_diff < 1e-6
+    torch.onnx.register_custom_op_symbolic("aten::erfinv", lambda g, x: g.op("Tanh", x), 11)
+    try:
+        with pytest.warns(errors.OnnxExporterWarning, match="another result number 0"):
+            torch.onnx.export(torch.erfinv, torch.full((2,), 0.9), io.BytesIO(), verify=True)
+    finally:
+        torch.onnx.unregister_custom_op_symbolic("aten::erfinv", 11)
+    path = tmp_path / "net.onnx"
+    torch.onnx.export(model, x, path, external_data=True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["net.onnx", "net.onnx.data"]
+    assert torch.allclose(torch.onnx.load(path)(x), model(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["report", "profile", "dump_exported_program", "export_modules_as_functions"])
+def test_arguments_that_would_have_no_effect_are_refused(name):
+    with pytest.raises(NotImplementedError, match=name):
+        torch.onnx.export(nn.ReLU(), torch.ones(1), io.BytesIO(), **{name: True})

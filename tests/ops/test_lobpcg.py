@@ -57,3 +57,10 @@ def test_errors():
         torch.lobpcg(torch.ones(3, 4))
     with pytest.raises(ValueError, match="float32 or float64"):
         torch.lobpcg(torch.eye(9, dtype=torch.int64))
+
+
+def test_what_would_have_no_effect_is_refused():
+    with pytest.raises(NotImplementedError, match="tracker"):
+        torch.lobpcg(torch.eye(12), 2, tracker=print)
+    with pytest.raises(NotImplementedError, match="main memory"):
+        torch.from_file("unused", size=1, pin_memory=True)
