@@ -321,7 +321,7 @@ def main():
             if text:
                 bad.append(seed)
                 print(f"seed {seed} ({what}):\n{text[:1500]}", flush=True)
-            if done % 1000 == 0:
+            if done % 250 == 0:
                 print(f"{done} programs: {counts}", flush=True)
     print(f"{chosen.programs} programs from seed {chosen.seed}: {counts['program']} compiled, {counts['eager']} not recordable and "
           f"run eagerly, {counts['wrong']} wrong, {counts['error']} raised; seeds {sorted(bad)[:50]}")  # fmt: skip
