@@ -22,6 +22,7 @@ from .threads import PARALLEL
 
 _NARROW = 8  # columns below which rows are walked one by one
 _KEPT = 4096  # ways remembered
+_PIECE = 1 << 14  # elements of one long row that are worth a thread
 
 
 _DOUBLE = np.dtype(np.float64)
@@ -80,6 +81,9 @@ class RowKernels:
         if not way.parts:
             way.call(*views)
             return
+        if rows.stages and not rows.each and not way.cut[-1]:
+            self.in_pieces(name, rows, operands, len(given), way.parts)
+            return
         jobs = [[v[..., low:high] if cut else v for v, cut in zip(views, way.cut)] for low, high in way.parts]
         self.cpu.side_by_side(way.call, jobs)
 
@@ -112,6 +116,21 @@ class RowKernels:
             return list(made)
         return [totals[0, k].astype(dtype) for k in range(sums)]
 
+    def in_pieces(self, name: str, rows: Rows, operands: Sequence[Any], inputs: int, parts: Any) -> None:
+        """The sums of one long row: each thread takes a piece of it, and the sums of the pieces are added up."""
+        walked, fixed = operands[: inputs - rows.fixed], operands[inputs - rows.fixed : inputs]
+        sums, again = _pieces(rows, len(fixed))
+        outs = [empty((len(parts),), _DOUBLE) for _ in rows.stages]
+        kernel = row_kernel(name, sums, tuple(["n"] * len(walked) + [""] * (len(fixed) + len(outs))), inputs)
+        call = self.cpu.kernel(kernel, tuple([BY_NUMPY[a.dtype].code for a in (*walked, *fixed, *outs)]), stream=False)
+        jobs = [
+            [*[a[low:high] for a in walked], *[_one(a) for a in fixed], *[o[i : i + 1].reshape(()) for o in outs]]
+            for i, (low, high) in enumerate(parts)
+        ]
+        self.cpu.side_by_side(call, jobs)
+        total = np.asarray(float(walked[0].size))
+        self.run(f"{name}_whole", again, [*outs, *[_one(a) for a in fixed], total], operands[inputs:], (0,))
+
     def way(self, name: str, rows: Rows, operands: Sequence[Any], inputs: int, dims: Sequence[int]) -> _Way:
         shape = operands[0].shape
         outer, n, columns = _cut(shape, dims)
@@ -140,6 +159,10 @@ class RowKernels:
             make = self.cpu.small
         elif down and outer < settings[0]:
             make, parts, cut = self.cpu.kernel, threads.ranges(columns, COLUMNS // 4), ["c" in dims for dims in layout]
+        elif settings[0] > 1 and outer == columns == 1 and not rows.indexed and not rows.picks:  # one long row, if threads can share it
+            if not rows.stages or (not rows.each and rows.settle is None and _one_visit_of_sums(rows, types)):
+                parts, cut = threads.ranges(n, _PIECE), ["n" in dims for dims in layout]
+                make = self.cpu.kernel
         return _Way(shapes, not down and columns > 1, make(kernel, types, **options), cut, parts)
 
 
@@ -152,6 +175,27 @@ def _cut(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, int, int]:
     """Elements before, along and after the dimensions of a program, which are neighbours."""
     first, last = min(dims, default=0), max(dims, default=-1)
     return math.prod(shape[:first]), math.prod(shape[first : last + 1]), math.prod(shape[last + 1 :])
+
+
+def _one_visit_of_sums(rows: Rows, types: Sequence[str]) -> bool:
+    return len(rows.stages) == 1 and rows.stages[0][0] == "sum" and len(rows.stages[0]) == 2
+
+
+@functools.cache
+def _pieces(rows: Rows, fixed: int) -> tuple[Rows, Rows]:
+    """What gives the totals of a piece of a row, and what joins them and takes the last step."""
+    sums = rows._replace(last=lambda m, *given: given[fixed:-1])
+
+    def last(m: Any, *given: Any) -> Any:
+        return rows.last(m, *given[:fixed], *given[fixed + 1 : -1], m.cast(given[fixed], "i64"))
+
+    again = Rows(
+        tuple([("sum", lambda m, *parts, k=k: parts[k]) for k in range(len(rows.stages))]),
+        last,
+        each=False,
+        fixed=fixed + 1,
+    )
+    return sums, again
 
 
 @functools.cache

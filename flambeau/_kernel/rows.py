@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from .lang import Array, Kernel, KernelScope, Local, Variable, _is_constant
+from .lang import _OURS, Array, Kernel, KernelScope, Local, Variable, _is_constant
 from .reduce import FOLDS
 from .render_llvm import Llvm
 from .streaming import ask_for, hand_over, whole_lines, width
@@ -322,7 +322,7 @@ class RowKernel(Kernel):
         self.rows, self.layout = rows, layout
 
     def key(self) -> Any:
-        return _described(tuple(self.rows))
+        return _described(tuple(self.rows), _OURS)
 
     def write(self, m: KernelScope, arrays: list[Array], options: dict[str, Any]) -> None:
         count = len(self.inputs)
@@ -362,15 +362,18 @@ def _rows_in_turn(m: KernelScope, rows: Rows, inputs: int, arrays: Sequence[Arra
 row_kernel = functools.cache(RowKernel)
 
 
-def _described(value: Any) -> Any:
-    """What, together with our files, says all about functions and constants; None if nothing does."""
+def _described(value: Any, home: str = "") -> Any:
+    """What, together with the files of `home`, says all about functions and constants; None if nothing does."""
     if isinstance(value, tuple):
-        parts = [_described(v) for v in value]
+        parts = [_described(v, home) for v in value]
         return None if None in parts else tuple(parts)
     code = getattr(value, "__code__", None)
     if code is None:
         return repr(value) if _is_constant(value) else None
-    cells = _described(tuple([cell.cell_contents for cell in value.__closure__ or ()]))
+    if not value.__module__.startswith(home):
+        return None
+    given = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+    cells = _described((*[cell.cell_contents for cell in value.__closure__ or ()], *given), home)
     constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
     named = (
         value.__module__,

@@ -12,15 +12,18 @@ import numpy as np
 
 from .._backend.cpu import cpu
 from .._core.allocation import empty, not_planned
-from .._core.dtypes import BY_NUMPY, FLOATING, float32, float64
-from .._core.state import CUDA, META, local, modes
-from .._kernel.distance import leaves_unit, loss_gradient, loss_sum
-from .._tensor import Tensor, read_as, wrap
+from .._core.dtypes import FLOATING, float32, float64
+from .._core.state import CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, modes
+from .._kernel.lang import kernel
+from .._kernel.rows import Rows
+from .._tensor import Tensor, read_as
 from .batching import every_element
 from .declare import pointwise
-from .fused import Fitted, parts_of, record
+from .primitive import primitive
 from .registry import labelled, ops, public, relabel
+from .replay import second
 from .rules import Rule, real_floating_only, type_name
+from .shape_rules import dtype_of, same
 
 CODES = ("none", "mean", "sum")
 
@@ -151,56 +154,6 @@ _soft_margin = pointwise(
 # -- sums of all elements, with their gradients --------------------------------------------------------------------
 
 
-@functools.cache
-def _kernels(d: Any, how: str) -> tuple[Any, Any, Any]:
-    """Those that make the loss, a part of it in double precision, and its gradient; with the formulas of the pointwise records."""
-    op, code = _RECORDS[how], BY_NUMPY[d].code
-    own: Any = (lambda m, x, y: m.real_abs(x - y), lambda m, g, x, y: g * m.sgn(x - y))
-    if op is not None:
-        own = op.body, op.grads[0].formula  # type: ignore[union-attr]
-    wide = op is not None and op.params
-    value, slope = [f if wide else (lambda m, *given, f=f: f(m, *given[:-1])) for f in own]
-    types = (code, code, "f64", "f64")
-    parts = cpu.kernel(loss_sum, (*types, "f64"), value=value)
-    gradient = cpu.kernel(loss_gradient, (code, "f64", code, code, "f64", code), slope=slope)
-    return cpu.small(loss_sum, (*types, code), value=value), parts, gradient
-
-
-def _parts(x: Any, y: Any) -> list[tuple[Any, Any]]:
-    """Both arrays as vectors, cut for the threads."""
-    x, y = x.reshape(-1), y.reshape(-1)
-    cuts = parts_of(x.size, x.size)
-    return [(x, y)] if len(cuts) == 1 else [(x[low:high], y[low:high]) for low, high in cuts]
-
-
-def _gradients(
-    g: Tensor, input: Tensor, target: Tensor, how: str, width: float, share: float, needs: Any
-) -> list[Any]:  # fmt: skip
-    x, y = input._array, target._array
-    call, p, results = _kernels(x.dtype, how)[2], np.asarray(width), []
-    for factor, need in zip((share, -share), needs):
-        out = empty(x.shape, x.dtype) if need else None
-        if out is not None:
-            operands = [
-                [g._array, np.asarray(factor), a, b, p, o] for (a, b), (o, _) in zip(_parts(x, y), _parts(out, out))
-            ]
-            cpu.side_by_side(call, operands)
-        results.append(None if out is None else wrap(out, g.dtype))
-    return results
-
-
-def _whole(x: Tensor, y: Tensor, how: str, width: float, share: float) -> Tensor:
-    return ops.sum(_elements(how, x, y, width)) * share  # type: ignore[no-any-return]
-
-
-_FUSED = {
-    how: Fitted(name, f"{node}Backward0", _gradients, _whole)
-    for how, name, node in (
-        ("square", "mse_loss", "MseLoss"), ("absolute", "l1_loss", "Mean"), ("smooth", "smooth_l1_loss", "SmoothL1Loss"),
-        ("huber", "huber_loss", "HuberLoss"), ("entropy", "binary_cross_entropy", "BinaryCrossEntropy"),
-        ("logits", "binary_cross_entropy_with_logits", "BinaryCrossEntropyWithLogits"),
-    )
-}  # fmt: skip
 _RECORDS = {
     "square": _square, "absolute": None, "smooth": _smooth, "huber": _huber, "entropy": _entropy, "logits": _logits,
 }  # fmt: skip
@@ -208,42 +161,101 @@ _RECORDS = {
 
 def _elements(how: str, x: Tensor, y: Tensor, width: float) -> Tensor:
     op = _RECORDS[how]
-    return ops.abs(x - y) if op is None else op(x, y, width) if op.params else op(x, y)  # type: ignore[no-any-return]
+    return ops.abs(x - y) if op is None else op(x, y, width) if op.params else op(x, y)
 
 
-def _fused(input: Tensor, target: Tensor, how: str, reduction: str, width: float = 1.0) -> Any:
-    """The mean or sum of a loss over dense single or double precision tensors of one shape."""
-    try:
-        k, x, y = input._k | target._k | modes.on, input._array, target._array
-        d = input.dtype
-        if k > 1 or target.dtype is not d or not (d is float32 or d is float64) or x.shape != y.shape:
-            return NotImplemented
-    except AttributeError:
-        return NotImplemented
-    mean = reduction == "mean"
-    if not (mean or reduction == "sum") or not x.size or not (x.flags.c_contiguous and y.flags.c_contiguous):
-        return NotImplemented
-    if target._k and how in ("logits", "entropy"):
-        return NotImplemented
-    share = 1.0 / x.size if mean else 1.0
-    parts = _parts(x, y)
-    made, p, factor = empty((), x.dtype), np.asarray(width), np.asarray(share)
-    if len(parts) == 1:
-        _kernels(x.dtype, how)[0](*parts[0], p, factor, made)
-    else:
-        sums = np.empty(len(parts))
-        cpu.side_by_side(_kernels(x.dtype, how)[1], [[a, b, p, factor, sums[i, ...]] for i, (a, b) in enumerate(parts)])
-        made[...] = sums.sum()
-    out = wrap(made, d)
-    if k and local.grad:
-        record(_FUSED[how], out, (input, target), [input, target, how, width, share])
+def _formulas(how: str) -> tuple[Any, Any]:
+    """An element's loss and the derivative by x, as the pointwise records have them, both with a last argument for the width."""
+    op: Any = _RECORDS[how]
+    if op is None:
+        return lambda m, x, y, width: m.real_abs(x - y), lambda m, g, x, y, width: g * m.sgn(x - y)
+    value, slope = op.body, op.grads[0].formula
+    if op.params:
+        return value, slope
+    return lambda m, x, y, width: value(m, x, y), lambda m, g, x, y, width: slope(m, g, x, y)
+
+
+@functools.cache
+def _sum(how: str, mean: bool) -> Rows:
+    value = _formulas(how)[0]
+
+    def last(m: Any, width: Any, total: Any, count: Any) -> Any:
+        return total * (1.0 / m.cast(count, "f64")) if mean else total
+
+    lift = ("sum", lambda m, x, y, width, count: value(m, x, y, m.cast(width, x.type)))
+    return Rows((lift,), last, each=False, fixed=1, numbers=1)
+
+
+@functools.cache
+def _slopes(how: str) -> Rows:
+    slope = _formulas(how)[1]
+
+    def last(m: Any, x: Any, y: Any, g: Any, width: Any, share: Any, count: Any) -> Any:
+        return slope(m, m.cast(m.cast(g, "f64") * share, x.type), x, y, m.cast(width, x.type))
+
+    return Rows((), last, fixed=3, numbers=2)
+
+
+def _gradients(g: Tensor, x: Tensor, y: Tensor, how: str, width: float, mean: bool, needs: Any) -> Any:
+    return whole_loss_back(g, x, y, how, width, mean, tuple(needs))
+
+
+@primitive(
+    meta=lambda x, y, how, width, mean: ((), dtype_of(x)), tensors=2, name="whole_loss", grad=_gradients,
+    backward_name="MseLossBackward0",
+)  # fmt: skip
+def whole_loss(backend: Any, x: Any, y: Any, how: str, width: float, mean: bool) -> Any:
+    """The mean or sum of a loss over dense arrays of one shape, in one visit of both."""
+    out = backend.empty((), x.dtype)
+    backend.along.run(f"{how}_loss", _sum(how, mean), [x.reshape(-1), y.reshape(-1)], [out], (0,), (width,))
     return out
+
+
+def _second(
+    gs: Any, cotangent: Tensor, x: Tensor, y: Tensor, how: str, width: float, mean: bool, wanted: Any, needs: Any
+) -> Any:
+    def formula(x: Tensor, y: Tensor) -> Tensor:
+        return reduced(_elements(how, x, y, width), "mean" if mean else "sum")
+
+    return second(formula, [x, y], cotangent, wanted, gs, needs)
+
+
+@primitive(
+    meta=lambda cotangent, x, y, how, width, mean, wanted: [same(x) if want else None for want in wanted],
+    tensors=3, name="whole_loss_backward", grad=_second,
+)  # fmt: skip
+def whole_loss_back(
+    backend: Any, cotangent: Any, x: Any, y: Any, how: str, width: float, mean: bool, wanted: Any
+) -> Any:
+    """The gradients by both, as far as `wanted`."""
+    made: list[Any] = []
+    share = 1.0 / x.size if mean else 1.0
+    for factor, want in zip((share, -share), wanted):  # that by y is the other way round, where it is asked for
+        made.append(backend.empty(x.shape, x.dtype) if want else None)
+        if want:
+            given, numbers = [x.reshape(-1), y.reshape(-1), cotangent], (width, factor)
+            backend.along.run(f"{how}_loss_backward", _slopes(how), given, [made[-1].reshape(-1)], (0,), numbers)
+    return tuple(made)
+
+
+_ASKED = CAPTURE | FUNCTION_MODE | GRAD  # what may be on for a loss in one visit
+
+
+def _in_one_visit(input: Tensor, target: Tensor, how: str, reduction: str) -> bool:
+    """Whether the loss is the mean or sum over dense CPU tensors of one shape in single or double precision."""
+    x, y, d = input._array, target._array, input.dtype
+    if (input._k | target._k | modes.on) & ~_ASKED or target.dtype is not d or not (d is float32 or d is float64):
+        return False
+    if reduction == "none" or x.shape != y.shape or not x.size or not (x.flags.c_contiguous and y.flags.c_contiguous):
+        return False
+    return not (target._k & GRAD and how in ("logits", "entropy"))
 
 
 def _loss(input: Tensor, target: Tensor, how: str, reduction: str, width: float = 1.0) -> Tensor:
     """A loss by elements, reduced: in one visit of both tensors where that can be."""
-    made = _fused(input, target, how, reduction, width)
-    return reduced(_elements(how, input, target, width), reduction) if made is NotImplemented else made
+    if _in_one_visit(input, target, how, reduction):
+        return whole_loss(input, target, how, width, reduction == "mean")
+    return reduced(_elements(how, input, target, width), reduction)
 
 
 @functional(planned=True)
@@ -291,7 +303,7 @@ def l1_loss(
     if weight is not None:
         return _weighted(ops.abs(input - target), weight, input, reduction)
     made = _loss(input, target, "absolute", reduction)
-    return relabel(made, "SumBackward0") if reduction == "sum" else made
+    return made if reduction == "none" else relabel(made, "SumBackward0" if reduction == "sum" else "MeanBackward0")
 
 
 @functional(planned=True)
@@ -330,6 +342,15 @@ def huber_loss(
 # -- probabilities -----------------------------------------------------------------------------------------------
 
 
+@kernel("(n)->()")
+def _leaves_unit(m: Any, x: Any, found: Any) -> None:
+    """Whether an element is not between 0 and 1."""
+    bad = m.value(0, "b1")
+    for i in range(x.n):
+        bad = bad | ~((x[i] >= 0.0) & (x[i] <= 1.0))
+    found[()] = bad
+
+
 def _is_probable(t: Tensor) -> bool:
     """Whether all elements are between 0 and 1."""
     x = read_as(every_element(t), t._k)
@@ -338,7 +359,7 @@ def _is_probable(t: Tensor) -> bool:
     if t._k & CUDA or t.dtype.category != FLOATING:
         return bool(x.min() >= 0 and x.max() <= 1)
     found = empty((), np.bool_)
-    cpu.kernel(leaves_unit, (t.dtype.code, "b1"))(x.reshape(-1), found)
+    cpu.kernel(_leaves_unit, (t.dtype.code, "b1"))(x.reshape(-1), found)
     return not found
 
 

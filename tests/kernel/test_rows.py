@@ -118,6 +118,9 @@ def test_programs_are_known_by_their_text_and_constants():
     assert _described(made(1)) == _described(made(1)) != _described(made(2))
     assert _described(lambda m, x: x) != _described(lambda m, x: -x)
     assert _described(made(object())) is None
+    one, two = made(1), made(2)
+    assert _described(lambda m, f=one: f) != _described(lambda m, f=two: f)
+    assert _described(one, "flambeau.") is None  # files that nobody looks at
 
 
 @pytest.mark.parametrize("count", [3, 150, 3000])  # the last by all threads

@@ -72,3 +72,27 @@ def test_every_way_gives_the_formula(name, reduction):
         slope = (total(A + moved) - total(A - moved)).item() / (2 * step)
         assert grad(total)(A)[place].item() == pytest.approx(slope, abs=1e-5)
     assert gradgradcheck(lambda x: total(x), (A.clone().requires_grad_(),))
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits"])
+def test_a_recorded_loss_has_the_bits_of_the_eager_one(name):
+    torch.manual_seed(0)
+    x, y = torch.randn(37, 53, requires_grad=True), torch.rand(37, 53)
+    loss = getattr(torch.nn.functional, name)
+    compiled = torch.compile(lambda x, y: loss(x, y))
+    for _ in range(3):
+        one, two = loss(x, y), compiled(x, y)
+        assert one.item() == two.item()
+        assert torch.equal(*[torch.autograd.grad(made, x)[0] for made in (one, two)])
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_one_long_row_is_shared_by_threads(reduction):
+    torch.manual_seed(0)
+    x, y = torch.randn(600001), torch.randn(600001)
+    wanted = ((x.double() - y.double()) ** 2).sum() / (x.numel() if reduction == "mean" else 1)
+    x.requires_grad_()
+    got = torch.nn.functional.mse_loss(x, y, reduction=reduction)
+    assert abs(got.item() / wanted.item() - 1) < 1e-6
+    (grad,) = torch.autograd.grad(got, x)
+    torch.testing.assert_close(grad, 2 * (x - y).detach() / (x.numel() if reduction == "mean" else 1))
