@@ -78,6 +78,8 @@ def dependencies() -> None:
             raise SystemExit(f"conda/meta.yaml does not ask for {wanted}")
         if not re.search(rf"^{name} ", notice, re.MULTILINE):
             raise SystemExit(f"NOTICE has nothing about {name}")
+    if any(f"- {name} = {place}\n" not in recipe for name, place in project["scripts"].items()):
+        raise SystemExit("conda/meta.yaml has another command")
     if f"python {project['requires-python']}" not in recipe:
         raise SystemExit("conda/meta.yaml asks for another Python")
 
