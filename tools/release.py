@@ -100,12 +100,15 @@ def kernels() -> None:
 
 def build(version: str, target: Path) -> Path:
     """Wheel and sdist, made twice from clones of the commit; the same bytes both times. Gives the wheel."""
-    moment = run("git", "log", "-1", "--format=%ct", cwd=ROOT).strip()
+    commit, moment = run("git", "log", "-1", "--format=%H %ct", cwd=ROOT).split()
     env = {**os.environ, "SOURCE_DATE_EPOCH": moment, "SETUPTOOLS_SCM_PRETEND_VERSION": version}
     sums = []
     for turn in ("first", "second"):
         with tempfile.TemporaryDirectory() as work:
             run("git", "clone", "--quiet", ROOT, f"{work}/{turn}")
+            run(
+                "git", "checkout", "--quiet", commit, cwd=f"{work}/{turn}"
+            )  # the same, though somebody commits meanwhile
             out = target if turn == "first" else Path(work) / "dist"
             run(sys.executable, "-m", "build", "--sdist", "--outdir", out, f"{work}/{turn}", env=env)
             if SHIPPED.is_dir():  # the wheel alone brings them: who builds from source compiles
