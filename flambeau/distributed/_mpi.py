@@ -29,6 +29,7 @@ from ._mpi_kinds import reduced
 from ._mpi_late import postpone
 from ._mpi_look import looking
 from ._pmi import Server, part
+from ._progress import progress
 from ._stores import Store
 from ._tcp_store import TCPStore
 from ._watch import Watch
@@ -151,8 +152,11 @@ class World:
     def close(self) -> None:
         """Leaves; MPI ends if all others leave as well, and is left alone otherwise: its end waits for all."""
         failed = hasattr(sys, "last_value")  # an error ends this process: the others are to hear of it now
-        if self.watch.leave(0.0 if failed or self.left else _LEAVING) or (
-            self._connection is None and not self.left and not failed
+        idle = progress.stop(0.0 if failed else _LEAVING) and not self.left  # otherwise a thread may be inside of MPI
+        if (
+            (self.watch.leave(0.0 if failed or not idle else _LEAVING)
+            and idle)
+            or (self._connection is None and idle and not failed)
         ):
             _functions(self.mpi).MPI_Finalize()  # by ctypes: rank 0's server needs the interpreter to end it
         if self._connection is not None:

@@ -17,6 +17,7 @@ class Progress:
         self._works: list[Work] = []
         self._there = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._ends = False
 
     def add(self, work: Work) -> None:
         with self._there:
@@ -26,12 +27,23 @@ class Progress:
                 self._thread.start()
             self._there.notify()
 
+    def stop(self, seconds: float) -> bool:
+        """Ends the thread, before MPI itself ends under its feet; whether there is nothing left to do."""
+        with self._there:
+            self._ends = True
+            self._there.notify()
+        if self._thread is not None:
+            self._thread.join(seconds)
+        return not self._works and (self._thread is None or not self._thread.is_alive())
+
     def _run(self) -> None:
         while True:
             with self._there:
-                while not self._works:
+                while not self._works and not self._ends:
                     self._there.wait()
                 works = list(self._works)
+            if not works:
+                return
             mine = [work for work in works if work.claim()]  # nobody waits for these
             try:
                 for channel in {work.channel for work in mine}:

@@ -45,6 +45,29 @@ def test_a_killed_worker_leads_to_a_restart(tmp_path):
 
 @pytest.mark.slow
 @needs_mpi
+def test_programs_may_end_while_calls_are_under_way():
+    job = launch("--standalone", "--nproc-per-node", "2", PROGRAM, "unwaited")
+    _, errors = job.communicate(timeout=SECONDS)
+    assert job.returncode == 0, errors
+
+
+@pytest.mark.slow
+@needs_mpi
+def test_a_job_goes_on_from_its_checkpoint_with_the_same_losses(tmp_path):
+    found = []
+    for what in ("live", "die"):
+        (tmp_path / what).mkdir()
+        program = [str(Path(__file__).parent / "resumed.py"), str(tmp_path / what), what]
+        job = launch("--standalone", "--nproc-per-node", "2", "--max-restarts", "1", *program)
+        out, errors = job.communicate(timeout=SECONDS)
+        assert job.returncode == 0, errors
+        found.append(out.split(", restarts "))
+    (alone, none), (again, once) = found
+    assert (none.strip(), once.strip()) == ("0", "1") and again == alone and alone.count(",") == 5
+
+
+@pytest.mark.slow
+@needs_mpi
 def test_the_error_that_was_first_is_shown():
     job = launch("--nproc-per-node", "2", PROGRAM, "fail")
     _, errors = job.communicate(timeout=SECONDS)
