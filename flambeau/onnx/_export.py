@@ -148,7 +148,6 @@ def export(
     artifacts_dir: Any = ".",
     fallback: bool = False,
     external_data: bool = False,
-    **options: Any,
 ) -> Any:
     """Writes a model as ONNX to a path or file object. It runs once on `args`, as in `torch.jit.trace`.
 

@@ -260,3 +260,8 @@ def test_programs_run_and_are_verified(tmp_path):
 def test_arguments_that_would_have_no_effect_are_refused(name):
     with pytest.raises(NotImplementedError, match=name):
         torch.onnx.export(nn.ReLU(), torch.ones(1), io.BytesIO(), **{name: True})
+
+
+def test_a_misspelt_argument_is_an_error():
+    with pytest.raises(TypeError, match="dynamic_axis"):
+        torch.onnx.export(nn.ReLU(), torch.ones(1), io.BytesIO(), dynamic_axis={"x": {0: "n"}})
