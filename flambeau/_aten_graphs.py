@@ -73,6 +73,8 @@ def _upsample(mode: str, aligned: bool, antialias: bool = False) -> Callable[...
         if factors and isinstance(factors[0], (list, tuple)):
             factors = list(factors[0])
         sizes = tuple(output_size)
+        if factors == [None]:  # no list of them
+            factors = []
         found = [f if f is not None and f > 0 else None for f in factors] or [None] * len(sizes)
         if input.ndim != len(sizes) + 2 or len(found) != len(sizes):
             raise RuntimeError(

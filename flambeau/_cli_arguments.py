@@ -50,7 +50,9 @@ def parser(version: str, examined: Callable[[argparse.ArgumentParser], None] | N
         "launch", add_help=False, help="run a PyTorch program in several processes, as torchrun does (launch --help)"
     )
     commands.add_parser(
-        "plan", add_help=False, help="what a program's training step would need on a cluster, for each strategy (plan --help)"
+        "plan",
+        add_help=False,
+        help="what a program's training step would need on a cluster, for each strategy (plan --help)",
     )
     table = commands.add_parser("summary", help="a table of a model: modules, shapes, parameters")
     table.add_argument(

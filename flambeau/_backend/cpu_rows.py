@@ -159,7 +159,9 @@ class RowKernels:
             make = self.cpu.small
         elif down and outer < settings[0]:
             make, parts, cut = self.cpu.kernel, threads.ranges(columns, COLUMNS // 4), ["c" in dims for dims in layout]
-        elif settings[0] > 1 and outer == columns == 1 and not rows.indexed and not rows.picks:  # one long row, if threads can share it
+        elif (
+            settings[0] > 1 and outer == columns == 1 and not rows.indexed and not rows.picks
+        ):  # one long row, if threads can share it
             if not rows.stages or (not rows.each and rows.settle is None and _one_visit_of_sums(rows, types)):
                 parts, cut = threads.ranges(n, _PIECE), ["n" in dims for dims in layout]
                 make = self.cpu.kernel

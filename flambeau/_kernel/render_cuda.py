@@ -77,7 +77,10 @@ __device__ inline float float_minimum(float a, float b) { return -float_maximum(
 class Cuda:
     """One function in the making; the counterpart of `render_llvm.Llvm`."""
 
-    own = {("exp", "f32"): "expf", ("decay", "f32"): "expf"}  # functions of CUDA's that are as exact as our bodies and shorter
+    own = {
+        ("exp", "f32"): "expf",
+        ("decay", "f32"): "expf",
+    }  # functions of CUDA's that are as exact as our bodies and shorter
 
     def __init__(self, name: str, parameters: list[str], kind: str = KERNEL):
         self.name, self.parameters, self.kind = name, parameters, kind

@@ -60,7 +60,9 @@ class _Functions:
         picked = _pointers("q", range(len(rows.picks)))
         totals = _pointers("t", range(len(self.settled)))
         raw = _pointers("u", range(len(self.finished) - 1 if rows.reused else 0))
-        r = self._function("last", [*_pointers("x", given), *picked, *totals, *raw, *targets, "long long count", *place])
+        r = self._function(
+            "last", [*_pointers("x", given), *picked, *totals, *raw, *targets, "long long count", *place]
+        )
         values = [
             *self._loaded(r, inputs, given),
             *[load(r, f"q{j}", inputs[k]) for j, (k, _) in enumerate(rows.picks)],

@@ -362,7 +362,7 @@ def _rows_in_turn(m: KernelScope, rows: Rows, inputs: int, arrays: Sequence[Arra
 row_kernel = functools.cache(RowKernel)
 
 
-def _described(value: Any, home: str = "") -> Any:
+def _described(value: Any, home: str | tuple[str, ...] = "") -> Any:
     """What, together with the files of `home`, says all about functions and constants; None if nothing does."""
     if isinstance(value, tuple):
         parts = [_described(v, home) for v in value]

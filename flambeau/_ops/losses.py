@@ -17,7 +17,7 @@ from .._core.state import CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, modes
 from .._kernel.lang import kernel
 from .._kernel.rows import Rows
 from .._tensor import Tensor, read_as
-from .batching import every_element
+from .batching import every_element, stacked
 from .declare import pointwise
 from .primitive import primitive
 from .registry import labelled, ops, public, relabel
@@ -200,9 +200,31 @@ def _gradients(g: Tensor, x: Tensor, y: Tensor, how: str, width: float, mean: bo
     return whole_loss_back(g, x, y, how, width, mean, tuple(needs))
 
 
+def _batched(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    """Sums within samples."""
+    x, y, how, width, mean = args
+    x, y = (stacked(t, m, size) for t, m in zip((x, y), mapped))
+    made = _elements(how, x, y, width)
+    dims = tuple(range(1, made.dim()))
+    return made if not dims else ops.mean(made, dims) if mean else ops.sum(made, dims)
+
+
+def _batched_backward(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    """The gradients of sums, times the share that each sample's cotangent says."""
+    cotangent, x, y, how, width, mean, wanted = args
+    own = mapped[1] or mapped[2]
+    if own:
+        x, y = (stacked(t, m, size) for t, m in zip((x, y), mapped[1:]))
+    one = ops.ones((), dtype=x.dtype, device=x.device)
+    count = x.numel() // size if own else x.numel()
+    shares = ops.mul(stacked(cotangent, mapped[0], size), 1.0 / count if mean else 1.0)
+    shares = ops.reshape(shares, (size, *[1] * (x.dim() - own)))
+    return tuple([None if t is None else ops.mul(shares, t) for t in op(one, x, y, how, width, False, wanted)])
+
+
 @primitive(
     meta=lambda x, y, how, width, mean: ((), dtype_of(x)), tensors=2, name="whole_loss", grad=_gradients,
-    backward_name="MseLossBackward0",
+    backward_name="MseLossBackward0", batch=_batched,
 )  # fmt: skip
 def whole_loss(backend: Any, x: Any, y: Any, how: str, width: float, mean: bool) -> Any:
     """The mean or sum of a loss over dense arrays of one shape, in one visit of both."""
@@ -222,7 +244,7 @@ def _second(
 
 @primitive(
     meta=lambda cotangent, x, y, how, width, mean, wanted: [same(x) if want else None for want in wanted],
-    tensors=3, name="whole_loss_backward", grad=_second,
+    tensors=3, name="whole_loss_backward", grad=_second, batch=_batched_backward,
 )  # fmt: skip
 def whole_loss_back(
     backend: Any, cotangent: Any, x: Any, y: Any, how: str, width: float, mean: bool, wanted: Any

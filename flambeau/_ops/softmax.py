@@ -50,7 +50,9 @@ def _softmax(backend: Any, x: Any, dim: int, log: bool) -> Any:
     if x.ndim == 0:
         x = x.reshape(1)
         return _softmax(backend, x, 0, log).reshape(())
-    d = BY_NUMPY[x.dtype]  # PyTorch keeps the sums of rows that lie densely in the precision of the result, and other rows' exponentials
+    d = BY_NUMPY[
+        x.dtype
+    ]  # PyTorch keeps the sums of rows that lie densely in the precision of the result, and other rows' exponentials
     program = _forward(log, d.code if log == (dim == x.ndim - 1) else d.wide.code)
     return backend.along.map("log_softmax" if log else "softmax", program, [x], dim)
 

@@ -229,7 +229,10 @@ def _direct() -> list[str]:
 
 def _is_direct(name: str, method: Any) -> bool:
     """Whether a method goes past the form that asks, which is the function of the same name, if there is one."""
-    return name in ("contiguous", "expand", "view", "where") or getattr(dict.get(functions, name), "__wrapped__", None) is method
+    return (
+        name in ("contiguous", "expand", "view", "where")
+        or getattr(dict.get(functions, name), "__wrapped__", None) is method
+    )
 
 
 def _own(name: str, value: Any) -> Any:
@@ -242,6 +245,7 @@ def _own(name: str, value: Any) -> Any:
     made = FunctionType(value.__code__, value.__globals__, name, value.__defaults__, value.__closure__)
     made.__kwdefaults__, made.__doc__, made.__annotations__ = value.__kwdefaults__, value.__doc__, value.__annotations__
     made.__module__, made.__qualname__ = "flambeau", f"Tensor.{name}"
+    _describe(made, name)
     return made
 
 

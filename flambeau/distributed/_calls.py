@@ -102,7 +102,9 @@ def enter(group: Any, tensor: Tensor) -> tuple[ProcessGroup, Any] | None:
     return group, group.channel(tensor.device.type)
 
 
-def check_parts(parts: Any, tensor: Tensor, group: ProcessGroup, name: str, list_name: str, here: bool, way: str) -> None:
+def check_parts(
+    parts: Any, tensor: Tensor, group: ProcessGroup, name: str, list_name: str, here: bool, way: str
+) -> None:
     """Whether the list of tensors for all processes is right: there where it belongs, and as long as the group."""
     role = "destination" if way == "output" else "source"
     if not here:

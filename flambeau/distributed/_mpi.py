@@ -153,10 +153,8 @@ class World:
         """Leaves; MPI ends if all others leave as well, and is left alone otherwise: its end waits for all."""
         failed = hasattr(sys, "last_value")  # an error ends this process: the others are to hear of it now
         idle = progress.stop(0.0 if failed else _LEAVING) and not self.left  # otherwise a thread may be inside of MPI
-        if (
-            (self.watch.leave(0.0 if failed or not idle else _LEAVING)
-            and idle)
-            or (self._connection is None and idle and not failed)
+        if (self.watch.leave(0.0 if failed or not idle else _LEAVING) and idle) or (
+            self._connection is None and idle and not failed
         ):
             _functions(self.mpi).MPI_Finalize()  # by ctypes: rank 0's server needs the interpreter to end it
         if self._connection is not None:

@@ -106,7 +106,9 @@ def test_past_the_caches_it_computes_the_same():
     unit, made = np.asarray(0.5), []
     for stream in (False, True):
         out = np.empty_like(x)
-        cpu.kernel(row_kernel("centred", CENTRED, ("n", "", "n"), 2), ("f32", "f64", "f32"), stream=stream)(x, unit, out)
+        cpu.kernel(row_kernel("centred", CENTRED, ("n", "", "n"), 2), ("f32", "f64", "f32"), stream=stream)(
+            x, unit, out
+        )
         made.append(out)
     np.testing.assert_array_equal(*made)
 

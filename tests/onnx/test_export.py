@@ -88,7 +88,9 @@ class Conv(nn.Module):
 def test_convolutions(opset):
     model = Conv()
     model(torch.randn(4, 3, 16, 16))  # the averages of batch norm are no longer 0 and 1
-    _same(model.eval(), torch.randn(1, 3, 16, 16), torch.randn(2, 3, 16, 16), opset=opset, evaluator=RUNTIME or opset > 11)
+    _same(
+        model.eval(), torch.randn(1, 3, 16, 16), torch.randn(2, 3, 16, 16), opset=opset, evaluator=RUNTIME or opset > 11
+    )
 
 
 def test_training_mode_is_put_back():

@@ -74,7 +74,9 @@ def test_every_way_gives_the_formula(name, reduction):
     assert gradgradcheck(lambda x: total(x), (A.clone().requires_grad_(),))
 
 
-@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits"])
+@pytest.mark.parametrize(
+    "name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits"]
+)
 def test_a_recorded_loss_has_the_bits_of_the_eager_one(name):
     torch.manual_seed(0)
     x, y = torch.randn(37, 53, requires_grad=True), torch.rand(37, 53)
@@ -96,3 +98,19 @@ def test_one_long_row_is_shared_by_threads(reduction):
     assert abs(got.item() / wanted.item() - 1) < 1e-6
     (grad,) = torch.autograd.grad(got, x)
     torch.testing.assert_close(grad, 2 * (x - y).detach() / (x.numel() if reduction == "mean" else 1))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss])
+def test_batches_of_cotangents_and_of_samples(loss, reduction):
+    rng = np.random.default_rng(5)
+    x, y = (torch.from_numpy(rng.normal(size=(4, 3))) for _ in range(2))
+    cotangents = torch.tensor([1.0, 2.0, -3.0], dtype=torch.float64)
+    value = loss(x.requires_grad_(), y, reduction=reduction)
+    (batch,) = torch.autograd.grad(value, x, cotangents, is_grads_batched=True, retain_graph=True)
+    each = [torch.autograd.grad(value, x, g, retain_graph=True)[0] for g in cotangents]
+    torch.testing.assert_close(batch, torch.stack(each))
+    x = x.detach()
+    rows = torch.vmap(torch.func.grad(lambda a, b: loss(a, b, reduction=reduction)))(x, y)
+    one = [torch.func.grad(lambda a, b: loss(a, b, reduction=reduction))(a, b) for a, b in zip(x, y)]
+    torch.testing.assert_close(rows, torch.stack(one))
