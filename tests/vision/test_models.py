@@ -195,3 +195,13 @@ def test_preset():
     assert out[:, 0, 0].tolist() == pytest.approx(
         [(128 / 255 - m) / s for m, s in zip((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))], abs=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["alexnet", "squeezenet1_0", "mobilenet_v3_small", "shufflenet_v2_x0_5", "mnasnet0_5", "resnet18"]
+)
+def test_models_are_traced_by_fx(name):
+    model = getattr(models, name)(num_classes=3).eval()
+    traced, x = torch.fx.symbolic_trace(model), torch.ones(1, 3, 64, 64)
+    with torch.no_grad():
+        assert torch.equal(traced(x), model(x))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ... import nn
-from ..._ops.registry import ops
+from ... import flatten, nn
 from ..._tensor import Tensor
 from ._api import builder, entry, weights_enum
 
@@ -42,7 +41,7 @@ class AlexNet(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.classifier(ops.flatten(self.avgpool(self.features(x)), 1))
+        return self.classifier(flatten(self.avgpool(self.features(x)), 1))
 
 
 AlexNet_Weights = weights_enum(

@@ -7,8 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ... import nn
-from ..._ops.registry import ops
+from ... import cat, flatten, nn
 from ..._tensor import Tensor
 from ...nn import functional as F
 from ...utils.checkpoint import checkpoint
@@ -42,7 +41,7 @@ class _DenseLayer(nn.Module):
         self.memory_efficient = memory_efficient
 
     def _squeeze(self, *features: Tensor) -> Tensor:
-        return self.conv1(self.relu1(self.norm1(ops.cat(features, 1))))
+        return self.conv1(self.relu1(self.norm1(cat(features, 1))))
 
     def forward(self, input: Tensor | Sequence[Tensor]) -> Tensor:
         features = [input] if isinstance(input, Tensor) else input
@@ -73,7 +72,7 @@ class _DenseBlock(nn.ModuleDict):
         features = [init_features]
         for layer in self.values():
             features.append(layer(features))
-        return ops.cat(features, 1)
+        return cat(features, 1)
 
 
 class _Transition(nn.Sequential):
@@ -127,7 +126,7 @@ class DenseNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         out = F.relu(self.features(x), inplace=True)
-        return self.classifier(ops.flatten(F.adaptive_avg_pool2d(out, (1, 1)), 1))
+        return self.classifier(flatten(F.adaptive_avg_pool2d(out, (1, 1)), 1))
 
 
 def _renamed(state: Mapping[str, Any]) -> dict[str, Any]:

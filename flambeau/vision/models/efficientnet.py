@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ... import nn
-from ..._ops.registry import ops
+from ... import flatten, nn
 from ..._tensor import Tensor
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ..ops.stochastic_depth import StochasticDepth
@@ -208,7 +207,7 @@ class EfficientNet(nn.Module):
                 nn.init.zeros_(m.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.classifier(ops.flatten(self.avgpool(self.features(x)), 1))
+        return self.classifier(flatten(self.avgpool(self.features(x)), 1))
 
 
 # expansion, kernel, stride, input, output, blocks

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ... import nn
-from ..._ops.registry import ops
+from ... import cat, flatten, nn, unsqueeze
 from ..._tensor import Tensor
 from ...nn import functional as F
 from ._api import builder, entry, weights_enum
@@ -75,7 +74,7 @@ class Inception(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return ops.cat([self.branch1(x), self.branch2(x), self.branch3(x), self.branch4(x)], 1)
+        return cat([self.branch1(x), self.branch2(x), self.branch3(x), self.branch4(x)], 1)
 
 
 class InceptionAux(nn.Module):
@@ -96,7 +95,7 @@ class InceptionAux(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.conv(F.adaptive_avg_pool2d(x, (4, 4)))
-        x = F.relu(self.fc1(ops.flatten(x, 1)), inplace=True)
+        x = F.relu(self.fc1(flatten(x, 1)), inplace=True)
         return self.fc2(self.dropout(x))
 
 
@@ -124,10 +123,10 @@ def wants_init(init_weights: bool | None, name: str) -> bool:
 def to_inception_range(x: Tensor) -> Tensor:
     """From images normalised as for the other models to means and deviations of one half."""
     channels = [
-        ops.unsqueeze(x[:, i], 1) * (std / 0.5) + (mean - 0.5) / 0.5
+        unsqueeze(x[:, i], 1) * (std / 0.5) + (mean - 0.5) / 0.5
         for i, (mean, std) in enumerate(((0.485, 0.229), (0.456, 0.224), (0.406, 0.225)))
     ]
-    return ops.cat(channels, 1)
+    return cat(channels, 1)
 
 
 class GoogLeNet(nn.Module):
@@ -181,7 +180,7 @@ class GoogLeNet(nn.Module):
         x = self.inception4d(self.inception4c(self.inception4b(x)))
         second = self.aux2(x) if both else None
         x = self.inception5b(self.inception5a(self.maxpool4(self.inception4e(x))))
-        x = self.fc(self.dropout(ops.flatten(self.avgpool(x), 1)))
+        x = self.fc(self.dropout(flatten(self.avgpool(x), 1)))
         return GoogLeNetOutputs(x, second, first) if both else x
 
 

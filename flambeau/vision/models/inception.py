@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ... import nn
-from ..._ops.registry import ops
+from ... import cat, flatten, nn
 from ..._tensor import Tensor
 from ...nn import functional as F
 from ._api import builder, entry, weights_enum
@@ -45,7 +44,7 @@ class InceptionA(nn.Module):
         five = self.branch5x5_2(self.branch5x5_1(x))
         double = self.branch3x3dbl_3(self.branch3x3dbl_2(self.branch3x3dbl_1(x)))
         pooled = self.branch_pool(F.avg_pool2d(x, 3, stride=1, padding=1))
-        return ops.cat([self.branch1x1(x), five, double, pooled], 1)
+        return cat([self.branch1x1(x), five, double, pooled], 1)
 
 
 class InceptionB(nn.Module):
@@ -61,7 +60,7 @@ class InceptionB(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         double = self.branch3x3dbl_3(self.branch3x3dbl_2(self.branch3x3dbl_1(x)))
-        return ops.cat([self.branch3x3(x), double, F.max_pool2d(x, 3, stride=2)], 1)
+        return cat([self.branch3x3(x), double, F.max_pool2d(x, 3, stride=2)], 1)
 
 
 class InceptionC(nn.Module):
@@ -86,7 +85,7 @@ class InceptionC(nn.Module):
         double = self.branch7x7dbl_3(self.branch7x7dbl_2(self.branch7x7dbl_1(x)))
         double = self.branch7x7dbl_5(self.branch7x7dbl_4(double))
         pooled = self.branch_pool(F.avg_pool2d(x, 3, stride=1, padding=1))
-        return ops.cat([self.branch1x1(x), seven, double, pooled], 1)
+        return cat([self.branch1x1(x), seven, double, pooled], 1)
 
 
 class InceptionD(nn.Module):
@@ -105,7 +104,7 @@ class InceptionD(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         three = self.branch3x3_2(self.branch3x3_1(x))
         seven = self.branch7x7x3_4(self.branch7x7x3_3(self.branch7x7x3_2(self.branch7x7x3_1(x))))
-        return ops.cat([three, seven, F.max_pool2d(x, 3, stride=2)], 1)
+        return cat([three, seven, F.max_pool2d(x, 3, stride=2)], 1)
 
 
 class InceptionE(nn.Module):
@@ -130,7 +129,7 @@ class InceptionE(nn.Module):
         double = self.branch3x3dbl_2(self.branch3x3dbl_1(x))
         pooled = self.branch_pool(F.avg_pool2d(x, 3, stride=1, padding=1))
         parts = [self.branch1x1(x), self.branch3x3_2a(three), self.branch3x3_2b(three)]
-        return ops.cat([*parts, self.branch3x3dbl_3a(double), self.branch3x3dbl_3b(double), pooled], 1)
+        return cat([*parts, self.branch3x3dbl_3a(double), self.branch3x3dbl_3b(double), pooled], 1)
 
 
 class InceptionAux(nn.Module):
@@ -147,7 +146,7 @@ class InceptionAux(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.conv1(self.conv0(F.avg_pool2d(x, 5, stride=3)))
-        return self.fc(ops.flatten(F.adaptive_avg_pool2d(x, (1, 1)), 1))
+        return self.fc(flatten(F.adaptive_avg_pool2d(x, (1, 1)), 1))
 
 
 class Inception3(nn.Module):
@@ -207,7 +206,7 @@ class Inception3(nn.Module):
         both = self.training and self.aux_logits
         aux = self.AuxLogits(x) if both else None
         x = self.Mixed_7c(self.Mixed_7b(self.Mixed_7a(x)))
-        x = self.fc(ops.flatten(self.dropout(self.avgpool(x)), 1))
+        x = self.fc(flatten(self.dropout(self.avgpool(x)), 1))
         return InceptionOutputs(x, aux) if both else x
 
 

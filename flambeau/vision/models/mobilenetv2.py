@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ... import nn
-from ..._ops.registry import ops
+from ... import flatten, nn
 from ..._tensor import Tensor
 from ...nn import functional as F
 from ..ops.misc import Conv2dNormActivation
@@ -89,7 +88,7 @@ class MobileNetV2(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.adaptive_avg_pool2d(self.features(x), (1, 1))
-        return self.classifier(ops.flatten(x, 1))
+        return self.classifier(flatten(x, 1))
 
 
 MobileNet_V2_Weights = weights_enum(

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ... import nn
-from ..._ops.registry import ops
+from ... import flatten, nn
 from ..._tensor import Tensor
 from ..ops.misc import Conv2dNormActivation, SqueezeExcitation
 from ._api import builder, entry, weights_enum
@@ -146,7 +145,7 @@ class MobileNetV3(nn.Module):
                 nn.init.zeros_(m.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.classifier(ops.flatten(self.avgpool(self.features(x)), 1))
+        return self.classifier(flatten(self.avgpool(self.features(x)), 1))
 
 
 def _mobilenet_v3(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ... import nn
-from ..._ops.registry import ops
+from ... import flatten, nn
 from ..._tensor import Tensor
 from ._api import builder, entry, weights_enum
 
@@ -197,7 +196,7 @@ class ResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(ops.flatten(self.avgpool(x), 1))
+        return self.fc(flatten(self.avgpool(x), 1))
 
 
 ResNet18_Weights = weights_enum(

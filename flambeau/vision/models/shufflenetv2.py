@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ... import nn
-from ..._ops.registry import ops
+from ... import cat, chunk, nn
 from ..._tensor import Tensor
 from ...nn import functional as F
 from ._api import builder, entry, weights_enum
@@ -48,10 +47,10 @@ class InvertedResidual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.stride == 1:
-            kept, x = ops.chunk(x, 2, 1)
-            out = ops.cat((kept, self.branch2(x)), 1)
+            kept, x = chunk(x, 2, 1)
+            out = cat((kept, self.branch2(x)), 1)
         else:
-            out = ops.cat((self.branch1(x), self.branch2(x)), 1)
+            out = cat((self.branch1(x), self.branch2(x)), 1)
         return F.channel_shuffle(out, 2)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ... import nn
-from ..._ops.registry import ops
+from ... import cat, flatten, nn
 from ..._tensor import Tensor
 from ._api import builder, entry, weights_enum
 
@@ -33,7 +32,7 @@ class Fire(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.squeeze_activation(self.squeeze(x))
-        return ops.cat([self.expand1x1_activation(self.expand1x1(x)), self.expand3x3_activation(self.expand3x3(x))], 1)
+        return cat([self.expand1x1_activation(self.expand1x1(x)), self.expand3x3_activation(self.expand3x3(x))], 1)
 
 
 class SqueezeNet(nn.Module):
@@ -65,7 +64,7 @@ class SqueezeNet(nn.Module):
                     nn.init.zeros_(m.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return ops.flatten(self.classifier(self.features(x)), 1)
+        return flatten(self.classifier(self.features(x)), 1)
 
 
 SqueezeNet1_0_Weights = weights_enum(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ... import nn
-from ..._ops.registry import ops
+from ... import flatten, nn
 from ..._tensor import Tensor
 from ._api import builder, entry, weights_enum
 
@@ -53,7 +52,7 @@ class VGG(nn.Module):
                     nn.init.zeros_(m.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.classifier(ops.flatten(self.avgpool(self.features(x)), 1))
+        return self.classifier(flatten(self.avgpool(self.features(x)), 1))
 
 
 def make_layers(widths: Sequence[int | str], batch_norm: bool = False) -> nn.Sequential:

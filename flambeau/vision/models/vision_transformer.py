@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from ... import nn
+from ... import _assert, cat, nn
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from ...nn import functional as F
@@ -77,7 +77,7 @@ class EncoderBlock(nn.Module):
         self.mlp = MLPBlock(hidden_dim, mlp_dim, dropout)
 
     def forward(self, input: Tensor) -> Tensor:  # (N, S, E)
-        _check(input.dim() == 3, f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}")
+        _assert(input.dim() == 3, f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}")
         x = self.ln_1(input)
         x, _ = self.self_attention(x, x, x, need_weights=False)
         x = self.dropout(x) + input
@@ -106,7 +106,7 @@ class Encoder(nn.Module):
         self.ln = norm_layer(hidden_dim)
 
     def forward(self, input: Tensor) -> Tensor:
-        _check(input.dim() == 3, f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}")
+        _assert(input.dim() == 3, f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}")
         return self.ln(self.layers(self.dropout(input + self.pos_embedding)))
 
 
@@ -134,7 +134,7 @@ class VisionTransformer(nn.Module):
         conv_stem_configs: list[ConvStemConfig] | None = None,
     ) -> None:
         super().__init__()
-        _check(image_size % patch_size == 0, "Input shape indivisible by patch size!")
+        _assert(image_size % patch_size == 0, "Input shape indivisible by patch size!")
         self.image_size = image_size
         self.patch_size = patch_size
         self.hidden_dim = hidden_dim
@@ -184,20 +184,15 @@ class VisionTransformer(nn.Module):
     def _process_input(self, x: Tensor) -> Tensor:
         n, _, height, width = x.shape
         size, patch = self.image_size, self.patch_size
-        _check(height == size, f"Wrong image height! Expected {size} but got {height}!")
-        _check(width == size, f"Wrong image width! Expected {size} but got {width}!")
+        _assert(height == size, f"Wrong image height! Expected {size} but got {height}!")
+        _assert(width == size, f"Wrong image width! Expected {size} but got {width}!")
         x = self.conv_proj(x).reshape(n, self.hidden_dim, (height // patch) * (width // patch))
         return x.permute(0, 2, 1)  # (N, S, E)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self._process_input(x)
         token = self.class_token.expand(x.shape[0], -1, -1)
-        return self.heads(self.encoder(ops.cat([token, x], 1))[:, 0])
-
-
-def _check(condition: bool, message: str) -> None:
-    if not condition:
-        raise AssertionError(message)
+        return self.heads(self.encoder(cat([token, x], 1))[:, 0])
 
 
 def _stem(configs: list[ConvStemConfig], hidden_dim: int) -> nn.Sequential:
@@ -248,7 +243,7 @@ def interpolate_embeddings(
     image = F.interpolate(image, size=new_side, mode=interpolation_mode, align_corners=True)
     image = image.reshape(1, hidden_dim, new_side * new_side).permute(0, 2, 1)
     state = {k: v for k, v in model_state.items() if not (reset_heads and k.startswith("heads"))}
-    state["encoder.pos_embedding"] = ops.cat([token, image], 1)
+    state["encoder.pos_embedding"] = cat([token, image], 1)
     return state
 
 
