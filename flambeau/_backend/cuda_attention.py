@@ -22,11 +22,12 @@ class Attention:
     def __init__(self, backend: Any):
         self.backend = backend
 
-    def takes(self, q: Any, k: Any, v: Any) -> bool:
+    def takes(self, q: Any, k: Any, v: Any, scale: float) -> bool:
         """Whether there are kernels for such operands."""
         width = q.shape[-1]
         return (
-            BY_NUMPY[q.dtype].code in _CODES
+            scale > 0  # the largest score is the one of the largest product
+            and BY_NUMPY[q.dtype].code in _CODES
             and width == v.shape[-1]
             and 0 < width <= kernels.WIDEST
             and not width % kernels.STEP
@@ -43,8 +44,9 @@ class Attention:
         function = self.backend.compiled("attention_forward", kernels.forward(code, width))
         places = [s for a in (q, k, v, out) for s in _steps(a)]
         numbers = [heads, group, length, keys, float(scale), int(causal)]
+        rows = kernels.ROWS * kernels.tiles(width)
         function(
-            (-(-length // kernels.ROWS), batch * heads),
+            (-(-length // rows), batch * heads),
             (32 * kernels.WARPS,),
             (q, k, v, out, totals, *places, *numbers),
         )

@@ -2,8 +2,8 @@
 
 A warp has 16 rows: of queries (forwards, and for their gradient) or of keys (for the gradients of keys and values). What
 they meet lies in shared memory, the next block being fetched while one is dealt with. Products are tensor cores' `mma` of
-16 x 8 x 16; a pair of its results, rounded, is the left operand of the next product. Scores are kept times log2(e), so that
-exponentials are powers of two; backwards makes them again from what forwards kept of each row, the logarithm of its sum.
+16 x 8 x 16; a pair of its results, rounded, is the left operand of the next product. Exponentials are powers of two of
+scores times log2(e); backwards makes them again from what forwards kept of each row, the logarithm of its sum.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __device__ __forceinline__ word pair(float low, float high) {
   return made;
 }
 __device__ __forceinline__ void multiply(float* c, const word* a, word b0, word b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.SHORT.SHORT.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.SHORT.SHORT.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
@@ -80,33 +80,54 @@ __device__ __forceinline__ void left_rows(word (*a)[4], const half_bits* from, n
     }
   }
 }
-// c += a times the rows' transpose: 16 x `columns`.
-template <int columns> __device__ __forceinline__ void by_rows(float (*c)[4], word (*a)[4], const Rows* rows) {
-  int lane = threadIdx.x % 32, row = lane / 4, at = 2 * (lane % 4);
+// Four 8 x 8 matrices for all threads of a warp: the lanes say where their rows begin.
+__device__ __forceinline__ void four(word* b, const half_bits* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(shared_place(row)));
+}
+__device__ __forceinline__ void four_turned(word* b, const half_bits* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(shared_place(row)));
+}
+// c += a times the rows' transpose, for each of a warp's tiles: 16 x `columns`.
+template <int tiles, int columns> __device__ __forceinline__ void by_rows(
+    float (*c)[columns / 8][4], word (*a)[WIDTH / 16][4], const Rows* rows) {
+  int lane = threadIdx.x % 32;
   #pragma unroll
-  for (int j = 0; j < columns / 8; ++j) {
+  for (int j = 0; j < columns / 16; ++j) {
     #pragma unroll
     for (int k = 0; k < WIDTH / 16; ++k) {
-      const half_bits* p = &rows[8 * j + row][16 * k + at];
-      multiply(c[j], a[k], *(const word*)p, *(const word*)(p + 8));
+      word b[4];
+      four(b, &rows[16 * j + lane % 8 + 8 * (lane / 16)][16 * k + 8 * (lane / 8 % 2)]);
+      #pragma unroll
+      for (int t = 0; t < tiles; ++t) {
+        multiply(c[t][2 * j], a[t][k], b[0], b[1]);
+        multiply(c[t][2 * j + 1], a[t][k], b[2], b[3]);
+      }
     }
   }
 }
-// c += a (16 x `count`, results of a product that were rounded) times the rows: 16 x WIDTH.
-template <int count> __device__ __forceinline__ void by_columns(float (*c)[4], float (*s)[4], const Rows* rows) {
+// c += s (16 x `count`, results of a product that are rounded here) times the rows, for each of a warp's tiles: 16 x WIDTH.
+template <int tiles, int count> __device__ __forceinline__ void by_columns(
+    float (*c)[WIDTH / 8][4], float (*s)[count / 8][4], const Rows* rows) {
   int lane = threadIdx.x % 32;
   #pragma unroll
   for (int k = 0; k < count / 16; ++k) {
-    word a[4] = {pair(s[2 * k][0], s[2 * k][1]), pair(s[2 * k][2], s[2 * k][3]),
-                 pair(s[2 * k + 1][0], s[2 * k + 1][1]), pair(s[2 * k + 1][2], s[2 * k + 1][3])};
+    word a[tiles][4];
+    #pragma unroll
+    for (int t = 0; t < tiles; ++t) {
+      #pragma unroll
+      for (int i = 0; i < 4; ++i) a[t][i] = pair(s[t][2 * k + i / 2][2 * (i % 2)], s[t][2 * k + i / 2][2 * (i % 2) + 1]);
+    }
     #pragma unroll
     for (int j = 0; j < WIDTH / 16; ++j) {
       word b[4];
-      word place = shared_place(&rows[16 * k + lane % 16][16 * j + 8 * (lane / 16)]);
-      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(place));
-      multiply(c[2 * j], a, b[0], b[1]);
-      multiply(c[2 * j + 1], a, b[2], b[3]);
+      four_turned(b, &rows[16 * k + lane % 16][16 * j + 8 * (lane / 16)]);
+      #pragma unroll
+      for (int t = 0; t < tiles; ++t) {
+        multiply(c[t][2 * j], a[t], b[0], b[1]);
+        multiply(c[t][2 * j + 1], a[t], b[2], b[3]);
+      }
     }
   }
 }
@@ -117,6 +138,11 @@ __device__ __forceinline__ void store_rows(half_bits* to, number row_step, float
     if (row < count) *(word*)(to + row * row_step + 8 * j + at) = pair(c[j][0] * low, c[j][1] * low);
     if (row + 8 < count) *(word*)(to + (row + 8) * row_step + 8 * j + at) = pair(c[j][2] * high, c[j][3] * high);
   }
+}
+__device__ __forceinline__ float power(float x) {  // of two, to the precision of the rounded products that it goes into
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }
 __device__ __forceinline__ float of_row(float x, bool largest) {
   #pragma unroll
@@ -136,16 +162,20 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(
     number heads, number group, number length, number keys, double scale, number causal) {
   __shared__ __align__(16) Rows key_rows[2][KEYS], value_rows[2][KEYS];
   int block = gridDim.x - 1 - blockIdx.x, batch = blockIdx.y / heads, head = blockIdx.y % heads;
-  int first = ROWS * block, warp_first = first + 16 * (threadIdx.x / 32), lane = threadIdx.x % 32;
+  int first = TILES * ROWS * block, warp_first = first + 16 * TILES * (threadIdx.x / 32), lane = threadIdx.x % 32;
   q += batch * q_batch + head * q_head;
   k += batch * k_batch + head / group * k_head;
   v += batch * v_batch + head / group * v_head;
   out += batch * o_batch + head * o_head;
-  word a[WIDTH / 16][4];
-  left_rows(a, q, q_row, warp_first, length);
-  float made[WIDTH / 8][4] = {}, most[2] = {NOTHING, NOTHING}, sum[2] = {};
+  word a[TILES][WIDTH / 16][4];
+  float made[TILES][WIDTH / 8][4] = {}, most[TILES][2], sum[TILES][2] = {};
+  #pragma unroll
+  for (int t = 0; t < TILES; ++t) {
+    left_rows(a[t], q, q_row, warp_first + 16 * t, length);
+    most[t][0] = most[t][1] = NOTHING;
+  }
   float steep = scale * 1.4426950408889634;
-  int last = causal ? min((int)keys, first + ROWS) : (int)keys, count = (last + KEYS - 1) / KEYS;
+  int last = causal ? min((int)keys, first + TILES * ROWS) : (int)keys, count = (last + KEYS - 1) / KEYS;
   bring<KEYS>(key_rows[0], k, k_row, 0, keys);
   bring<KEYS>(value_rows[0], v, v_row, 0, keys);
   fetched();
@@ -157,51 +187,56 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(
     fetched();
     arrived<1>();
     __syncthreads();
-    float s[KEYS / 8][4] = {};
-    by_rows<KEYS>(s, a, key_rows[n % 2]);
-    int row = warp_first + lane / 4, column = KEYS * n + 2 * (lane % 4);
-    bool edge = KEYS * (n + 1) > keys || (causal && KEYS * (n + 1) > warp_first);
-    float largest[2] = {most[0], most[1]};
+    float s[TILES][KEYS / 8][4] = {};
+    by_rows<TILES, KEYS>(s, a, key_rows[n % 2]);
     #pragma unroll
-    for (int j = 0; j < KEYS / 8; ++j) {
+    for (int t = 0; t < TILES; ++t) {
+      int row = warp_first + 16 * t + lane / 4, column = KEYS * n + 2 * (lane % 4);
+      bool edge = KEYS * (n + 1) > keys || (causal && KEYS * (n + 1) > warp_first + 16 * t);
       #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        int c = column + 8 * j + i % 2;
-        float x = s[j][i] * steep;
-        if (edge && (c >= keys || (causal && c > row + 8 * (i / 2)))) x = NOTHING;
-        s[j][i] = x;
-        largest[i / 2] = fmaxf(largest[i / 2], x);
-      }
-    }
-    #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      largest[h] = of_row(largest[h], true);
-      float base = largest[h] == NOTHING ? 0.0f : largest[h], shrink = exp2f(most[h] - base), part = 0.0f;
-      most[h] = largest[h];
-      #pragma unroll
-      for (int j = 0; j < KEYS / 8; ++j) {
+      for (int h = 0; h < 2; ++h) {
+        float largest = most[t][h];
         #pragma unroll
-        for (int i = 2 * h; i < 2 * h + 2; ++i) {
-          s[j][i] = exp2f(s[j][i] - base);
-          part += s[j][i];
+        for (int j = 0; j < KEYS / 8; ++j) {
+          #pragma unroll
+          for (int i = 2 * h; i < 2 * h + 2; ++i) {
+            int c = column + 8 * j + i % 2;
+            if (edge && (c >= keys || (causal && c > row + 8 * h))) s[t][j][i] = NOTHING;
+            largest = fmaxf(largest, s[t][j][i]);
+          }
+        }
+        largest = of_row(largest, true);
+        float base = largest == NOTHING ? 0.0f : -steep * largest, shrink = power(fmaf(most[t][h], steep, base)), part = 0.0f;
+        most[t][h] = largest;
+        #pragma unroll
+        for (int j = 0; j < KEYS / 8; ++j) {
+          #pragma unroll
+          for (int i = 2 * h; i < 2 * h + 2; ++i) {
+            s[t][j][i] = power(fmaf(s[t][j][i], steep, base));
+            part += s[t][j][i];
+          }
+        }
+        sum[t][h] = sum[t][h] * shrink + part;
+        #pragma unroll
+        for (int j = 0; j < WIDTH / 8; ++j) {
+          made[t][j][2 * h] *= shrink;
+          made[t][j][2 * h + 1] *= shrink;
         }
       }
-      sum[h] = sum[h] * shrink + part;
-      #pragma unroll
-      for (int j = 0; j < WIDTH / 8; ++j) {
-        made[j][2 * h] *= shrink;
-        made[j][2 * h + 1] *= shrink;
-      }
     }
-    by_columns<KEYS>(made, s, value_rows[n % 2]);
+    by_columns<TILES, KEYS>(made, s, value_rows[n % 2]);
     __syncthreads();
   }
-  float all[2] = {of_row(sum[0], false), of_row(sum[1], false)};
-  store_rows(out, o_row, made, all[0] > 0 ? 1.0f / all[0] : 0.0f, all[1] > 0 ? 1.0f / all[1] : 0.0f, warp_first, length);
-  for (int h = 0; h < 2; ++h) {
-    int row = warp_first + lane / 4 + 8 * h;
-    if (lane % 4 == 0 && row < length)
-      totals[(number)blockIdx.y * length + row] = (most[h] + log2f(all[h])) * 0.6931471805599453f;
+  #pragma unroll
+  for (int t = 0; t < TILES; ++t) {
+    float all[2] = {of_row(sum[t][0], false), of_row(sum[t][1], false)};
+    int tile = warp_first + 16 * t;
+    store_rows(out, o_row, made[t], all[0] > 0 ? 1.0f / all[0] : 0.0f, all[1] > 0 ? 1.0f / all[1] : 0.0f, tile, length);
+    for (int h = 0; h < 2; ++h) {
+      int row = tile + lane / 4 + 8 * h;
+      if (lane % 4 == 0 && row < length)
+        totals[(number)blockIdx.y * length + row] = fmaf(most[t][h], steep, log2f(all[h])) * 0.6931471805599453f;
+    }
   }
 }
 """
@@ -257,8 +292,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_by_queries(
     arrived<1>();
     __syncthreads();
     float s[MET / 8][4] = {}, p[MET / 8][4] = {};
-    by_rows<MET>(s, a, key_rows[n % 2]);
-    by_rows<MET>(p, b, value_rows[n % 2]);
+    by_rows<1, MET>(&s, &a, key_rows[n % 2]);
+    by_rows<1, MET>(&p, &b, value_rows[n % 2]);
     int row = warp_first + lane / 4, column = MET * n + 2 * (lane % 4);
     #pragma unroll
     for (int j = 0; j < MET / 8; ++j) {
@@ -266,10 +301,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_by_queries(
       for (int i = 0; i < 4; ++i) {
         int c = column + 8 * j + i % 2;
         bool seen = c < keys && !(causal && c > row + 8 * (i / 2));
-        s[j][i] = seen ? exp2f(s[j][i] * steep - total[i / 2]) * (p[j][i] - dot[i / 2]) : 0.0f;
+        s[j][i] = seen ? power(fmaf(s[j][i], steep, -total[i / 2])) * (p[j][i] - dot[i / 2]) : 0.0f;
       }
     }
-    by_columns<MET>(made, s, key_rows[n % 2]);
+    by_columns<1, MET>(&made, &s, key_rows[n % 2]);
     __syncthreads();
   }
   store_rows(by_q, m_row, made, scale, scale, warp_first, length);
@@ -311,8 +346,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_by_keys(
     arrived<1>();
     __syncthreads();
     float s[MET / 8][4] = {}, p[MET / 8][4] = {};
-    by_rows<MET>(s, a, query_rows[n % 2]);
-    by_rows<MET>(p, b, gradient_rows[n % 2]);
+    by_rows<1, MET>(&s, &a, query_rows[n % 2]);
+    by_rows<1, MET>(&p, &b, gradient_rows[n % 2]);
     int row = warp_first + lane / 4, place = 2 * (lane % 4), at = MET * (begin + n % each);
     #pragma unroll
     for (int j = 0; j < MET / 8; ++j) {
@@ -320,13 +355,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_by_keys(
       for (int i = 0; i < 4; ++i) {
         int c = place + 8 * j + i % 2, key = row + 8 * (i / 2);
         bool seen = at + c < length && key < keys && !(causal && key > at + c);
-        float share = seen ? exp2f(s[j][i] * steep - of_queries[n % 2][0][c]) : 0.0f;
+        float share = seen ? power(fmaf(s[j][i], steep, -of_queries[n % 2][0][c])) : 0.0f;
         p[j][i] = share * (p[j][i] - of_queries[n % 2][1][c]);
         s[j][i] = share;
       }
     }
-    by_columns<MET>(made_v, s, gradient_rows[n % 2]);
-    by_columns<MET>(made_k, p, query_rows[n % 2]);
+    by_columns<1, MET>(&made_v, &s, gradient_rows[n % 2]);
+    by_columns<1, MET>(&made_k, &p, query_rows[n % 2]);
     __syncthreads();
   }
   store_rows(by_k + batch * m_batch + own * m_head, m_row, made_k, scale, scale, warp_first, keys);
@@ -335,10 +370,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_by_keys(
 """
 
 
+def tiles(width: int) -> int:
+    """How many tiles of 16 queries a warp has forwards: two meet what it reads once."""
+    return 2 if width <= 64 else 1
+
+
 def _text(body: str, code: str, width: int, met: int, name: str) -> str:
     short, pair, wide = _SHORT[code]
     common = _COMMON.replace("WIDE_EXPRESSION", wide).replace("PAIR_INSTRUCTION", pair).replace("SHORT", short)
-    sizes = f"#define WIDTH {width}\n#define {name} {met}\n#define ROWS {ROWS}\n#define THREADS {32 * WARPS}\n#define NOTHING __int_as_float(0xff800000)\n"
+    sizes = f"#define WIDTH {width}\n#define TILES {tiles(width)}\n#define {name} {met}\n#define ROWS {ROWS}\n#define THREADS {32 * WARPS}\n#define NOTHING __int_as_float(0xff800000)\n"
     return sizes + common + body
 
 

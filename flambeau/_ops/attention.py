@@ -263,7 +263,7 @@ def scaled_dot_product_attention(
         or dropout_p < 0.0
         or (dropout_p and local.batches)
         or not kinds.flash
-        or not _fusable(query, key, value, attn_mask, dropout_p)
+        or not _fusable(query, key, value, attn_mask, dropout_p, factor)
     ):
         if group != 1:
             key, value = _repeated(query, key, value)
@@ -299,12 +299,14 @@ def _composed(
     return out if out.dtype is d else ops.to_dtype(out, d)
 
 
-def _fusable(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float) -> bool:
+def _fusable(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scale: float
+) -> bool:  # fmt: skip
     k = query._k | key._k | value._k
-    if k & CUDA and (
-        mask is not None or dropout or not backend_of(k).attention.takes(*[t._array for t in (query, key, value)])
-    ):
-        return False
+    if k & CUDA:
+        takes = backend_of(k).attention.takes
+        if mask is not None or dropout or not takes(query._array, key._array, value._array, scale):
+            return False
     if mask is not None:
         if is_differentiated(mask) or mask._array.ndim > max(query._array.ndim, 2):
             return False
