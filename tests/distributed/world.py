@@ -1,8 +1,10 @@
 """Worlds of several processes for the tests: functions of a test file run in all of them, one after the other."""
 
+import contextlib
 import importlib.util
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import sys
@@ -19,9 +21,12 @@ needs_mpi = pytest.mark.skipif(
 
 
 def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    """One that the system does not give to other programs meanwhile, as it might those that it finds itself."""
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
+        with socket.socket() as found, contextlib.suppress(OSError):
+            found.bind(("", port))
+            return port
+    raise OSError("no port is free")
 
 
 def environment(**more):
