@@ -10,6 +10,7 @@ class Backend(Protocol):
 
     name: str
     xp: Any
+    attention: Any  # attention of arrays by kernels of the device's own, or None
 
     def pointwise(self, name: str, body: Any, inputs: Any, outputs: Any, compute: Any) -> Any:
         """A callable over arrays that broadcasts, takes `out=`, and is cheap for small arrays."""

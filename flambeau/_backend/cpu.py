@@ -28,6 +28,7 @@ from .threads import PARALLEL as PARALLEL
 class Cpu:
     name = "cpu"
     xp = np
+    attention = None  # kernels of a device's own, which take 16-bit floats as they are
 
     @staticmethod
     def convolves(dtype: Any) -> bool:

@@ -103,7 +103,7 @@ def attention_op(
     dropout: float, rounded: dtype | None,
 ) -> Any:  # fmt: skip
     """(…, L, E), (…, S, E), (…, S, D) to (…, L, D); and for each query the logarithm of its sum of exponentials."""
-    if backend.name == "cuda":
+    if backend.attention is not None:
         out = _room(backend, q, (*q.shape[:-1], v.shape[-1]))
         return out, backend.attention.forward(q, k, v, out, scale, causal, group)
     short = None if rounded is None else rounded.code
@@ -188,7 +188,7 @@ def attention_back(
     causal: bool, group: int, dropout: float, rounded: dtype | None,
 ) -> Any:  # fmt: skip
     """The gradients by q, k and v, from scores computed again."""
-    if backend.name == "cuda":
+    if backend.attention is not None:
         made = [_room(backend, q, a.shape, True) for a in (q, k, v)]
         backend.attention.backward(cotangent, q, k, v, out, totals, made, scale, causal, group)
         return tuple(made)
