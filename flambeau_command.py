@@ -16,7 +16,7 @@ def main() -> int:
     given = sys.argv[1:] or ["--help"]
     if given[0] in _HELP or (given[1:2] and given[1] in _HELP and given[0] not in _OWN_OPTIONS):
         _file("_cli_arguments").parser("").parse_args(given)  # ends the program
-    from flambeau._cli import main as run  # imports the package
+    from flambeau._command.main import main as run  # imports the package
 
     return run(given)
 

@@ -7,7 +7,6 @@ import sys as _sys
 from math import e, inf, nan, pi
 
 from . import _ops as _ops
-from . import _overrides
 from ._autograd.modes import (
     enable_grad,
     inference_mode,
@@ -52,10 +51,11 @@ from ._core.quantizers import SCHEMES as _SCHEMES
 from ._core.quantizers import qscheme
 from ._core.sizes import Size, broadcast_shapes
 from ._errors import tracebacks as _tracebacks
-from ._lazy import HOME as _HOME
-from ._ops.generator import Generator, default_generator
+from ._interception import overrides as _overrides
+from ._interception.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
+from ._names.lazy import HOME as _HOME
+from ._ops.making.generator import Generator, default_generator
 from ._ops.registry import is_tensor
-from ._overrides import DisableTorchFunction, DisableTorchFunctionSubclass
 from ._tensor import Tensor
 from ._tensor import constructors as _constructors
 from ._tensor import copying as _copying

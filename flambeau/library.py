@@ -9,10 +9,10 @@ from typing import Any
 
 from ._library.custom_ops import CustomOpDef, custom_op, split_name
 from ._library.infer_schema import infer_schema
+from ._library.namespaces import OpOverload, OpOverloadPacket, ops
 from ._library.operators import Operator, operators
 from ._library.operators import define as _define
 from ._library.schema import FunctionSchema, parse_schema
-from ._ops_namespace import OpOverload, OpOverloadPacket, ops
 from ._tensor import Tensor
 
 __all__ = [
@@ -72,7 +72,7 @@ class Library:
     >>> library.define("double(Tensor x) -> Tensor")
     'double'
     >>> library.impl("double", lambda x: x + x, "CPU")
-    >>> from flambeau._ops_namespace import ops
+    >>> from flambeau._library.namespaces import ops
     >>> ops.example_ns.double(torch.ones(2))
     tensor([2., 2.])
     """

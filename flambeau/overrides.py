@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ._core.state import local
-from ._ops.registry import functions, methods
-from ._overrides import (
+from ._interception.overrides import (  # fmt: skip
     BaseTorchFunctionMode,
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
@@ -22,7 +21,8 @@ from ._overrides import (
     overloaded,
     quiet,
     unwrapped,
-)  # fmt: skip
+)
+from ._ops.registry import functions, methods
 from ._tensor import Tensor
 
 _convert = as_class

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ._core import dtypes as d
-from ._ops.generator import Generator
+from ._names.sobol_data import DIMENSIONS, PACKED
+from ._ops.making.generator import Generator
 from ._ops.registry import ops
-from ._sobol_data import DIMENSIONS, PACKED
 from ._tensor import Tensor, wrap
 
 __all__ = ["SobolEngine"]

@@ -9,7 +9,7 @@ from typing import Any
 from ._backend.placement import cuda_problem
 from ._core.state import CUDA
 from ._core.steps import python_step
-from ._ops.generator import Generator, default_generator, default_of
+from ._ops.making.generator import Generator, default_generator, default_of
 from ._tensor import Tensor
 
 

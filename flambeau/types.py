@@ -11,7 +11,7 @@ from ._core.devices import device as _device
 from ._core.dtypes import dtype as _dtype
 from ._core.layouts import layout as _layout
 from ._core.sizes import Size
-from ._symbolic import SymBool, SymFloat, SymInt
+from ._core.symbolic import SymBool, SymFloat, SymInt
 from ._tensor import Tensor
 from ._tensor.storage import UntypedStorage
 

@@ -9,7 +9,8 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import site
-from flambeau._ops import activation, families, registry
+from flambeau._ops import families, registry
+from flambeau._ops.pointwise import activation
 from flambeau._tensor import methods as _methods
 
 TEXT = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text()

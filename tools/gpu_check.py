@@ -26,7 +26,7 @@ from samples import SAMPLES, domain_of, operands, params_of  # noqa: E402
 
 import flambeau as torch  # noqa: E402
 from flambeau._core.state import CUDA  # noqa: E402
-from flambeau._ops.pointwise_op import Pointwise  # noqa: E402
+from flambeau._ops.records.pointwise_op import Pointwise  # noqa: E402
 from flambeau._ops.registry import records  # noqa: E402
 
 DTYPES = ("float32", "float64", "int64", "bool", "complex64", "bfloat16")

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from flambeau import _schemas  # noqa: E402
 from flambeau._kernel.native.site import Site  # noqa: E402
+from flambeau._library import schema_texts as _schemas  # noqa: E402
 from flambeau._ops.families import load_all  # noqa: E402
-from flambeau._ops.pointwise_op import Pointwise, _Missing  # noqa: E402
-from flambeau._ops.primitive import Primitive  # noqa: E402
+from flambeau._ops.records.pointwise_op import Pointwise, _Missing  # noqa: E402
+from flambeau._ops.records.primitive import Primitive  # noqa: E402
 from flambeau._ops.registry import functions, methods, ops, records  # noqa: E402
 from flambeau.onnx import _export  # noqa: E402, F401  (which fills the table of operators)
 from flambeau.onnx._table import row_of  # noqa: E402

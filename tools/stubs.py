@@ -23,13 +23,13 @@ sys.path.insert(0, str(ROOT))
 
 import flambeau  # noqa: E402
 import flambeau.nn.functional  # noqa: E402
-from flambeau import _lazy  # noqa: E402
 from flambeau._core import return_types  # noqa: E402
 from flambeau._kernel.native.site import Site  # noqa: E402
+from flambeau._library.schema_texts import function_of, has_own_arguments, record_of, takes_out  # noqa: E402
+from flambeau._library.signatures import Form, forms_of  # noqa: E402
+from flambeau._names import lazy as _lazy  # noqa: E402
 from flambeau._ops.families import load_all  # noqa: E402
 from flambeau._ops.registry import functions, methods, ops  # noqa: E402
-from flambeau._schemas import function_of, has_own_arguments, record_of, takes_out  # noqa: E402
-from flambeau._signatures import Form, forms_of  # noqa: E402
 
 PACKAGE = ROOT / "flambeau"
 NOTE = "# Written by tools/stubs.py from the operations' schemas and signatures. Do not edit.\n"
@@ -54,7 +54,7 @@ from {dots}_core.devices import device as _device
 from {dots}_core.dtypes import dtype as _dtype
 from {dots}_core.layouts import layout as _layout, memory_format as _memory_format
 from {dots}_core.sizes import Size as Size
-from {dots}_ops.generator import Generator as Generator
+from {dots}_ops.making.generator import Generator as Generator
 from {dots}_tensor.storage import UntypedStorage as UntypedStorage
 {tensor}
 _Number = _int | _float | _complex

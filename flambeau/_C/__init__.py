@@ -14,12 +14,12 @@ from .._core.dtypes import ALL, QUANTIZED, dtype, get_default_dtype
 from .._core.layouts import layout, memory_format
 from .._core.sizes import Size
 from .._core.state import FUNCTION_MODE, local, modes
+from .._interception.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _DisableTorchDispatch
+from .._interception.overrides import disabled_torch_function as _disabled_torch_function_impl
 from .._library.operators import _BelowAutograd as _AutoDispatchBelowAutograd
 from .._library.schema import Argument, FunctionSchema, parse_schema
-from .._ops.generator import Generator, default_generator
-from .._ops.linalg_checks import LinAlgError as _LinAlgError
-from .._overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _DisableTorchDispatch
-from .._overrides import disabled_torch_function as _disabled_torch_function_impl
+from .._ops.linear.checks import LinAlgError as _LinAlgError
+from .._ops.making.generator import Generator, default_generator
 from .._tensor import Tensor
 from .._tensor import storage as _storage
 from ..futures import Future

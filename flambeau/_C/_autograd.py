@@ -6,8 +6,8 @@ from typing import Any
 
 from .._autograd.node import Node
 from .._core.state import local
-from .._ops.saved import pack, versions_of
-from .._ops.saved_names import SavedTensor
+from .._ops.records.saved import pack, versions_of
+from .._ops.records.saved_names import SavedTensor
 from .._tensor import Tensor
 from ..autograd.grad_mode import set_versions
 from ..autograd.graph import _disabled

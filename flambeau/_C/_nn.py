@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._aten_layers import OF_NN
 from .._core.devices import device as _device
-from .._ops.conversion import to_arguments
+from .._library.aten_layers import OF_NN
+from .._ops.making.conversion import to_arguments
 from .._tensor.methods import install
 
 install(globals(), "nn.functional")

@@ -19,9 +19,9 @@ from .._autograd import engine
 from .._backend.meta import empty_meta
 from .._core.random import MersenneState
 from .._core.state import CAPTURE, FUNCTION_MODE, GRAD, META, local, modes
-from .._ops.primitive import Primitive
+from .._ops.records.primitive import Primitive
+from .._ops.records.shape_rules import DataDependent
 from .._ops.registry import ops
-from .._ops.shape_rules import DataDependent
 from .._tensor import Tensor, wrap
 from .breaks import Break, Otherwise
 from .graph import Graph, Node, Value, replaced

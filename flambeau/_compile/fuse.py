@@ -15,7 +15,7 @@ from .._kernel.llvm import NoCompiler
 from .._kernel.loops import pointwise_loop, recipes, survey
 from .._kernel.native import pool
 from .._kernel.value import COMPUTE, PART, SIZE
-from .._ops.watching import Walk
+from .._ops.plans.watching import Walk
 from .memory import MADE, Memory
 from .steps import Call, Fused, Loop, Question, Step
 

@@ -20,9 +20,9 @@ from .._kernel.lang import kernel
 from .._kernel.native.elementwise import arrangement
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import runner
-from .._ops.patterns import Unplannable
-from .._ops.primitive import Primitive
-from .._ops.watching import Watch, Watched
+from .._ops.plans.patterns import Unplannable
+from .._ops.plans.watching import Watch, Watched
+from .._ops.records.primitive import Primitive
 from .._tensor import Tensor, bump, detached, wrap
 from .capture import Expect, _Born, write
 from .graph import Graph, Node, Value, replaced

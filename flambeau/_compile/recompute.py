@@ -13,7 +13,7 @@ from math import prod
 from .._core.dtypes import bool_
 from .._kernel.loops import survey
 from .._kernel.value import COMPUTE, PART
-from .._ops.pointwise_op import Pointwise
+from .._ops.records.pointwise_op import Pointwise
 from .graph import Graph, Node, Value, replaced
 
 _LARGE = 1 << 14  # bytes from which a value is not kept

@@ -13,8 +13,8 @@ from .._kernel.native import pool
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import OPERANDS
 from .._kernel.ufunc import addresses, loops
-from .._ops.patterns import Unplannable
-from .._ops.watching import Walk
+from .._ops.plans.patterns import Unplannable
+from .._ops.plans.watching import Walk
 from .graph import Node
 from .memory import Memory
 

@@ -45,7 +45,9 @@ _STATE_LAYOUT = np.dtype(
 )  # fmt: skip
 
 
-kernels: Any = None  # machine code for the loops, from `_kernel/random_loops.py`: `_ops/generator.py` hands it over
+kernels: Any = (
+    None  # machine code for the loops, from `_kernel/random_loops.py`: `_ops/making/generator.py` hands it over
+)
 
 
 def use_kernels(compiled: Any) -> None:

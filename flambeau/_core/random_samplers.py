@@ -14,7 +14,9 @@ from .random import Array, MersenneState, check_floating, narrow
 
 _F32 = np.float32
 
-native: Callable[[str, Any], Any]  # kernels by name, see `_kernel/samplers.py`: `_ops/generator.py` hands them over
+native: Callable[
+    [str, Any], Any
+]  # kernels by name, see `_kernel/samplers.py`: `_ops/making/generator.py` hands them over
 
 
 def use_native(kernels: Callable[[str, Any], Any]) -> None:

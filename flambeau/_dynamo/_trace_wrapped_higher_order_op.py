@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._overrides import BaseTorchFunctionMode
+from .._interception.overrides import BaseTorchFunctionMode
 
 __all__ = ["TransformGetItemToIndex"]
 

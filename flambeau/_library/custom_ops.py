@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .. import _ops_namespace as _ops_namespace  # gives every operator its place in `torch.ops`
 from .infer_schema import infer_schema
 from .operators import Operator, define
 from .schema import parse_schema

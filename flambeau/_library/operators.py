@@ -8,9 +8,9 @@ from typing import Any
 
 from .._autograd.functions import Function
 from .._core.state import BATCHED, CUDA, DISPATCH, GRAD, META, local, modes
+from .._interception.torch_dispatch import take_operator
 from .._ops import registry
 from .._tensor import Tensor, bump
-from .._torch_dispatch import take_operator
 from ..func.batched import Batched, flat_tensors, make_batched, unwrap
 from ..func.fallback import each_sample
 from .schema import FunctionSchema

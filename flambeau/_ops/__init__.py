@@ -1,19 +1,33 @@
 """Operations: one record each, by family."""
 
-from . import (  # noqa: F401, I001 (what tensors themselves need; bases first)
-    basic, saved_names, inplace, out, arithmetic, powers, combined, postponed, comparison, striding, views, transposes, parts, conversion, writing, selection,
-    generator, quantization,
-)  # fmt: skip
+# What tensors themselves need; bases first.
+from . import basic  # noqa: F401, I001
+from .records import saved_names, inplace, out  # noqa: F401
+from .pointwise import arithmetic, powers, combined, comparison  # noqa: F401
+from .layout import postponed, striding, views, transposes, parts  # noqa: F401
+from .making import conversion, generator  # noqa: F401
+from .places import writing, selection  # noqa: F401
+from .quantized import quantization  # noqa: F401
+from .sparse import tensors  # noqa: F401
 from .families import defer
 from .registry import functions, methods, ops, records
 
-# Those that wait for their first use; bases first.
-_FAMILIES = """
-    bounds rounding exponential trigonometric activation gates special
-    metadata view_copies creation ranges from_data shape joining reduction statistics softmax norms cumulative differences sorting histogram
-    indexing scatter embedding matmul matmul_add einsum linalg_factors linalg_solvers linalg_spectra linalg_norms linalg_products
-    conv sliding pooling unpooling random dropout losses losses_distance losses_margin losses_class losses_linear losses_sequence losses_numbered
-    normalization batch_norm group_norm padding attention multihead recurrent recurrent_cells interpolation sampling_grid embedding_bag
-    fft windows stft hashing masked sparse sparse_math sparse_products segments resizing grouped foreach fake_quantize
-"""
-defer(_FAMILIES.split(), {"functions": functions, "methods": methods, "records": records}, ops)
+# Families that wait for their first use, by room; bases first.
+_FAMILIES = {
+    "pointwise": "bounds rounding exponential trigonometric activation gates special foreach",
+    "layout": "metadata view_copies shape joining resizing",
+    "making": "creation ranges from_data random",
+    "folds": "reduction statistics softmax norms cumulative differences sorting histogram hashing masked segments",
+    "places": "indexing scatter embedding embedding_bag",
+    "linear": "matmul matmul_add einsum factors solvers spectra norms matrix_functions grouped",
+    "layers": "conv sliding pooling unpooling padding dropout normalization batch_norm group_norm attention multihead recurrent recurrent_cells interpolation sampling_grid",
+    "losses": "elements distance margin classes linear sequence numbered",
+    "signal": "fft windows stft",
+    "sparse": "operations products",
+    "quantized": "fake_quantize",
+}
+defer(
+    (f"{room}.{family}" for room, families in _FAMILIES.items() for family in families.split()),
+    {"functions": functions, "methods": methods, "records": records},
+    ops,
+)

@@ -12,14 +12,14 @@ from .._core.dtypes import COMPLEX, QUANTIZED, dtype, from_numpy_dtype
 from .._core.state import CUDA, GRAD, META, local, modes
 from .._dispatch import backend_of
 from .._tensor import Tensor, bump, detached, wrap
-from .batching import leading
-from .casting import cast_array
-from .primitive import primitive
+from .records.batching import leading
+from .records.casting import cast_array
+from .records.primitive import primitive
+from .records.rewriting import rewrite_history
+from .records.shape_rules import dense, same
+from .records.tangents import linear
+from .records.writable import check_writable
 from .registry import expose, memory_problem, ops
-from .rewriting import rewrite_history
-from .shape_rules import dense, same
-from .tangents import linear
-from .writable import check_writable
 
 
 def _cast_shape(x: Any, d: dtype) -> Any:

@@ -128,6 +128,8 @@ held_over_forks(_imports, IMPORTING)
 def load(family: str) -> None:
     """Imports a family, if it waits. Only then do its names stop leading here: so no thread gets those of half a family."""
     if family not in _waiting:
+        if f"{__package__}.{family}" not in sys.modules:
+            raise ValueError(f"there is no family of operations {family!r}")
         return
     with _imports, unobserved():
         module = importlib.import_module(f"{__package__}.{family}")
@@ -192,11 +194,15 @@ def _place() -> str | None:
 def _state() -> str:
     """What the list depends on: the versions, and the files of this folder with their sizes and times."""
     found = [f"{__version__} {sys.hexversion:x}"]
-    with contextlib.suppress(OSError), os.scandir(os.path.dirname(os.path.abspath(__file__))) as entries:
-        for entry in entries:
-            if entry.name.endswith(".py"):
-                info = entry.stat()
-                found.append(f"{entry.name}:{info.st_size}:{info.st_mtime_ns}")
+    waiting = [os.path.dirname(os.path.abspath(__file__))]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    info = entry.stat()
+                    found.append(f"{entry.path}:{info.st_size}:{info.st_mtime_ns}")
+                elif "." not in entry.name and entry.name != "__pycache__":
+                    waiting.append(entry.path)
     return " ".join(sorted(found))
 
 

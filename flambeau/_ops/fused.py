@@ -14,9 +14,9 @@ from .._backend import threads
 from .._backend.cpu import PARALLEL
 from .._core.state import GRAD, modes
 from .._tensor import Tensor, refuse_inference
-from .replay import gradients
-from .saved import fetch, versions_of
-from .sites import planned_formula
+from .plans.sites import planned_formula
+from .records.replay import gradients
+from .records.saved import fetch, versions_of
 
 
 class Fused:

@@ -20,7 +20,7 @@ from .._kernel.likelihood import (
 )
 from .._tensor import Tensor, wrap
 from .fused import Fitted, record
-from .normalization import constant
+from .layers.normalization import constant
 
 _INT64 = np.dtype(np.int64)
 _ONE = np.asarray(1.0)

@@ -10,8 +10,8 @@ from typing import Any
 
 from .._core.dtypes import ALL, BY_NAME, dtype
 from .._core.layouts import LAYOUTS, layout
+from .._ops.records.rules import SCALAR_NAMES
 from .._ops.registry import functions
-from .._ops.rules import SCALAR_NAMES
 
 PACKAGE = __name__.partition(".")[0]
 _LAYOUTS = {repr(x): x for x in LAYOUTS}

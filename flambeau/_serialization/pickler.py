@@ -17,8 +17,8 @@ from .._core.layouts import layout
 from .._core.quantizers import qscheme
 from .._core.state import CUDA
 from .._dispatch import backend_of
-from .._ops.generator import Generator
-from .._ops.striding import byte_bounds
+from .._ops.layout.striding import byte_bounds
+from .._ops.making.generator import Generator
 from .._tensor import Storage
 from .._tensor.storage import UntypedStorage, bytes_of
 from .._tensor.typed_storage import TypedStorage

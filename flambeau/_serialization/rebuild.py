@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._core.state import META
-from .._ops.conversion import to_device
+from .._ops.making.conversion import to_device
 from .._ops.registry import ops
 from .._tensor import Tensor
 

@@ -18,9 +18,9 @@ from .._core.devices import _local as current
 from .._core.dtypes import default
 from .._core.state import GRAD, META, local, modes
 from .._dispatch import tensors_in
-from .._ops.shape_rules import DataDependent
+from .._interception.torch_dispatch import operator_of
+from .._ops.records.shape_rules import DataDependent
 from .._tensor import Tensor, storage_of, wrap
-from .._torch_dispatch import operator_of
 from ..utils._python_dispatch import TorchDispatchMode
 from ..utils._pytree import tree_map
 

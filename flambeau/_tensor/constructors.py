@@ -15,11 +15,11 @@ from .._core.layouts import strided
 from .._core.sizes import Size
 from .._core.state import GRAD, META, local, modes
 from .._ops.basic import empty_array
-from .._ops.batching import leading
-from .._ops.conversion import tensor_type_name, type_argument
-from .._ops.primitive import primitive
+from .._ops.making.conversion import tensor_type_name, type_argument
+from .._ops.records.batching import leading
+from .._ops.records.primitive import primitive
+from .._ops.records.rules import SCALAR_NAMES
 from .._ops.registry import functions, methods, ops, public
-from .._ops.rules import SCALAR_NAMES
 from . import Tensor, detached, inherited, storage_of, wrap
 from .typed_storage import is_storage, tensor_of_storage
 

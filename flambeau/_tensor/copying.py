@@ -20,13 +20,13 @@ from .._core.layouts import layout, sparse_coo
 from .._core.sizes import Size
 from .._core.state import CONJ, CUDA, GRAD, META, NEG, POSTPONED, QUANTIZED, SPARSE
 from .._dispatch import backend_of
-from .._ops.generator import Generator
-from .._ops.quantization import quantizer_from, quantizer_parts, with_quantizer
+from .._ops.layout.striding import address, byte_bounds
+from .._ops.making.generator import Generator
+from .._ops.quantized.quantization import quantizer_from, quantizer_parts, with_quantizer
 from .._ops.registry import ops
-from .._ops.sparse import index_tensor
-from .._ops.sparse import rebuild as rebuild_sparse
-from .._ops.sparse_array import COMPRESSED, SparseArray, check_compressed, check_coo
-from .._ops.striding import address, byte_bounds
+from .._ops.sparse.array import COMPRESSED, SparseArray, check_compressed, check_coo
+from .._ops.sparse.tensors import index_tensor
+from .._ops.sparse.tensors import rebuild as rebuild_sparse
 from . import Storage, Tensor, detached, meta_of, storage_of, wrap
 from .storage import UntypedStorage, wrapper_of
 from .storage_memory import copy_storage, raw_bytes, view_memory

@@ -24,8 +24,8 @@ from .._core.dtypes import (
 )
 from .._core.state import CUDA, GRAD, META, POSTPONED, QUANTIZED, SPARSE
 from .._dispatch import backend_of
+from .._ops.layout.striding import foreign, strided
 from .._ops.registry import ops, public
-from .._ops.striding import foreign, strided
 from . import Tensor, detached, wrap
 
 _UNSIGNED = 1  # DLPack's code of unsigned integers

@@ -11,11 +11,11 @@ from .._backend.placement import cuda_problem
 from .._core.sizes import contiguous_strides, size_argument
 from .._core.state import BATCHED, CUDA, DISPATCH, DUAL, GRAD, META, OVERRIDE, QUANTIZED, SPARSE, local
 from .._ops.basic import empty_array
-from .._ops.quantization import with_quantizer
+from .._ops.layout.striding import address, byte_bounds, storage_bounds
+from .._ops.quantized.quantization import with_quantizer
+from .._ops.records.rules import type_name
+from .._ops.records.writable import check_writable
 from .._ops.registry import public
-from .._ops.rules import type_name
-from .._ops.striding import address, byte_bounds, storage_bounds
-from .._ops.writable import check_writable
 from . import Storage, Tensor, storage_of, version_of, wrap, wrapper_copy
 from .storage import UntypedStorage, wrapper_of
 from .storage_memory import laid_over, raw_bytes, reach_of, share, view_memory

@@ -83,7 +83,7 @@ class _Shown(inspect.Signature):
 
     def _signature(self) -> inspect.Signature:
         if self._found is None:
-            from .._signatures import signature_of  # which imports all families
+            from .._library.signatures import signature_of  # which imports all families
 
             self._found = signature_of(self._name) or own_signature(self._function)
         return self._found

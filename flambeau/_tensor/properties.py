@@ -12,11 +12,11 @@ from .._core.dtypes import FLOATING, dtype
 from .._core.layouts import channel_order, contiguous_format, memory_format, sparse_coo, sparse_csr, strided
 from .._core.sizes import Size, wrap_dim
 from .._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE, local
+from .._ops.layout.views import is_contiguous
+from .._ops.records.rewriting import Stale
+from .._ops.records.rules import type_name
+from .._ops.records.writable import stale
 from .._ops.registry import ops
-from .._ops.rewriting import Stale
-from .._ops.rules import type_name
-from .._ops.views import is_contiguous
-from .._ops.writable import stale
 from . import MADE_IN_INFERENCE, MADE_WITHOUT_GRAD, Tensor, is_inference, meta_of, version_of
 from .memory import read_data, write_data
 

@@ -14,11 +14,11 @@ from .._core.dtypes import INTEGER, default, from_numpy_dtype
 from .._core.printing import tensor_repr
 from .._core.state import BATCHED, CUDA, DISPATCH, DUAL, GRAD, META, QUANTIZED, SPARSE, local, modes
 from .._errors import taught
+from .._interception.torch_dispatch import take_function
 from .._ops import registry
-from .._ops.conversion import host_array, numpy, python_array
+from .._ops.making.conversion import host_array, numpy, python_array
+from .._ops.records.writable import stale
 from .._ops.registry import ops
-from .._ops.writable import stale
-from .._torch_dispatch import take_function
 from . import Tensor, detached, wrap
 from .dlpack import dlpack, dlpack_device
 

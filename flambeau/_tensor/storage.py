@@ -16,8 +16,8 @@ from .._core.dtypes import dtype, int64, uint8
 from .._core.state import CUDA, META
 from .._dispatch import backend_of
 from .._ops.basic import empty_array
-from .._ops.conversion import to_device
-from .._ops.striding import byte_bounds
+from .._ops.layout.striding import byte_bounds
+from .._ops.making.conversion import to_device
 from . import Borrowed, Storage, Tensor, storage_of, wrap
 from .storage_memory import copy_storage, map_file, raw_bytes, resize_memory, settle, share, view_memory
 

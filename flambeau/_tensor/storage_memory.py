@@ -13,8 +13,8 @@ from .._backend import segments
 from .._core.dtypes import dtype, uint8
 from .._core.state import CUDA
 from .._ops.basic import empty_array
-from .._ops.quantization import QuantizedArray, with_quantizer
-from .._ops.striding import address, byte_bounds, strided
+from .._ops.layout.striding import address, byte_bounds, strided
+from .._ops.quantized.quantization import QuantizedArray, with_quantizer
 from . import Storage, Tensor
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from .._backend.placement import as_device
 from .._core.devices import META as META_DEVICE
 from .._core.dtypes import BY_NAME, QUANTIZED, default, dtype, uint8
-from .._ops.casting import cast_array
-from .._ops.rules import SCALAR_NAMES, type_name
+from .._ops.records.casting import cast_array
+from .._ops.records.rules import SCALAR_NAMES, type_name
 from . import Storage, Tensor
 from .storage import StorageBase, UntypedStorage, bytes_tensor, wrapper_of
 

@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .._autocast import KINDS, kind_of, settings
 from .._backend.placement import cuda_problem
 from .._core.dtypes import FLOATING, bfloat16, dtype, float16, float64
+from .._interception.autocast import KINDS, kind_of, settings
 from .._tensor import Tensor
 
 __all__ = [

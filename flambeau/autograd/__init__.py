@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import _overrides
 from .._autograd import engine
 from .._autograd import functions as _functions
 from .._autograd.functions import Function, FunctionCtx
@@ -18,9 +17,10 @@ from .._autograd.node import AccumulateGrad, edge_of
 from .._core import dtypes as _dtypes
 from .._core.state import DISPATCH, GRAD, local, modes
 from .._errors import taught
-from .._ops import rewriting as _rewriting
-from .._ops import saved as _saved
-from .._ops import writable as _writable
+from .._interception import overrides as _overrides
+from .._ops.records import rewriting as _rewriting
+from .._ops.records import saved as _saved
+from .._ops.records import writable as _writable
 from .._ops.registry import ops as _ops
 from .._tensor import Tensor, computed, detached, wrap
 from .variable import Variable
@@ -312,7 +312,7 @@ def _profiler_enabled() -> bool:
 def __getattr__(name: str) -> Any:
     """Loads the profiler at its first use."""
     if name == "SavedTensor":
-        from .._ops.saved_names import SavedTensor
+        from .._ops.records.saved_names import SavedTensor
 
         return SavedTensor
     if name in ("_functions", "profiler", "profiler_util"):

@@ -18,11 +18,12 @@ from .._autograd.node import SavedOutput
 from .._core.dtypes import FLOATING
 from .._core.state import BATCHED, DISPATCH, DUAL, GRAD, META, OVERRIDE, POSTPONED, SPARSE, local
 from .._dispatch import handlers, tensors_in
-from .._ops import inplace, random, tangents
-from .._ops.pointwise_op import Pointwise
+from .._ops.layout.striding import storage_bounds
+from .._ops.making import random
+from .._ops.records import inplace, tangents
+from .._ops.records.pointwise_op import Pointwise
+from .._ops.records.rewriting import replay
 from .._ops.registry import ops
-from .._ops.rewriting import replay
-from .._ops.striding import storage_bounds
 from .._tensor import Tensor, alias, computed, detached, inherited, meta_of, storage_of, version_of, wrap
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from .._backend.placement import cuda_problem
 from .._core.config import get_float32_matmul_precision, set_float32_matmul_precision
-from .._ops.attention import kinds
+from .._ops.layers.attention import kinds
 from ._flags import a_bool, anything, switch
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from .._backend.cuda import cuda
 from .._backend.cudnn import settings
 from .._backend.placement import cuda_problem
-from .._ops.convolution.description import way
-from .._ops.device_plans import forget_plans
+from .._ops.layers.convolution.description import way
+from .._ops.plans.device_plans import forget_plans
 from ._flags import Precision, a_bool, a_precision, anything, for_a_while, set_all, switch, with_switches
 
 conv, rnn = Precision("tf32"), Precision("tf32")

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import fx
 from .._compile.graph import Graph, Value, replaced
-from .._torch_dispatch import aten_call
+from .._interception.torch_dispatch import aten_call
 
 
 def graph_module(graph: Graph) -> fx.GraphModule:

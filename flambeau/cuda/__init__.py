@@ -13,7 +13,7 @@ from .._core.config import OutOfMemoryError as OutOfMemoryError
 from .._core.devices import device as _device_class
 from .._core.state import CUDA
 from .._dispatch import backend_of
-from .._ops.generator import default_of
+from .._ops.making.generator import default_of
 from .._tensor.constructors import typed_classes
 from .._tensor.typed_storage import legacy_classes
 from . import amp as amp

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .._autograd.modes import no_grad
 from .._core.info import finfo
 from .._core.sizes import Size
-from .._ops.losses import binary_cross_entropy_with_logits
+from .._ops.losses.elements import binary_cross_entropy_with_logits
 from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints

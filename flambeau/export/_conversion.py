@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.devices import CPU
-from .._ops_namespace import ops
-from .._schemas import is_random
+from .._core.symbolic import SymInt
+from .._library.namespaces import ops
+from .._library.schema_texts import is_random
 from .._subclasses.fake_tensor import FakeTensorMode, _without_memory
-from .._symbolic import SymInt
 from .._tensor import Tensor
 from ..fx import Graph
 from ..fx import Node as FxNode

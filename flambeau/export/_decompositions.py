@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.layouts import contiguous_format
-from .._ops_namespace import OpOverload, ops
-from .._schemas import gives_view, schemas_of
+from .._library.namespaces import OpOverload, ops
+from .._library.schema_texts import gives_view, schemas_of
 from .._tensor import Tensor
 from ..fx import Graph, Node
 from ..fx.experimental.proxy_tensor import make_fx

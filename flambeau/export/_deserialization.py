@@ -10,14 +10,14 @@ from typing import Any
 
 from .._backend.meta import empty_meta
 from .._core.devices import device
+from .._core.expressions import read
 from .._core.sizes import Size
 from .._core.state import GRAD, META
-from .._expressions import read
+from .._core.symbolic import SymBool, SymFloat, SymInt
+from .._library.namespaces import OpOverload, ops
 from .._library.operators import operators
-from .._ops_namespace import OpOverload, ops
-from .._schemas import schemas_of
+from .._library.schema_texts import schemas_of
 from .._subclasses.fake_tensor import FakeTensorMode
-from .._symbolic import SymBool, SymFloat, SymInt
 from .._tensor import wrap
 from ..fx import Graph, Node
 from ..utils._pytree import treespec_loads

@@ -10,9 +10,9 @@ from .._backend.placement import as_device
 from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
+from .._library.namespaces import OpOverload, ops
 from .._library.schema import FunctionSchema
-from .._ops_namespace import OpOverload, ops
-from .._schemas import schemas_of
+from .._library.schema_texts import schemas_of
 from .._tensor import Tensor
 from ..jit._operators import _layout, _memory_format, scalar_type
 from ..jit._tracer import Value

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .._core.symbolic import SymInt
 from .._kernel import cpus, jit, llvm
-from .._symbolic import SymInt
 from .._tensor import Tensor, wrap
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .exported_program import ExportedProgram

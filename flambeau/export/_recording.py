@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from .._core.state import local
+from .._ops.records.shape_rules import DataDependent
 from .._ops.registry import ops
-from .._ops.shape_rules import DataDependent
 from .._tensor import Tensor
 from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from ..jit import _lowering

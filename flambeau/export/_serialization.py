@@ -8,9 +8,9 @@ from typing import Any
 
 from .._core.devices import device
 from .._core.dtypes import dtype
+from .._core.expressions import Expr
 from .._core.layouts import layout, memory_format
-from .._expressions import Expr
-from .._symbolic import SymBool, SymFloat, SymInt
+from .._core.symbolic import SymBool, SymFloat, SymInt
 from .._tensor import Tensor
 from ..fx import Node
 from ..torch_version import __version__

@@ -14,11 +14,11 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .._core.expressions import Expr, fitted, integer, symbol
 from .._core.sizes import Size
+from .._core.symbolic import SymInt
 from .._dynamo.exc import UserError
-from .._expressions import Expr, fitted, integer, symbol
 from .._subclasses.fake_tensor import _without_memory
-from .._symbolic import SymInt
 from .._tensor import Tensor
 from ..jit._tracer import Node, Value
 from ..nn.modules.module import Module

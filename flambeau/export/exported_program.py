@@ -8,9 +8,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .._expressions import Expr
-from .._ops_namespace import ops
-from .._symbolic import SymInt
+from .._core.expressions import Expr
+from .._core.symbolic import SymInt
+from .._library.namespaces import ops
 from .._tensor import Tensor
 from ..fx import Graph, GraphModule
 from ..fx import Node as FxNode

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from .._core.state import BATCHED, DUAL, local, modes
+from .._interception.overrides import disabled_torch_function
 from .._ops.registry import ops
-from .._overrides import disabled_torch_function
 from .._tensor import Tensor
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .._ops.generator import default_generator
+from .._ops.layout.striding import address, byte_bounds
+from .._ops.making.generator import default_generator
 from .._ops.registry import ops
-from .._ops.striding import address, byte_bounds
 from .._tensor import Tensor
 from .batched import (
     Batched,

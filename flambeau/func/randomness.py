@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .._core.sizes import broadcast_shapes
-from .._ops import random
+from .._ops.making import random
 from .._ops.registry import ops
 from .._tensor import Tensor
 from .batched import in_front, levels, make_batched, set_levels, unwrap

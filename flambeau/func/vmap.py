@@ -1,7 +1,7 @@
 """`vmap`: a function of one sample made a function of a batch.
 
 A batched tensor looks like one sample; the dispatcher sends every op on it here. Pointwise ops run once on aligned
-operands, others by the rule of their record (`_ops/batching.py`), and what has none runs sample by sample (`fallback`).
+operands, others by the rule of their record (`_ops/records/batching.py`), and what has none runs sample by sample (`fallback`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from .._core.layouts import channels_last, channels_last_3d
 from .._core.sizes import size_argument
 from .._core.state import BATCHED, GRAD
 from .._dispatch import handlers
-from .._ops.batching import Dynamic
-from .._ops.generator import default_generator
-from .._ops.pointwise_op import Pointwise
+from .._ops.making.generator import default_generator
+from .._ops.records.batching import Dynamic
+from .._ops.records.pointwise_op import Pointwise
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten

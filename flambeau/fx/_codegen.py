@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from .._core.devices import device
-from .._symbolic import SymBool, SymFloat, SymInt
+from .._core.symbolic import SymBool, SymFloat, SymInt
 from .._tensor import Tensor
 from ..utils import _pytree as pytree
 from . import _pytree as fx_pytree

@@ -11,9 +11,9 @@ from typing import Any
 from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
+from .._library.schema_texts import is_python
 from .._ops.registry import functions, methods
 from .._ops.registry import ops as _ops
-from .._schemas import is_python
 from .._tensor import Tensor
 from .._tensor.constructors import typename
 

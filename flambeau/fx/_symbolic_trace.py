@@ -13,7 +13,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .._checks import _assert
+from .._names.checks import _assert
 from .._tensor import Tensor
 from ..nn import functional
 from ..nn.modules.container import Sequential

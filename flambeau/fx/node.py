@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .._checks import _assert
+from .._names.checks import _assert
 from ._names import pretty_target, qualified_name, type_text
 from .immutable_collections import immutable_dict, immutable_list
 from .operator_schemas import normalize_function, normalize_module

@@ -18,7 +18,7 @@ from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
 from .._core.state import FUNCTION_MODE, modes
-from .._ops.facts import fact
+from .._ops.records.facts import fact
 from .._tensor import Tensor
 from .._tensor.methods import own_signature
 from ._names import is_method_only, public_form, public_path

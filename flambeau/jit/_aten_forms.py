@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._library.schema_texts import operator_of
 from .._ops.registry import functions, methods, ops
-from .._schemas import operator_of
 from .._tensor import Tensor
 
 __all__ = ["FORMS"]

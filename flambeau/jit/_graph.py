@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from .._schemas import is_random
+from .._library.schema_texts import is_random
 from ._closures import dotted
 from ._machine import Function
 

@@ -11,10 +11,10 @@ from typing import Any
 from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
 from .._core.sizes import Size
-from .._ops.facts import fact
+from .._library.namespaces import OpOverload, OpOverloadPacket
+from .._library.schema_texts import schemas_of
+from .._ops.records.facts import fact
 from .._ops.registry import functions, methods
-from .._ops_namespace import OpOverload, OpOverloadPacket
-from .._schemas import schemas_of
 from .._tensor import Tensor
 from .._tensor.methods import own_signature
 from ._operators import dtype_code, find

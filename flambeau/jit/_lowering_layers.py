@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._ops.losses import legacy_reduction
+from .._ops.losses.elements import legacy_reduction
 from .._ops.registry import functions, ops
 from .._tensor import Tensor
 from ._lowering import REDUCTIONS, SPECIAL, Steps, arguments_of, by_schema, listed, special

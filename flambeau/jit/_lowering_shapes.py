@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._core.dtypes import dtype
-from .._ops.conversion import CASTS
+from .._ops.making.conversion import CASTS
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ._lowering import (

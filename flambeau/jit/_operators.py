@@ -12,7 +12,7 @@ from typing import Any
 from .._core.dtypes import BY_NAME, dtype
 from .._core.layouts import FORMATS, LAYOUTS
 from .._library.operators import operators as registered
-from .._schemas import operator_of, schemas_of
+from .._library.schema_texts import operator_of, schemas_of
 from .._tensor import Tensor
 from .._tensor.methods import own_signature
 from . import _aten_forms, _containers, _limits

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from .._core.devices import device
-from .._schemas import float_places
+from .._library.schema_texts import float_places
 from .._tensor import Tensor
 from ..nn.modules.module import Module
 from ._adoption import Adoption

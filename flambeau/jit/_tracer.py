@@ -12,9 +12,9 @@ from typing import Any
 
 from .._core.sizes import Size
 from .._core.state import local
+from .._interception.overrides import TorchFunctionMode, dispatch
+from .._library.schema_texts import gives_several
 from .._ops.registry import ops
-from .._overrides import TorchFunctionMode, dispatch
-from .._schemas import gives_several
 from .._tensor import Tensor
 from ..nn.modules.module import Module
 from . import _lowering, _lowering_layers, _lowering_math, _lowering_shapes, _trace_forms

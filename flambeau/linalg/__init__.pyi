@@ -11,7 +11,7 @@ from .._core.devices import device as _device
 from .._core.dtypes import dtype as _dtype
 from .._core.layouts import layout as _layout, memory_format as _memory_format
 from .._core.sizes import Size as Size
-from .._ops.generator import Generator as Generator
+from .._ops.making.generator import Generator as Generator
 from .._tensor.storage import UntypedStorage as UntypedStorage
 from .._tensor import Tensor
 
@@ -19,7 +19,7 @@ _Number = _int | _float | _complex
 _Scalar = Any  # the number that a tensor holds
 _DeviceLike = _device | str | _int
 _size = Sequence[_int]
-from .._ops.linalg_checks import LinAlgError as LinAlgError
+from .._ops.linear.checks import LinAlgError as LinAlgError
 def cholesky(input: Tensor, *, upper: _bool = False, out: Tensor | None = None) -> Tensor: ...
 def cholesky_ex(input: Tensor, *, upper: _bool = False, check_errors: _bool = False, out: Sequence[Tensor] | None = None) -> return_types.linalg_cholesky_ex: ...
 @overload

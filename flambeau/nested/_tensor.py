@@ -7,8 +7,8 @@ import itertools
 from typing import Any
 
 from .._core import layouts
+from .._interception.overrides import DisableTorchFunctionSubclass
 from .._ops.registry import methods, ops
-from .._overrides import DisableTorchFunctionSubclass
 from .._tensor import Tensor
 
 __all__ = ["NestedTensor", "make"]

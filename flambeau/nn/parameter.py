@@ -6,9 +6,9 @@ from collections import OrderedDict
 from typing import Any
 
 from .._core.state import GRAD
+from .._interception.overrides import disabled_torch_function
 from .._kernel.native.site import also_plain
 from .._ops.registry import ops
-from .._overrides import disabled_torch_function
 from .._tensor import Tensor, detached
 from .._tensor.copying import rebuild_from_type, reduce_plain, set_state, state_of
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .._autograd.modes import no_grad
+from .._core.symbolic import SymInt
+from .._library.schema_texts import gives_view
 from .._ops.registry import ops
-from .._schemas import gives_view
-from .._symbolic import SymInt
 from .._tensor import Tensor
 from ..export.exported_program import ExportedProgram
 from ..jit._trace_code import _structure_values, prune

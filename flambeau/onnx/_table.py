@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.dtypes import BY_NAME
+from .._library.schema_texts import facts
 from .._ops.registry import functions
-from .._schemas import facts
 from .._tensor import Tensor
 from ..jit._operators import DTYPES
 from ..jit._tracer import Node, Value

@@ -17,8 +17,8 @@ from .._core.state import CAPTURE, CUDA, DISPATCH, FUNCTION_MODE, GRAD, SPARSE, 
 from .._dispatch import backend_of
 from .._kernel.optim import Formula
 from .._kernel.optim_step import find_places
+from .._ops.records.writable import check_writable
 from .._ops.registry import ops
-from .._ops.writable import check_writable
 from .._tensor import Meta, Storage, Tensor, bump
 from . import _gpu as gpu_many
 from .optimizer import Optimizer, _device_dtype_check_for_fused, _get_scalar_dtype, _to_scalar

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .._ops.facts import fact
+from .._ops.records.facts import fact
 from .._tensor import Tensor
 
 

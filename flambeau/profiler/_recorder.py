@@ -13,8 +13,8 @@ from time import perf_counter_ns, time_ns
 from typing import Any
 
 from .._core.state import CUDA, PROFILE, local, modes
-from .._ops.conversion import CASTS
-from .._ops.facts import fact
+from .._ops.making.conversion import CASTS
+from .._ops.records.facts import fact
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..autograd.profiler_util import FunctionEvent

@@ -7,8 +7,8 @@ from typing import Any
 from .._core.dtypes import BY_NAME
 from .._core.layouts import sparse_coo
 from .._core.sizes import Size
+from .._ops.records.rules import SCALAR_NAMES
 from .._ops.registry import ops
-from .._ops.rules import SCALAR_NAMES
 from .._tensor import Tensor
 from .._tensor.methods import install
 from .semi_structured import (  # noqa: F401 (programs take them from here)

@@ -11,7 +11,7 @@ from .._core.devices import device as _device
 from .._core.dtypes import dtype as _dtype
 from .._core.layouts import layout as _layout, memory_format as _memory_format
 from .._core.sizes import Size as Size
-from .._ops.generator import Generator as Generator
+from .._ops.making.generator import Generator as Generator
 from .._tensor.storage import UntypedStorage as UntypedStorage
 from .._tensor import Tensor
 
@@ -23,7 +23,7 @@ from .._core.dtypes import BY_NAME as BY_NAME
 from .._core.layouts import sparse_coo as sparse_coo
 from .._core.sizes import Size as Size
 from .._ops.registry import ops as ops
-from .._ops.rules import SCALAR_NAMES as SCALAR_NAMES
+from .._ops.records.rules import SCALAR_NAMES as SCALAR_NAMES
 from .._tensor import Tensor as Tensor
 from .semi_structured import SparseSemiStructuredTensor as SparseSemiStructuredTensor
 from .semi_structured import SparseSemiStructuredTensorCUSPARSELT as SparseSemiStructuredTensorCUSPARSELT

@@ -11,7 +11,7 @@ from typing import Any
 from .._autograd.functions import Function, FunctionRecord
 from .._autograd.modes import enable_grad
 from .._core.state import GRAD, local
-from .._ops_namespace import OpOverload, OpOverloadPacket
+from .._library.namespaces import OpOverload, OpOverloadPacket
 from .._tensor import Tensor, detached, version_of
 from ..amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
 from ..autograd import backward as _backward

@@ -18,8 +18,8 @@ from .._backend.placement import as_device
 from .._core.dtypes import BY_NAME, dtype
 from .._core.state import CUDA, META, SPARSE
 from .._dispatch import backend_of
-from .._ops.conversion import to_device
-from .._ops.striding import byte_bounds
+from .._ops.layout.striding import byte_bounds
+from .._ops.making.conversion import to_device
 from .._serialization.files import FileSource, MappedSource, replacing
 from .._serialization.loading import aligned
 from .._tensor import Tensor, storage_of, wrap

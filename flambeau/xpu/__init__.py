@@ -1,6 +1,6 @@
 """Intel's GPUs, which flambeau does not use: `is_available()` is False."""
 
-from .._absent_devices import namespace
+from .._names.absent_devices import namespace
 
 default_generators: tuple[()] = ()
 globals().update(

@@ -434,7 +434,7 @@ def test_numpy_without_recording():
     "about", [lambda node: None, lambda node: node.metadata.update(a=1), lambda node: node._set_sequence_nr(7)]
 )
 def test_only_gradients_that_are_asked_for_are_computed(monkeypatch, about):
-    from flambeau._ops.convolution import description
+    from flambeau._ops.layers.convolution import description
 
     def way(conv, role, plain=description.way):
         assert role != "sums", "nobody asked for the gradient by the weight"

@@ -5,7 +5,10 @@ import importlib
 import pytest
 
 import flambeau as torch
-from flambeau import _C, _checks, _rare, _streams, _tensor_str
+from flambeau import _C, _tensor_str
+from flambeau._names import checks as _checks
+from flambeau._names import rare as _rare
+from flambeau._names import streams as _streams
 
 NAMES = """
 _C: DisableTorchFunctionSubclass Generator Node _TensorMeta _disabled_torch_function_impl _get_privateuse1_backend_name _nn

@@ -167,7 +167,7 @@ print(torch.stack(history).sum().item(), sorted(name for name in dir(model[0]) i
 DRIVER = """
 import contextlib, io, re, sys
 from flambeau.compiler import _found
-from flambeau._cli import main
+from flambeau._command.main import main
 _found._SECONDS, _found._LOSS = 0.001, 9.0
 texts, file = [], sys.argv[1]
 for more in ([], ["--compile"]):

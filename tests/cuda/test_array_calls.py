@@ -19,7 +19,7 @@ from flambeau._backend.cpu import cpu
 from flambeau._core.dtypes import BY_NUMPY
 from flambeau._core.state import CUDA, GRAD
 from flambeau._kernel.reduce import fold_rows
-from flambeau._ops.pointwise_op import Pointwise
+from flambeau._ops.records.pointwise_op import Pointwise
 from flambeau._ops.registry import records
 from flambeau._tensor import wrap
 

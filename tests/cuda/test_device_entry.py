@@ -10,8 +10,8 @@ import flambeau as torch
 from flambeau._core.state import CUDA, GRAD
 from flambeau._kernel.native.plan import Table
 from flambeau._kernel.native.site import site
-from flambeau._ops.device_plans import Memory, _bits
-from flambeau._ops.generator import draw
+from flambeau._ops.making.generator import draw
+from flambeau._ops.plans.device_plans import Memory, _bits
 from flambeau._tensor import wrap
 
 from . import fake_gpu

@@ -10,7 +10,7 @@ import flambeau.distributed.checkpoint as dcp
 
 from .world import needs_mpi, run
 
-CHECKS = Path(__file__).parent / "checkpoint_checks.py"
+CHECKS = Path(__file__).parent / "checkpoint_names/checks.py"
 
 
 @pytest.mark.slow

@@ -15,4 +15,4 @@ CHECKS = (
 @needs_mpi
 @pytest.mark.parametrize("size", [2, 4])
 def test_collectives(size):
-    run(HERE / "collective_checks.py", CHECKS.split(), size)
+    run(HERE / "collective_names/checks.py", CHECKS.split(), size)

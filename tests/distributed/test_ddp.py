@@ -6,7 +6,7 @@ import pytest
 
 from .world import needs_mpi, run
 
-CHECKS = Path(__file__).parent / "ddp_checks.py"
+CHECKS = Path(__file__).parent / "ddp_names/checks.py"
 
 
 @needs_mpi

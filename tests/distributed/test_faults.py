@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 @pytest.mark.parametrize("victim", [0, 2])
 def test_late_unlike_and_dead_ranks_are_named(victim):
     shared = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    command = [sys.executable, str(HERE / "fault_checks.py"), str(victim)]
+    command = [sys.executable, str(HERE / "fault_names/checks.py"), str(victim)]
     processes = [
         subprocess.Popen(command, env=environment(RANK=str(r), **shared), stdout=-1, stderr=-1, text=True)
         for r in range(3)

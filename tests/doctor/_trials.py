@@ -7,7 +7,7 @@ import linecache
 import os
 import sys
 
-from flambeau._cli import main
+from flambeau._command.main import main
 
 os.chdir(sys.argv[1])
 found = {}

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau import _cli, nn
+from flambeau import nn
+from flambeau._command import main as _cli
 from flambeau._kernel import cpus, elf
 from flambeau.export._package import PackageError, load_package, write_package
 

@@ -11,7 +11,7 @@ import flambeau as torch
 import flambeau.fft
 import flambeau.linalg
 import flambeau.nn.functional as F
-from flambeau._ops.pointwise_op import Pointwise
+from flambeau._ops.records.pointwise_op import Pointwise
 from flambeau._ops.registry import records
 from flambeau.func import fallback, grad, jvp, vmap
 

@@ -53,7 +53,7 @@ def test_futures():
 
 def test_types():
     from flambeau import types
-    from flambeau._symbolic import SymInt
+    from flambeau._core.symbolic import SymInt
 
     assert types._dtype is torch.dtype and types._device is torch.device
     assert SymInt(3) * 2 == 6 and not isinstance(3, SymInt) and torch.ones(SymInt(2)).shape == (2,)

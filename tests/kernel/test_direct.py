@@ -9,7 +9,7 @@ from flambeau._backend.cpu import cpu
 from flambeau._kernel.native.direct import address_function
 from flambeau._kernel.reduce import fold_rows, moments_rows
 from flambeau._kernel.rows import row_kernel
-from flambeau._ops.softmax import _forward
+from flambeau._ops.folds.softmax import _forward
 
 TYPES = ("f32", "f32")
 SOFTMAX = row_kernel("softmax", _forward(False, "f32"), ("n", "n"), 1)

@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native.elementwise import by_layout
-from flambeau._ops.arithmetic import add_op
+from flambeau._ops.pointwise.arithmetic import add_op
 
 GRID = np.arange(12 * 20, dtype=np.float32).reshape(12, 20) / 7
 

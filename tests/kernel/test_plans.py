@@ -9,9 +9,9 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import plan, site
-from flambeau._ops.patterns import Unplannable
+from flambeau._ops.plans.patterns import Unplannable
+from flambeau._ops.plans.watching import CallWatch, Watched
 from flambeau._ops.registry import functions, methods, records
-from flambeau._ops.watching import CallWatch, Watched
 
 _spec = importlib.util.spec_from_file_location("samples", Path(__file__).resolve().parent.parent / "samples.py")
 samples = importlib.util.module_from_spec(_spec)
@@ -211,7 +211,7 @@ def test_sites_stand_for_methods_too():
 
 def test_calls_inside_of_a_watched_call_are_not_watched():
     """A function may work on memory of its own, by functions that are planned themselves: nobody waits for himself."""
-    from flambeau._ops.sites import _planned
+    from flambeau._ops.plans.sites import _planned
 
     def outer(input):
         inner = torch.arange(6.0).reshape(2, 3)
@@ -390,7 +390,7 @@ def test_derivatives_are_planned():
 
 
 def test_lists_are_part_of_a_description():
-    from flambeau._ops.sites import _planned
+    from flambeau._ops.plans.sites import _planned
 
     def total(tensors, scale=1.0):
         out = tensors[0]
@@ -419,7 +419,7 @@ def test_what_is_written_unseen_is_not_planned():
 def test_histories_of_several_nodes():
     """A loss of several steps has all its nodes again, each with what its own call kept."""
     loss, y = torch.nn.functional.soft_margin_loss, torch.tensor([[1.0, -1.0, 1.0], [-1.0, -1.0, 1.0]])
-    from flambeau._ops.sites import _planned
+    from flambeau._ops.plans.sites import _planned
 
     def steps(input, target):
         return (torch.exp(input) * torch.sigmoid(input * target)).sum()

@@ -11,7 +11,7 @@ from flambeau._kernel.render_random import SAMPLERS, _positive, _unit, philox, r
 from flambeau._kernel.render_rows import Rows, Schedule, render_rows
 from flambeau._kernel.symbols import symbols
 from flambeau._kernel.value import Value
-from flambeau._ops.pointwise_op import Pointwise
+from flambeau._ops.records.pointwise_op import Pointwise
 from flambeau._ops.registry import records
 
 POINTWISE = {name: op for name, op in records.items() if isinstance(op, Pointwise)}

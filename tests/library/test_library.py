@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import Tensor, library
-from flambeau._ops_namespace import ops
+from flambeau._library.namespaces import ops
 from flambeau.utils._python_dispatch import TorchDispatchMode
 
 _count = iter(range(1000))

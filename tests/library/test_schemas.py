@@ -10,11 +10,11 @@ import sys
 import pytest
 
 import flambeau as torch
-from flambeau import _schemas
 from flambeau._kernel.native.site import Site
+from flambeau._library import schema_texts as _schemas
 from flambeau._library.schema import parse_schema
+from flambeau._library.signatures import signature_of
 from flambeau._ops.registry import functions
-from flambeau._signatures import signature_of
 
 # Functions of the top that are no operators in PyTorch, either.
 PYTHON = {
@@ -109,7 +109,7 @@ def test_arguments_by_the_names_of_the_schema():
 
 @pytest.mark.slow
 def test_texts_cost_nothing_at_import():
-    code = "import sys, flambeau; print([m for m in sys.modules if m in ('flambeau._schemas', 'flambeau._library.schema')])"
+    code = "import sys, flambeau; print([m for m in sys.modules if m in ('flambeau._library.schema_texts', 'flambeau._library.schema')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 

@@ -12,8 +12,8 @@ import pytest
 import scipy.special as sp
 
 import flambeau as torch
-from flambeau._ops.pointwise_call import slow
-from flambeau._ops.pointwise_op import Pointwise
+from flambeau._ops.records.pointwise_call import slow
+from flambeau._ops.records.pointwise_op import Pointwise
 from flambeau._ops.registry import methods, records
 from flambeau.autograd import gradcheck, gradgradcheck
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._ops.convolution import description
+from flambeau._ops.layers.convolution import description
 from flambeau.autograd import gradcheck, gradgradcheck
 
 F = torch.nn.functional
@@ -243,7 +243,7 @@ def test_dtypes_that_cannot(name):
 def test_volumes_in_several_parts(stride, padding, monkeypatch):
     """A slice of results at a time, of one image."""
     shape = (3, 9, 7, 17, 19)
-    monkeypatch.setattr("flambeau._ops.convolution.volumes._BYTES", 4 * 9 * 3 * 17 * 19)
+    monkeypatch.setattr("flambeau._ops.layers.convolution.volumes._BYTES", 4 * 9 * 3 * 17 * 19)
     torch.manual_seed(0)
     x, w, b = torch.randn(shape), torch.randn(13, 9, 3, 3, 3), torch.randn(13)
     results = []

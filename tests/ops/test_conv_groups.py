@@ -6,7 +6,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import site
-from flambeau._ops.convolution import description, groups
+from flambeau._ops.layers.convolution import description, groups
 
 F = torch.nn.functional
 CASES = [  # images, groups, inputs, outputs (of each group), size, kernel, stride, padding, dilation
@@ -20,7 +20,7 @@ CASES = [  # images, groups, inputs, outputs (of each group), size, kernel, stri
 @pytest.fixture
 def taken(monkeypatch):
     """Counts how often this way is taken, also for little work."""
-    monkeypatch.setattr("flambeau._ops.convolution.description.SMALL", 0)
+    monkeypatch.setattr("flambeau._ops.layers.convolution.description.SMALL", 0)
     monkeypatch.setattr(groups, "_PARALLEL", 1000)
     calls = []
     for name in ("products", "adjoint", "sums"):

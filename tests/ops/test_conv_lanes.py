@@ -4,7 +4,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import site
-from flambeau._ops.convolution import description, lanes
+from flambeau._ops.layers.convolution import description, lanes
 
 F = torch.nn.functional
 CASES = [  # images, inputs, outputs, size, kernel, stride, padding, dilation
@@ -52,7 +52,7 @@ def test_values_and_gradients(case, threads, taken):
 
 
 def test_many_images_take_several_plans(monkeypatch, taken):
-    monkeypatch.setattr("flambeau._ops.convolution.schedule._MOST_BLOCKS", 4)
+    monkeypatch.setattr("flambeau._ops.layers.convolution.schedule._MOST_BLOCKS", 4)
     short, long = _results(CASES[0], torch.float32), _results(CASES[0], torch.float64)
     assert taken
     for a, b in zip(short, long):

@@ -5,8 +5,8 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import site
-from flambeau._ops import sites
-from flambeau._ops.convolution import description
+from flambeau._ops.layers.convolution import description
+from flambeau._ops.plans import sites
 
 F = torch.nn.functional
 CASES = {  # images, weight, arguments; each is computed by another way

@@ -4,7 +4,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import site
-from flambeau._ops.convolution import description, winograd
+from flambeau._ops.layers.convolution import description, winograd
 
 F = torch.nn.functional
 CASES = [  # images, inputs, outputs, height, width, padding
@@ -69,7 +69,7 @@ def test_transposed_convolution_takes_the_same_way(taken):
 
 
 def test_many_images_take_several_plans(monkeypatch):
-    monkeypatch.setattr("flambeau._ops.convolution.schedule._MOST_BLOCKS", 2)
+    monkeypatch.setattr("flambeau._ops.layers.convolution.schedule._MOST_BLOCKS", 2)
     torch.manual_seed(2)
     x, w = torch.randn(7, 16, 18, 18), torch.randn(24, 16, 3, 3)
     results = []

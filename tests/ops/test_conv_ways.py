@@ -5,8 +5,8 @@ import pytest
 
 import flambeau as torch
 from flambeau._backend.cpu import cpu
-from flambeau._ops.convolution import WAYS, description, matrices
-from flambeau._ops.convolution.description import describe, output_size, run, way
+from flambeau._ops.layers.convolution import WAYS, description, matrices
+from flambeau._ops.layers.convolution.description import describe, output_size, run, way
 
 CASES = {  # the way that it is made for: images, weight, stride, padding, dilation, groups
     "lines": ((2, 16, 300), (32, 16, 5), (2,), (2,), (1,), 1),

@@ -233,7 +233,7 @@ def test_tensorsolve_with_dims():
 
 
 def test_the_cheapest_order_of_a_chain():
-    from flambeau._ops.einsum import _best_split
+    from flambeau._ops.linear.einsum import _best_split
 
     assert _best_split([10, 100, 5, 50])[0][2] == 1  # (AB)C: 7,500 multiplications, A(BC): 75,000
     assert _best_split([100, 5, 50, 4])[0][2] == 0

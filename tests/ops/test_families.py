@@ -17,7 +17,7 @@ from flambeau._ops import families, registry
 def place(tmp_path_factory):
     """A folder for kernels in which the families' names are known."""
     folder = tmp_path_factory.mktemp("cache")
-    assert _run(folder, "print('flambeau._ops.conv' in sys.modules)") == "True\n"
+    assert _run(folder, "print('flambeau._ops.layers.conv' in sys.modules)") == "True\n"
     return folder
 
 
@@ -104,7 +104,7 @@ slow = importlib.machinery.SourceFileLoader.exec_module
 
 def exec_module(self, module):
     slow(self, module)
-    if module.__name__.endswith("_ops.sorting"):  # all names are there, but the import goes on
+    if module.__name__.endswith("_ops.folds.sorting"):  # all names are there, but the import goes on
         time.sleep(0.3)
         module.done = True
 
@@ -113,7 +113,7 @@ seen = []
 
 def look(find):
     find()
-    seen.append(hasattr(sys.modules["flambeau._ops.sorting"], "done"))
+    seen.append(hasattr(sys.modules["flambeau._ops.folds.sorting"], "done"))
 
 finds = (lambda: torch.sort, lambda: torch.Tensor.topk, lambda: registry.ops.argsort, lambda: registry.records["topk"])
 threads = [threading.Thread(target=look, args=(find,)) for find in finds for _ in range(3)]
@@ -136,7 +136,7 @@ warnings.simplefilter("ignore")
 plain = importlib.machinery.SourceFileLoader.exec_module
 
 def exec_module(self, module):
-    if module.__name__.endswith("_ops.sorting"):
+    if module.__name__.endswith("_ops.folds.sorting"):
         begun.set()
         time.sleep(0.3)
     plain(self, module)
@@ -187,7 +187,7 @@ def test_a_list_that_is_not_true_is_made_again(place, tmp_path, damage):
     copy.write_text(damage(kept))
     copy.chmod(0o600)
     tmp_path.chmod(0o700)
-    assert _run(tmp_path, "print('flambeau._ops.conv' in sys.modules)") == "True\n"
+    assert _run(tmp_path, "print('flambeau._ops.layers.conv' in sys.modules)") == "True\n"
     assert copy.read_text() == kept
 
 
@@ -195,5 +195,5 @@ def test_a_list_that_is_not_true_is_made_again(place, tmp_path, damage):
 def test_without_a_place_to_write_all_are_imported(tmp_path):
     file = tmp_path / "file"
     file.write_text("")
-    code = "print('flambeau._ops.conv' in sys.modules, torch.ones(2).softmax(0).tolist())"
+    code = "print('flambeau._ops.layers.conv' in sys.modules, torch.ones(2).softmax(0).tolist())"
     assert _run(file / "below", code) == "True [0.5, 0.5]\n"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._ops import folding
+from flambeau._ops.folds import folding
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

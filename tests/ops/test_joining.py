@@ -5,7 +5,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._backend import lapack
-from flambeau._ops.joining_arrays import joined
+from flambeau._ops.layout.joining_arrays import joined
 from flambeau.autograd import gradcheck, gradgradcheck
 
 

@@ -230,7 +230,7 @@ def test_meta_tensors_have_the_right_shape():
 
 
 def test_chains_are_multiplied_in_the_cheapest_order():
-    from flambeau._ops.einsum import _best_split
+    from flambeau._ops.linear.einsum import _best_split
 
     assert _best_split([10, 100, 5, 50])[0][2] == 1 and _best_split([50, 5, 100, 10])[0][2] == 0
     sizes = [30, 35, 15, 5, 10, 20, 25]  # ((0 (1 2)) ((3 4) 5)

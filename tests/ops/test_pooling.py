@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import site
-from flambeau._ops import sites
+from flambeau._ops.plans import sites
 from flambeau.autograd import gradcheck, gradgradcheck
 
 F = torch.nn.functional

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._ops.recurrent_arrays import Steps, Weights
-from flambeau._ops.recurrent_formulas import layer_formula
+from flambeau._ops.layers.recurrent_arrays import Steps, Weights
+from flambeau._ops.layers.recurrent_formulas import layer_formula
 
 MODES = ("rnn_tanh", "rnn_relu", "gru", "lstm")
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "gru": 3, "lstm": 4}

@@ -5,7 +5,7 @@ import pytest
 
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau._ops import interpolation
+from flambeau._ops.layers import interpolation
 
 
 @pytest.mark.parametrize("antialias", [True, False])

@@ -4,7 +4,7 @@ import pytest
 
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau._ops.primitive import Primitive
+from flambeau._ops.records.primitive import Primitive
 from flambeau._ops.registry import records
 
 K = 10**6

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._ops.striding import view_strides
+from flambeau._ops.layout.striding import view_strides
 from flambeau.autograd import gradcheck, gradgradcheck
 
 

@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau import _schemas
 from flambeau._core.state import CAPTURE, local, modes
 from flambeau._kernel.native import site
-from flambeau._ops.pointwise_op import Pointwise
+from flambeau._library import schema_texts as _schemas
+from flambeau._ops.records.pointwise_op import Pointwise
+from flambeau._ops.records.shape_rules import DataDependent
 from flambeau._ops.registry import functions, records
-from flambeau._ops.shape_rules import DataDependent
 
 _spec = importlib.util.spec_from_file_location("samples", Path(__file__).resolve().parent.parent / "samples.py")
 samples = importlib.util.module_from_spec(_spec)

@@ -16,7 +16,7 @@ ROOT = Path(flambeau.__file__).parent
 ENOUGH, NEARLY_ALL = 10, 0.75
 KNOWN = {
     "_core/return_types.py: _FIELDS": "names of several results, for classes that are made before any schema is read",
-    "_torch_dispatch.py: _FORMS": "arguments of records as the operators of PyTorch's library take them",
+    "_interception/torch_dispatch.py: _FORMS": "arguments of records as the operators of PyTorch's library take them",
     "jit/_containers.py: _MATH": "Python's own functions on numbers",
     "jit/_operators.py: _PAIRS": "operators that Python's own do as well, for tensors and numbers",
     "masked/maskedtensor/core.py: _BY_MASK": "operations that look at the mask",
@@ -64,5 +64,5 @@ def _tables():
 @pytest.mark.slow
 def test_no_table_of_operations_outside_their_declarations():
     found = _tables()
-    assert sorted(found.keys() - KNOWN) == [], "say it on the declaration (see _ops/facts.py)"
+    assert sorted(found.keys() - KNOWN) == [], "say it on the declaration (see _ops/records/facts.py)"
     assert sorted(KNOWN.keys() - found) == [], "gone: take it from the list"

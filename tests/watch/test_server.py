@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flambeau._cli import main
+from flambeau._command.main import main
 from flambeau.watch.control import Control
 from flambeau.watch.export import to_csv
 from flambeau.watch.page import page

@@ -33,7 +33,7 @@ from ..._core.quantizers import (
     per_tensor_symmetric,
     qscheme,
 )
-from ..._ops.conversion import host_array
+from ..._ops.making.conversion import host_array
 from ..._ops.registry import ops
 from ..._tensor import Tensor, wrap
 from ...nn.modules.module import Module

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..._core.sizes import broadcast_shapes
 from ..._core.state import GRAD
-from ..._ops.pointwise_op import Pointwise
+from ..._ops.records.pointwise_op import Pointwise
 from ..._ops.registry import ops, records
 from ..._tensor import Tensor
 from ._dtensor import DTensor, made, outside, plain

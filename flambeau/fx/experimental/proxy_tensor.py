@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..._core.state import local
+from ..._core.symbolic import SymBool, SymFloat, SymInt
 from ..._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from ..._symbolic import SymBool, SymFloat, SymInt
 from ..._tensor import Tensor
 from ...nn.modules.module import Module
 from ...nn.parameter import Parameter

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._core.dtypes import bool_
-from ..._ops.pointwise_op import Pointwise
+from ..._interception.overrides import DisableTorchFunctionSubclass
+from ..._ops.records.pointwise_op import Pointwise
 from ..._ops.registry import functions, ops, records
-from ..._overrides import DisableTorchFunctionSubclass
 from ..._tensor import Tensor
 
 __all__ = ["MaskedTensor", "is_masked_tensor"]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
 
-from ..._ops.attention import kinds
+from ..._ops.layers.attention import kinds
 
 __all__ = [
     "WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "activate_flash_attention_impl", "current_flash_attention_impl",

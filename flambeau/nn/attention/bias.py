@@ -7,8 +7,8 @@ from enum import IntEnum
 from typing import Any
 
 from ..._core.dtypes import bool_
+from ..._interception.overrides import disabled_torch_function
 from ..._ops.registry import ops
-from ..._overrides import disabled_torch_function
 from ..._tensor import Tensor
 from .. import functional as F
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..._core.dtypes import bool_
 from ..._core.state import local
-from ..._ops.multihead import attend
+from ..._ops.layers.multihead import attend
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from ..init import constant_, xavier_normal_, xavier_uniform_

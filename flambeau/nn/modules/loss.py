@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._core.dtypes import dtype as DType
-from ..._ops.losses import legacy_reduction
+from ..._ops.losses.elements import legacy_reduction
 from ..._tensor import Tensor
 from .. import functional as F
 from .distance import PairwiseDistance

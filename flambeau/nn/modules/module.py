@@ -15,7 +15,7 @@ from ..._core.devices import device
 from ..._core.state import DISPATCH, META
 from ..._core.steps import python_step
 from ..._errors.places import locate
-from ..._ops.conversion import to_arguments
+from ..._ops.making.conversion import to_arguments
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from ..._tensor.constructors import typename

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._core.state import local
-from ..._ops.multihead import canonical_mask
+from ..._ops.layers.multihead import canonical_mask
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from .. import functional as F

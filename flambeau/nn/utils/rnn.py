@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._core.dtypes import int64
 from ..._core.state import CUDA
-from ..._ops.recurrent import packed_steps
+from ..._ops.layers.recurrent import packed_steps
 from ..._ops.registry import ops
 from ..._tensor import Tensor, wrap
 

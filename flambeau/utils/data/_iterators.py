@@ -14,7 +14,7 @@ from typing import Any
 from ... import multiprocessing
 from ..._backend.placement import cuda_problem
 from ..._core.state import local
-from ..._ops.generator import Generator
+from ..._ops.making.generator import Generator
 from ._utils import MP_STATUS_CHECK_INTERVAL, ExceptionWrapper, channel, memory, signal_handling
 from ._utils.fetch import _DatasetKind
 from ._utils.pin_memory import pin_memory

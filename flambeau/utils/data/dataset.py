@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from ..._ops.generator import Generator, default_generator
+from ..._ops.making.generator import Generator, default_generator
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..._ops.generator import Generator
+from ..._ops.making.generator import Generator
 from ..._ops.registry import ops
 from .dataset import Dataset
 from .sampler import Sampler

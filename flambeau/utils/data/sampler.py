@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..._core.dtypes import float64, int64
-from ..._ops.generator import Generator
+from ..._ops.making.generator import Generator
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._ops.conversion import python_array
+from ..._ops.making.conversion import python_array
 from ..._tensor import Tensor
 
 Array = np.ndarray[Any, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._autograd.modes import no_grad
-from ..._overrides import TorchFunctionMode
+from ..._interception.overrides import TorchFunctionMode
 from ..._tensor import Tensor
 from .._pytree import tree_leaves
 from ._protos import proto

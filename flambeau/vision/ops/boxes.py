@@ -9,9 +9,9 @@ from typing import Any
 from ..._backend.cpu import cpu
 from ..._core.dtypes import BOOL, BY_NUMPY, FLOATING, bool_, float32, float64, int32, int64
 from ..._core.state import modes
-from ..._ops.primitive import primitive
+from ..._library.namespaces import ops as operators
+from ..._ops.records.primitive import primitive
 from ..._ops.registry import ops
-from ..._ops_namespace import ops as operators
 from ..._tensor import Tensor
 from . import _kernels
 

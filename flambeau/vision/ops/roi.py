@@ -10,7 +10,7 @@ import numpy as np
 from ... import nn
 from ..._core.dtypes import BY_NUMPY, FLOATING, float32, float64, int32, int64
 from ..._core.state import modes
-from ..._ops.primitive import primitive
+from ..._ops.records.primitive import primitive
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from ...nn.modules.utils import _pair

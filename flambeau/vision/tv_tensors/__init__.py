@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Any
 
+from ..._interception.overrides import DisableTorchFunctionSubclass
 from ..._ops.registry import ops
-from ..._overrides import DisableTorchFunctionSubclass
 from ..._tensor import Tensor
 from .._images import is_pil
 from ..transforms._conversion import pil_to_tensor

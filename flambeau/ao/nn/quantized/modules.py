@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ...._core.dtypes import dtype, float32, int64, qint8, quint8
 from ...._core.quantizers import per_channel_affine_float_qparams, per_tensor_affine, per_tensor_symmetric
-from ...._ops.quantized_linear import static_linear
+from ...._ops.quantized.linear import static_linear
 from ...._ops.registry import ops
 from ...._tensor import Tensor
 from ....nn.modules import conv

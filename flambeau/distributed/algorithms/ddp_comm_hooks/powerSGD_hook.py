@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...._ops.generator import Generator
+from ...._ops.making.generator import Generator
 from ...._ops.registry import ops
 from ...._tensor import Tensor
 from ....futures import Future

@@ -17,7 +17,7 @@ import numpy as np
 from ...._backend.segments import Segment, new_segment
 from ...._core.dtypes import BY_NAME
 from ...._core.state import GRAD
-from ...._ops.striding import address
+from ...._ops.layout.striding import address
 from ...._tensor import Tensor, wrap
 
 _ALIGNED = 64

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...._backend.threads import set_num_threads
-from ...._ops.generator import Generator
+from ...._ops.making.generator import Generator
 from ....random import manual_seed
 from ..datapipes.datapipe import IterDataPipe, MapDataPipe
 from ..graph_settings import apply_random_seed, apply_sharding

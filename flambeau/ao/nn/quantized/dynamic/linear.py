@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....._core.dtypes import dtype, float16, float32, qint8
-from ....._ops.quantized_linear import dynamic_linear
+from ....._ops.quantized.linear import dynamic_linear
 from ....._ops.registry import ops
 from ....._tensor import Tensor
 from ..modules import Linear as _Static

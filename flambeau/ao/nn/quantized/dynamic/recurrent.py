@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ....._core.dtypes import dtype as _dtype
 from ....._core.dtypes import float16, float32, qint8
-from ....._ops.quantized_linear import dynamic_linear
+from ....._ops.quantized.linear import dynamic_linear
 from ....._ops.registry import ops
 from ....._tensor import Tensor
 from .....nn.modules import rnn

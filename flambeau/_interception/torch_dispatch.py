@@ -1,0 +1,515 @@
+"""`__torch_dispatch__`: classes and modes that take over operations below autograd, as operators of `torch.ops.aten`.
+
+The dispatcher offers every record here before it computes it; history is recorded afterwards, on what was returned.
+`aten_call` says which operator with which arguments a record is. What works on tensors without a record (writes in
+place, detaching, making tensors, reading a number) comes from the public functions, by `take_function`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .._core.sizes import broadcast_shapes
+from .._core.state import DISPATCH, GRAD, local
+from .._dispatch import IN_PARTS, handlers, tensors_in
+from .._ops.layout.views import copied_shape_op as _unsafe_view
+from .._ops.records.pointwise_op import Pointwise
+from .._ops.records.rewriting import rewrite_history
+from .._ops.records.writable import check_writable
+from .._ops.registry import ops, records
+from .._tensor import Tensor
+
+__all__ = ["dispatches", "take_function", "take_operator"]
+
+_MOST = (1 << 63) - 1
+
+
+def dispatches(cls: type) -> bool:
+    """Whether a class of tensors has a `__torch_dispatch__` of its own."""
+    own = getattr(cls, "__torch_dispatch__", None)
+    base = getattr(Tensor, "__torch_dispatch__", None)
+    return getattr(own, "__func__", own) not in (None, getattr(base, "__func__", base))
+
+
+# -- which operator a record is ------------------------------------------------------------------------------------
+
+
+def _aten(name: str, overload: str = "default") -> Any:
+    from .._library.namespaces import ops  # which needs all operations
+
+    return getattr(getattr(ops.aten, name), overload)
+
+
+def _schemas() -> Any:
+    from .._library import schema_texts as _schemas  # which needs all operations
+
+    return _schemas
+
+
+def _usual_overload(name: str) -> str:
+    """The overload that takes tensors, or numbers as tensors."""
+    known = _schemas().schemas_of(name)
+    return "default" if "" in known or "Tensor" not in known else "Tensor"
+
+
+_COMPARED = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+
+
+def _pointwise_call(op: Pointwise, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    name = op.name
+    if name in ("add_scaled", "sub_scaled"):
+        return _aten(name[:3], "Tensor"), args[:2], {"alpha": args[2]}
+    if name == "square":
+        return _aten("pow", "Tensor_Scalar"), (*args, 2), {}
+    if name == "where":
+        return _aten(name, "self"), args, {}
+    if name == "masked_fill":  # a number comes as a tensor here
+        plain = isinstance(args[2], Tensor) and not args[2]._k and not args[2].ndim  # type: ignore[attr-defined]
+        return _aten(name, "Scalar" if plain else "Tensor"), (*args[:2], args[2]._array.item()) if plain else args, {}
+    if name == "lerp_number":
+        return _aten("lerp", "Scalar"), args, {}
+    if name in ("addcmul", "addcdiv"):
+        return _aten(name), args[:3], {"value": args[3]} if len(args) > 3 and args[3] != 1 else {}
+    if op.params:  # numbers that PyTorch's operator may take by other names, or not at all
+        return _record_operator(op), args, {}
+    if len(args) < 2:
+        return _aten(name), args, {}
+    second = "Tensor" if isinstance(args[1], Tensor) else "Scalar"
+    if name == "pow":
+        first = "Tensor" if isinstance(args[0], Tensor) else "Scalar"
+        return _aten(name, first if first == "Scalar" else f"Tensor_{second}"), args, {}
+    if name in _COMPARED or name == "rsub":
+        return _aten(name, second), args, {}
+    return _aten(name, _usual_overload(name)), args, {}
+
+
+def _reduced(name: str, overload: str) -> Callable[..., Any]:
+    def call(x: Any, dims: Any, keepdim: bool, d: Any = None) -> Any:
+        more = {} if d is None or d is x.dtype else {"dtype": d}
+        if not keepdim and (dims is None or len(dims) == x.ndim) and overload != "default":
+            return _aten(name), (x,), more
+        given = list(dims) if dims is not None else list(range(x.ndim))
+        return _aten(name, overload), (x, given, True) if keepdim else (x, given), more
+
+    return call
+
+
+def _basic_key(x: Any, key: Any) -> Any:
+    """One step of a basic key as an operator; NotImplemented for keys that take several."""
+    parts = [p for p in (key if isinstance(key, tuple) else (key,)) if p is not Ellipsis]
+    places = [i for i, p in enumerate(parts) if p != slice(None)]
+    if len(places) != 1 or (Ellipsis in (key if isinstance(key, tuple) else ()) and key[-1] is not Ellipsis):
+        return NotImplemented
+    dim, part = places[0], parts[places[0]]
+    if part is None:
+        return _aten("unsqueeze"), (x, dim), {}
+    if isinstance(part, slice):
+        step = () if part.step in (None, 1) else (part.step,)
+        stop = _MOST if part.stop is None else part.stop
+        return _aten("slice", "Tensor"), (x, dim, part.start or 0, stop, *step), {}
+    return _aten("select", "int"), (x, dim, part), {}
+
+
+def _indexed(x: Any, *rest: Any) -> Any:
+    *indices, dims = rest
+    found: list[Any] = [None] * (max(dims) + 1)
+    for i, d in zip(indices, dims):
+        found[d] = i
+    return _aten("index", "Tensor"), (x, found), {}
+
+
+def _truth(x: Any, dims: Any, keepdim: bool, fold: str, d: Any) -> Any:
+    if not keepdim and len(dims) == x.ndim:
+        return _aten(fold), (x,), {}
+    given = (x, dims[0]) if len(dims) == 1 else (x, list(dims))
+    return _aten(fold, "dim" if len(dims) == 1 else "dims"), (*given, True) if keepdim else given, {}
+
+
+def _product(x: Any, dims: Any, keepdim: bool, d: Any = None) -> Any:
+    more = {} if d is None or d is x.dtype else {"dtype": d}
+    if len(dims) == 1 and (x.ndim > 1 or keepdim):
+        return _aten("prod", "dim_int"), (x, dims[0], True) if keepdim else (x, dims[0]), more
+    return _aten("prod"), (x,), more
+
+
+def _linear(x: Any, bias: Any, weight: Any) -> Any:
+    turned = weight.t()
+    return (_aten("mm"), (x, turned), {}) if bias is None else (_aten("addmm"), (bias, x, turned), {})
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    return lambda x, dim, keepdim=False: (_aten(name, "dim"), (x, dim, True) if keepdim else (x, dim), {})
+
+
+def _place_of_extreme(x: Any, dim: Any, keepdim: bool, sign: int) -> Any:
+    more = () if dim is None and not keepdim else (dim, True) if keepdim else (dim,)
+    return _aten("argmax" if sign > 0 else "argmin"), (x, *more), {}
+
+
+def _spread(name: str) -> Callable[..., Any]:
+    def call(x: Any, dims: Any, keepdim: bool, correction: Any) -> Any:
+        more = {} if correction == 1 else {"correction": correction}
+        whole = dims is None or len(dims) == x.ndim
+        return (
+            _aten(name, "correction"),
+            (x,) if whole else (x, list(dims)),
+            {**more, "keepdim": True} if keepdim else more,
+        )
+
+    return call
+
+
+def _joined(name: str) -> Callable[..., Any]:
+    return lambda xs, dim=0: (_aten(name), (list(xs), dim) if dim else (list(xs),), {})
+
+
+def _cloned(x: Any, order: Any = None) -> Any:
+    from .._core.layouts import memory_format
+
+    return _aten("clone"), (x,), {"memory_format": order} if isinstance(order, memory_format) else {}
+
+
+def _same(name: str, overload: str = "default", count: int | None = None) -> Callable[..., Any]:
+    return lambda *args: (_aten(name, overload), args[:count], {})
+
+
+def _listed(name: str) -> Callable[..., Any]:
+    return lambda x, shape: (_aten(name), (x, list(shape)), {})
+
+
+_FORMS: dict[str, Callable[..., Any]] = {
+    "sum": _reduced("sum", "dim_IntList"), "mean": _reduced("mean", "dim"), "amax": _reduced("amax", "default"),
+    "amin": _reduced("amin", "default"), "nansum": _reduced("nansum", "default"),
+    "truth": _truth, "prod": _product, "median_of_all": lambda x, skip: (_aten("nanmedian" if skip else "median"), (x,), {}),
+    "softmax": lambda x, dim: (_aten("_softmax"), (x, dim, False), {}),
+    "log_softmax": lambda x, dim: (_aten("_log_softmax"), (x, dim, False), {}),
+    "cumsum": lambda x, dim, d=None: (_aten("cumsum"), (x, dim), {}),
+    "topk": lambda x, dim, k, largest: (_aten("topk"), (x, k, dim, largest), {}),
+    "sort": lambda x, dim, descending: (_aten("sort"), (x, dim, descending), {}),
+    "mm": _same("mm"), "bmm": _same("bmm"), "mv": _same("mv"), "dot": _same("dot"), "matmul": _same("matmul"),
+    "addmm": lambda c, x, y, beta, alpha: (
+        _aten("addmm"), (c, x, y), {} if beta == alpha == 1 else {"beta": beta, "alpha": alpha},
+    ),
+    "linear": _linear, "convolution": _same("convolution"), "view": _listed("view"), "expand": _listed("expand"),
+    "unsafe_view": _listed("_unsafe_view"), "permute": _listed("permute"), "transpose": _same("transpose", "int"),
+    "t": _same("t"), "unsqueeze": _same("unsqueeze"), "select": _same("select", "int"), "slice": _same("slice", "Tensor"),
+    "squeeze": lambda x, dims=None: (_aten("squeeze"), (x,), {}),
+    "squeeze_dim": lambda x, dims: (_aten("squeeze", "dim"), (x, *dims), {}),
+    "squeeze_dims": lambda x, dims: (_aten("squeeze", "dims"), (x, list(dims)), {}),
+    "getitem_select": _basic_key, "getitem_slice": _basic_key, "getitem_unsqueeze": _basic_key,
+    "split_with_sizes": lambda x, sizes, dim: (_aten("split_with_sizes"), (x, list(sizes), dim), {}),
+    "split": lambda x, sizes, dim: (
+        _aten("split", "Tensor"), (x, sizes[0] if isinstance(sizes, (list, tuple)) else sizes, *([dim] if dim else [])), {},
+    ),
+    "unbind": _same("unbind", "int"), "cat": _joined("cat"), "stack": _joined("stack"), "max_all": _same("max"), "min_all": _same("min"),
+    "max": _extreme("max"), "min": _extreme("min"), "arg_extremum": _place_of_extreme, "alias": _same("alias"),
+    "clone": _cloned, "clone_format": _cloned,
+    "to_dtype": lambda x, d: (_aten("_to_copy"), (x,), {"dtype": d}),
+    "to_copy": lambda x, d, target, home=None: (_aten("_to_copy"), (x,), {"dtype": d, "device": target}),
+    "gather": lambda x, index, dim: (_aten("gather"), (x, dim, index), {}),
+    "index_select": lambda x, index, dim: (_aten("index_select"), (x, dim, index), {}),
+    "embedding": lambda x, index, *rest: (_aten("embedding"), (x, index), {}),
+    "index": _indexed, "index_2": _indexed, "flip": _listed("flip"), "repeat": _listed("repeat"),
+    "std": _spread("std"), "var": _spread("var"), "std_mean": _spread("std_mean"), "var_mean": _spread("var_mean"), "tril": _same("tril"), "triu": _same("triu"),
+}  # fmt: skip
+
+
+# Records by the names of PyTorch's operators that do the same; their arguments are ours.
+_NAMES = {
+    "linalg_svd": "_linalg_svd", "linalg_eigh": "_linalg_eigh", "linalg_det": "_linalg_det", "linalg_solve_ex": "_linalg_solve_ex",
+    "linalg_slogdet": "_linalg_slogdet", "fft_c2c": "_fft_c2c", "fft_r2c": "_fft_r2c", "fft_c2r": "_fft_c2r",
+    "prelu_kernel": "_prelu_kernel", "softmax_backward": "_softmax_backward_data", "log_softmax_backward": "_log_softmax_backward_data",
+    "embedding_backward": "embedding_dense_backward", "attention": "_scaled_dot_product_flash_attention_for_cpu",
+    "attention_backward": "_scaled_dot_product_flash_attention_for_cpu_backward", "cdist": "_cdist_forward",
+    "unique": "_unique2", "grid_sample": "grid_sampler_2d", "logistic_loss": "binary_cross_entropy_with_logits",
+    "gelu_backward_x": "gelu_backward", "silu_backward_x": "silu_backward", "relu_backward_x": "threshold_backward",
+    "tanh_backward_x": "tanh_backward", "sigmoid_backward_x": "sigmoid_backward", "elu_backward_x": "elu_backward",
+    "leaky_relu_backward_x": "leaky_relu_backward", "hardswish_backward_x": "hardswish_backward", "softplus_backward_x": "softplus_backward",
+    "hardtanh_backward_x": "hardtanh_backward", "getitem_backward": "slice_backward",
+}  # fmt: skip
+
+
+class RecordOperator:
+    """A record that has no form among PyTorch's operators here, with the look of one: calling it runs the record."""
+
+    namespace = "aten"
+
+    def __init__(self, op: Any, name: str):
+        self._op, self._opname, self._overloadname = op, name, "default"
+        self.__name__ = f"{self._opname}.default"
+
+    def name(self) -> str:
+        return f"aten::{self._opname}"
+
+    @property
+    def overloadpacket(self) -> Any:
+        return self
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self._op(*args)
+
+    def __str__(self) -> str:
+        return f"aten.{self._opname}.default"
+
+    def __repr__(self) -> str:
+        return f"<OpOverload(op='aten.{self._opname}', overload='default')>"
+
+
+_records: dict[str, RecordOperator] = {}
+
+
+def aten_call(op: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    try:
+        if isinstance(op, Pointwise):
+            return _pointwise_call(op, args)
+        form = _FORMS.get(op.name)
+        found = NotImplemented if form is None else form(*args)
+    except AttributeError:  # no operator of that name
+        found = NotImplemented
+    if found is not NotImplemented:
+        return found
+    return _record_operator(op), args, {}
+
+
+def _pooled(name: str) -> Callable[..., Any]:
+    """Pooling by the name of PyTorch's operator, which has the number of dimensions in it."""
+
+    def call(*args: Any) -> Any:
+        rank = args[2]
+        return (
+            _record_operator(
+                records[name], ("max_pool{}d_with_indices" if name == "max_pool" else "avg_pool{}d").format(rank)
+            ),
+            args,
+            {},
+        )
+
+    return call
+
+
+_FORMS |= {"max_pool": _pooled("max_pool"), "mean_pool": _pooled("mean_pool")}
+
+
+def _record_operator(op: Any, name: str | None = None) -> RecordOperator:
+    name = name or _NAMES.get(op.name, op.name)
+    if name not in _records:
+        _records[name] = RecordOperator(op, name)
+    return _records[name]
+
+
+# -- what PyTorch shows in parts ------------------------------------------------------------------------------------
+
+
+def _matmul_parts(x: Tensor, y: Tensor) -> Any:
+    """A product of batches of matrices, as PyTorch folds it into one of two or three dimensions."""
+    a, b = x._array.shape, y._array.shape
+    if max(len(a), len(b)) < 3 or min(len(a), len(b)) < 2:
+        return NotImplemented
+    if len(b) == 2:
+        made = ops.mm(ops.view(x, (-1, a[-1])), y)
+        return _unsafe_view(made, (*a[:-1], b[-1]))
+    lead = broadcast_shapes(a[:-2], b[:-2])
+    left = ops.reshape(ops.expand(x, (*lead, *a[-2:])), (-1, *a[-2:]))
+    right = ops.reshape(ops.expand(y, (*lead, *b[-2:])), (-1, *b[-2:]))
+    return _unsafe_view(ops.bmm(left, right), (*lead, a[-2], b[-1]))
+
+
+def _linear_parts(x: Tensor, bias: Any, weight: Tensor) -> Any:
+    """An affine map of rows with more than one dimension before them."""
+    shape = x._array.shape
+    if len(shape) == 2:
+        return NotImplemented
+    rows, turned = ops.reshape(x, (-1, shape[-1])), ops.t(weight)
+    if bias is None:
+        return _unsafe_view(ops.mm(rows, turned), (*shape[:-1], weight._array.shape[0]))
+    return ops.view(ops.addmm(bias, rows, turned), (*shape[:-1], weight._array.shape[0]))
+
+
+def _key_parts(x: Tensor, key: Any) -> Any:
+    """A basic key of several steps, one after the other."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if Ellipsis in parts:
+        place, taken = parts.index(Ellipsis), sum(1 for p in parts if p is not None and p is not Ellipsis)
+        parts = (*parts[:place], *[slice(None)] * (x._array.ndim - taken), *parts[place + 1 :])
+    steps = [p for p in parts if p != slice(None)]
+    if len(steps) < 2:
+        return NotImplemented
+    dim = 0
+    for part in parts:
+        if part is None:
+            x, dim = ops.unsqueeze(x, dim), dim + 1
+        elif isinstance(part, slice):
+            if part != slice(None):
+                x = x[(*[slice(None)] * dim, part)]  # type: ignore[index]
+            dim += 1
+        else:
+            x = ops.select(x, dim, part)
+    return x
+
+
+_PARTS: dict[str, Callable[..., Any]] = {
+    "matmul": _matmul_parts, "linear": _linear_parts, "getitem_slice": _key_parts, "getitem_select": _key_parts,
+    "getitem_unsqueeze": _key_parts,
+}  # fmt: skip
+
+
+def in_parts(op: Any, args: tuple[Any, ...]) -> Any:
+    """An operation by several, each with a history of its own, where PyTorch shows several; NotImplemented otherwise."""
+    if local.fake is not None or not (local.dispatch_modes or any(t._k & DISPATCH for t in tensors_in(args))):
+        return NotImplemented
+    if getattr(op, "derived", False) and op.name not in _NAMES:
+        return op.body(ops, *args)
+    parts = _PARTS.get(op.name)
+    return NotImplemented if parts is None else parts(*args)
+
+
+# -- who takes it over ---------------------------------------------------------------------------------------------
+
+
+def _offer(func: Any, args: Any, named: dict[str, Any], tensors: list[Tensor], rules: Any = None) -> Any:
+    """What the innermost mode, or else the classes of the tensors, give for a call; NotImplemented if nobody is there.
+
+    `rules` names functions that stand for the `__torch_dispatch__` of a class.
+    """
+    if local.dispatch_off:
+        return NotImplemented
+    kinds: list[type] = []
+    for t in tensors:
+        if t._k & DISPATCH and type(t) not in kinds:
+            place = next((i for i, kind in enumerate(kinds) if issubclass(type(t), kind)), len(kinds))
+            kinds.insert(place, type(t))
+    stack = local.dispatch_modes
+    if not stack and not kinds:
+        return NotImplemented
+    grad, off = local.grad, local.overrides_off
+    local.grad, local.overrides_off = False, True  # below autograd and functions
+    try:
+        if stack:
+            local.dispatch_modes = stack[:-1]
+            try:
+                result = _handler(stack[-1], type(stack[-1]), rules)(func, tuple(kinds), args, named)
+            finally:
+                local.dispatch_modes = stack
+            if result is not NotImplemented:
+                return result
+        for kind in kinds:
+            result = _handler(kind, kind, rules)(func, tuple(kinds), args, named)
+            if result is not NotImplemented:
+                return result
+    finally:
+        local.grad, local.overrides_off = grad, off
+    if not kinds:
+        return NotImplemented
+    names = ", ".join(kind.__name__ for kind in kinds)
+    raise TypeError(
+        f"Multiple dispatch failed for '{func}'; all __torch_dispatch__ handlers returned NotImplemented: {names}"
+    )
+
+
+def _handler(who: Any, kind: type, rules: Any) -> Callable[..., Any]:
+    """The `__torch_dispatch__` of a mode or class, or the rule that an operator has for it."""
+    rule = rules.get(kind) if rules else None
+    return who.__torch_dispatch__ if rule is None else functools.partial(rule, who)
+
+
+def operator_of(op: Any, args: tuple[Any, ...]) -> Any:
+    """The operator of `torch.ops.aten` that a record, or a name, stands for."""
+    return _aten(op) if isinstance(op, str) else aten_call(op, args)[0]
+
+
+def _fake_mode(tensors: list[Tensor]) -> Any:
+    """The mode that runs a call by shapes alone: the innermost one, or that of a fake operand where no mode is on."""
+    stack = local.dispatch_modes
+    if stack:
+        return stack[-1] if stack[-1] is local.fake else None
+    return next((mode for t in tensors if (mode := getattr(t, "fake_mode", None)) is not None), None)
+
+
+def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
+    tensors = tensors_in(args)
+    if not local.dispatch_modes and not any(t._k & DISPATCH for t in tensors):
+        return NotImplemented
+    fake = _fake_mode(tensors)
+    if fake is not None:
+        return fake.run(op, args)
+    func, given, named = aten_call(op, args)
+    return _offer(func, given, named, tensors)
+
+
+def take_operator(func: Any, args: Any, named: dict[str, Any], tensors: list[Tensor], rules: Any) -> Any:
+    """The same for operators that programs define (`torch.library`); a fake mode runs their own rule for meta tensors."""
+    return NotImplemented if _fake_mode(tensors) is not None else _offer(func, args, named, tensors, rules)
+
+
+def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:
+    """The same for public functions that run no record: writes, detaching, making tensors, reading a number."""
+    tensors = tensors_in((*args, *named.values()))
+    fake = _fake_mode(tensors)
+    if fake is not None:
+        return fake.call(function, args, named)
+    name = name_of(function)
+    writes = name.endswith("_") and not name.endswith("__")
+    makes = not writes and name != "to" and _schemas().makes_tensors(name)
+    if not (writes or makes or name in ("detach", "item")):
+        return _below(function, args, named)
+    if not local.dispatch_modes and not any(t._k & DISPATCH for t in tensors):
+        return NotImplemented
+    if name == "requires_grad_":
+        return NotImplemented
+    overload = {"empty": "memory_format", "randint": "low" if len(args) > 2 else "default"}.get(name, "default")
+    if writes and len(args) > 1:
+        tensor = isinstance(args[1], Tensor)
+        if name[:-1] in _COMPARED or name == "fill_":
+            overload = "Tensor" if tensor else "Scalar"
+        else:
+            overload = _usual_overload(name)
+    try:
+        func = _aten("_local_scalar_dense" if name == "item" else name, overload)
+    except AttributeError:
+        return _below(function, args, named)
+    if writes and tensors[0]._k & GRAD and tensors[0]._k & DISPATCH and local.grad:
+        return _write_recorded(name, args, named)
+    if makes and args and all(isinstance(a, int) for a in args) and _schemas().begins_with_size(name):
+        args = (list(args),)
+    result = _offer(func, tuple(args), dict(named), tensors)
+    return args[0] if writes and result is not NotImplemented else result
+
+
+def _below(function: Any, args: Any, named: dict[str, Any]) -> Any:
+    """A function that a mode on top is not shown: a fake mode below it still makes its tensors."""
+    fake, stack = local.fake, local.dispatch_modes
+    if fake is None or fake not in stack or name_of(function) not in fake.made:
+        return NotImplemented
+    local.dispatch_modes = stack[: stack.index(fake) + 1]
+    try:
+        return fake.call(function, args, named)
+    finally:
+        local.dispatch_modes = stack
+
+
+def name_of(function: Any) -> str:
+    """The name of a public function."""
+    return getattr(function, "__name__", "")
+
+
+def _write_recorded(name: str, args: Any, named: dict[str, Any]) -> Any:
+    """A write to a tensor with a history: what the form that is not in place gives for a copy of it is copied into it."""
+    t = args[0]
+    plain = getattr(ops, name[:-1], None)
+    if plain is None or t._view is not None:
+        raise NotImplementedError(
+            f"{name}: this write to a tensor with __torch_dispatch__ that requires grad; use the form without underscore"
+        )
+    check_writable(t)
+    before = ops.clone(t)
+    made = plain(before, *[before if a is t else a for a in args[1:]], **named)
+    _offer(_aten("copy_"), (t, made), {}, [t, made])
+    if made._edge is not None:
+        rewrite_history(t, made._edge)
+    return t
+
+
+handlers[DISPATCH] = _handle
+handlers[IN_PARTS] = in_parts

@@ -1,0 +1,1 @@
+"""Operations along dimensions: reductions, running folds, orderings, counts."""

@@ -1,0 +1,65 @@
+"""Arrays of counts: integers and elements in bins, counted by all cores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._backend import threads
+from ..._backend.cpu import PARALLEL, cpu
+from ..._core.dtypes import BY_NUMPY
+from ..._kernel.counting import extent, ranks, tally, tally_bins
+
+_ROW = 4096  # elements whose extent is found together
+_TABLES = 1 << 16  # counts up to which every thread has its own
+
+
+def extent_of(x: Any) -> tuple[int, int]:
+    """The least and the greatest of a vector of integers, which is not empty."""
+    if x.size < 2 * _ROW:
+        return int(x.min()), int(x.max())
+    code = BY_NUMPY[x.dtype].code
+    call = cpu.kernel(extent, (code, code, code))
+    whole = x.size // _ROW
+    low, high = np.empty((2, whole + 1), x.dtype)
+    rows = x[: whole * _ROW].reshape(whole, _ROW)
+    cpu.rows(call, [rows], [low[:-1], high[:-1]], x.size)
+    call(x[-_ROW:], low[-1:].reshape(()), high[-1:].reshape(()))
+    return int(low.min()), int(high.max())
+
+
+def _counted(call: Any, x: Any, numbers: tuple[Any, ...], length: int) -> Any:
+    """The counts of a vector's elements; large ones are cut, and every thread counts into its own memory."""
+    if x.size < PARALLEL >> 2 or length > _TABLES:
+        out = np.empty(length, np.int64)
+        call(x, *numbers, out)
+        return out
+    parts = threads.ranges(x.size)
+    tables = np.empty((len(parts), length + 1024), np.int64)[:, :length]  # apart from each other
+    cpu.side_by_side(call, [[x[a:b], *numbers, table] for (a, b), table in zip(parts, tables)])
+    return tables.sum(axis=0)
+
+
+def tallied(x: Any, low: int, length: int) -> Any:
+    """How often each of `length` integers from `low` on occurs in a vector."""
+    call = cpu.kernel(tally, (BY_NUMPY[x.dtype].code, "i64", "i64"))
+    return _counted(call, x, (np.asarray(low, np.int64),), length)
+
+
+def tallied_bins(x: Any, bins: int, low: float, high: float) -> Any:
+    """How many elements of a vector of float32 or float64 lie in each of `bins` parts of [low, high]."""
+    code, kind = BY_NUMPY[x.dtype].code, x.dtype.type
+    call = cpu.kernel(tally_bins, (code, code, code, code, code, "i64"))
+    numbers = (kind(low), kind(high), kind(bins), kind(kind(high) - kind(low)))
+    return _counted(call, x, tuple([np.asarray(n) for n in numbers]), bins)
+
+
+def ranked(x: Any, low: int, rank: Any) -> Any:
+    """rank[x - low] of a vector."""
+    out = np.empty(x.size, np.int64)
+    call = cpu.kernel(ranks, (BY_NUMPY[x.dtype].code, "i64", "i64", "i64"))
+    given = np.asarray(low, np.int64)
+    parts = threads.ranges(x.size) if x.size >= PARALLEL >> 2 else [(0, x.size)]
+    cpu.side_by_side(call, [[x[a:b], given, rank, out[a:b]] for a, b in parts])
+    return out

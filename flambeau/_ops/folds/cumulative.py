@@ -1,0 +1,326 @@
+"""Running folds along a dimension: cumsum, cumprod, cummax, cummin, logcumsumexp."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+
+from ..._backend import threads
+from ..._backend.cpu import PARALLEL, cpu
+from ..._core import return_types
+from ..._core.allocation import empty
+from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, dtype, float16, float32, float64, int64
+from ..._core.sizes import wrap_dim
+from ..._core.state import local
+from ..._kernel.scan import recurrence, running_extremum, scan_columns, scan_rows
+from ..._tensor import Tensor
+from ..basic import answer
+from ..records.batching import along
+from ..records.primitive import primitive
+from ..records.rules import not_implemented
+from ..records.shape_rules import same
+from ..records.tangents import chosen_along, linear
+from ..registry import ops, public
+from .folding import to_first, to_last
+from .reduction import require_tensor
+from .row_gradients import placed
+
+
+def run_rows(kernel: Any, types: tuple[str, ...], arrays: list[Any], outs: list[Any], dim: int, **options: Any) -> None:
+    """A kernel over rows along any dimension of arrays of one shape, split over the threads."""
+    large = max(arrays[0].size, outs[0].size) >= PARALLEL
+    call = (cpu.kernel if large else cpu.small)(kernel, types, **options)
+    given, targets = arrays, outs
+    if dim != outs[0].ndim - 1:
+        given, targets = [to_last(a, dim) for a in arrays], [to_last(o, dim) for o in outs]
+    outer = targets[0].shape[:-1]
+    if large and outer:
+        axis = max(range(len(outer)), key=outer.__getitem__)
+        given, targets = [to_first(a, axis) for a in given], [to_first(o, axis) for o in targets]
+        cpu.rows(call, given, targets, max(given[0].size, targets[0].size))
+    else:
+        call(*given, *targets)
+
+
+def scan_array(backend: Any, x: Any, dim: int, fold: str, d: dtype) -> Any:
+    if backend is not cpu:
+        return _scan_elsewhere(backend.xp, x, dim, fold, d)
+    if x.ndim == 0:
+        return scan_array(backend, x.reshape(1), 0, fold, d).reshape(())
+    out = empty(x.shape, d.numpy)
+    if x.size == 0:
+        return out
+    code = BY_NUMPY[x.dtype].code
+    columns = math.prod(x.shape[dim + 1 :])
+    if columns < 8 or d.category == COMPLEX or fold == "logsumexp" or not x.flags.c_contiguous:
+        run_rows(scan_rows, (code, d.code), [x], [out], dim, fold=fold)
+    else:
+        shape = (-1, x.shape[dim], columns)
+        call = (cpu.kernel if x.size >= PARALLEL else cpu.small)(scan_columns, (code, d.code), fold=fold)
+        given, target = x.reshape(shape), out.reshape(shape)
+        if x.size < PARALLEL or target.shape[0] >= threads.get_num_threads():
+            cpu.rows(call, [given], [target], x.size)
+        else:
+            parts = threads.ranges(columns, 64)
+            threads.over(parts, lambda a, b: call(given[..., a:b], target[..., a:b]))
+    return out
+
+
+def _scan_elsewhere(xp: Any, x: Any, dim: int, fold: str, d: dtype) -> Any:
+    if x.ndim == 0:
+        return x.astype(d.numpy)
+    wide = d.wide.numpy
+    x = x.astype(wide, copy=False)
+    if fold == "logsumexp":
+        high = xp.nan_to_num(x.real.max(axis=dim, keepdims=True), neginf=0.0)
+        made = xp.log(xp.cumsum(xp.exp(x - high), axis=dim)) + high
+    else:
+        made = (xp.cumsum if fold == "sum" else xp.cumprod)(x, axis=dim, dtype=wide)
+    return made.astype(d.numpy, copy=False)
+
+
+def _same_shape(x: Any, dim: int, d: dtype) -> Any:
+    return x.shape, d
+
+
+def _flipped(op: Any, x: Tensor, dim: int) -> Tensor:
+    """A running fold from the end."""
+    return ops.flip(op(ops.flip(x, (dim,)), dim), (dim,)) if x._array.ndim else op(x, dim)
+
+
+@primitive(
+    grad={"x": lambda g, dim: _flipped(ops.cumsum, g, dim)},
+    name="cumsum",
+    meta=_same_shape,
+    batch=along,
+    tangent=linear("x"),
+)
+def cumsum_op(backend: Any, x: Any, dim: int, d: dtype) -> Any:
+    return scan_array(backend, x, dim, "sum", d)
+
+
+def _shifted(x: Tensor, dim: int, first: float) -> Tensor:
+    """x moved by one place along a dimension, with a number in front."""
+    n = x._array.shape[dim]
+    start = ops.full_like(ops.narrow(x, dim, 0, 1), first)
+    return ops.cat([start, ops.narrow(x, dim, 0, n - 1)], dim)
+
+
+def _cumprod_grad(g: Tensor, x: Tensor, out: Tensor, dim: int, d: dtype) -> Tensor:
+    """Where there are zeros: what comes before a factor times the sum of what comes after, without division."""
+    x = ops.conj(x if x.dtype is d else ops.to_dtype(x, d))
+    if x._array.ndim == 0:
+        return g * 1
+    if x._array.size == 0:
+        return g * x
+    if not answer(ops.any(ops.eq(x, 0)), False):
+        return _flipped(ops.cumsum, g * ops.conj(out), dim) / x
+    before = _shifted(ops.cumprod(x, dim), dim, 1.0)
+    after = _shifted(ops.flip(x, (dim,)), dim, 1.0)
+    return before * ops.flip(recurrence_op(ops.flip(g, (dim,)), after, dim), (dim,))
+
+
+@primitive(grad={"x": _cumprod_grad}, name="cumprod", meta=_same_shape, batch=along)
+def cumprod_op(backend: Any, x: Any, dim: int, d: dtype) -> Any:
+    return scan_array(backend, x, dim, "prod", d)
+
+
+def _recurrence_back(g: Tensor, a: Tensor, dim: int) -> Tensor:
+    turned = _shifted(ops.flip(ops.conj(a), (dim,)), dim, 1.0)
+    return ops.flip(recurrence_op(ops.flip(g, (dim,)), turned, dim), (dim,))
+
+
+@primitive(
+    meta=same,
+    tensors=2, name="linear_recurrence",
+    grad={
+        "x": lambda g, a, dim: _recurrence_back(g, a, dim),
+        "a": lambda g, a, out, dim: _recurrence_back(g, a, dim) * ops.conj(_shifted(out, dim, 0.0)),
+    },
+    batch=along,
+)  # fmt: skip
+def recurrence_op(backend: Any, x: Any, a: Any, dim: int) -> Any:
+    """s[i] = x[i] + a[i] * s[i - 1] along a dimension."""
+    xp = backend.xp
+    out = backend.empty(x.shape, x.dtype)
+    if backend is cpu:
+        if x.size:
+            run_rows(recurrence, (BY_NUMPY[x.dtype].code,) * 3, [x, a], [out], dim)
+        return out
+    given, factors, target = (xp.moveaxis(v, dim, 0) for v in (x, a, out))
+    for i in range(given.shape[0]):
+        target[i] = given[i] + factors[i] * target[i - 1] if i else given[i]
+    return out
+
+
+def _running(name: str, op: Any, input: Tensor, dim: int, d: dtype | None) -> Tensor:
+    require_tensor(name, input)
+    if d is None:
+        d = input.dtype if input.dtype.category >= FLOATING else int64
+    elif d.category != input.dtype.category or d.category < FLOATING:
+        input = ops.to_dtype(input, d) if input.dtype is not d else input
+    if not d.code:
+        raise not_implemented(f"{name}_out_cpu", d)
+    return op(input, wrap_dim(dim, input._array.ndim), d)
+
+
+@public(out="dtype", inplace=True, planned=True)
+def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
+    """Sums of all elements so far along a dimension.
+
+    >>> import flambeau as torch
+    >>> torch.cumsum(torch.tensor([1.0, 2.0, 3.0]), 0)
+    tensor([1., 3., 6.])
+    """
+    return _running("cumsum", cumsum_op, input, dim, dtype)
+
+
+@public(out="dtype", inplace=True, planned=True)
+def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
+    """Products of all elements so far along a dimension.
+
+    >>> import flambeau as torch
+    >>> torch.cumprod(torch.tensor([1.0, 2.0, 3.0]), 0)
+    tensor([1., 2., 6.])
+    """
+    return _running("cumprod", cumprod_op, input, dim, dtype)
+
+
+# -- extrema -----------------------------------------------------------------------------------------------------
+
+
+def _extremum_grad(g: Tensor, others: Any, x_shape: Any, dim: int) -> Tensor:
+    if not x_shape:
+        return g
+    made = placed(g, x_shape, dim, others[0], True, add=True) if g.dtype.itemsize > 2 else None
+    return ops.scatter_add(ops.new_zeros(g, x_shape), dim, others[0], g) if made is None else made
+
+
+def _extremum_rule(x: Any, dim: int) -> Any:
+    return [(x.shape, BY_NUMPY[x.dtype]), (x.shape, int64)]
+
+
+def _extrema(backend: Any, x: Any, dim: int, sign: int) -> Any:
+    xp = backend.xp
+    if x.ndim == 0:
+        return x.copy(), xp.zeros((), "int64")
+    values, places = backend.empty(x.shape, x.dtype), backend.empty(x.shape, "int64")
+    if x.size:
+        code = BY_NUMPY[x.dtype].code
+        types = (code, code, "i64")
+        if backend is cpu:
+            run_rows(running_extremum, types, [x], [values, places], dim, sign=sign)
+        else:
+            backend.kernel(running_extremum, types, sign=sign)(*[xp.moveaxis(a, dim, -1) for a in (x, values, places)])
+    return values, places
+
+
+@primitive(grad={"x": _extremum_grad}, name="cummax", meta=_extremum_rule, batch=along, tangent=chosen_along())
+def cummax_op(backend: Any, x: Any, dim: int) -> Any:
+    return _extrema(backend, x, dim, 1)
+
+
+@primitive(grad={"x": _extremum_grad}, name="cummin", meta=_extremum_rule, batch=along, tangent=chosen_along())
+def cummin_op(backend: Any, x: Any, dim: int) -> Any:
+    return _extrema(backend, x, dim, -1)
+
+
+def _running_extremum(name: str, op: Any, input: Tensor, dim: int) -> Any:
+    require_tensor(name, input)
+    if input.dtype.category == COMPLEX or not input.dtype.code:
+        raise not_implemented(f"{name}_cpu", input.dtype)
+    if not input._array.ndim and dim not in (-1, 0):
+        raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
+    dim = wrap_dim(dim, input._array.ndim)
+    return getattr(return_types, name)(*op(input, dim))
+
+
+@public(out=True, planned=True)
+def cummax(input: Tensor, dim: int) -> Any:
+    """The largest elements so far along a dimension, and where they are.
+
+    >>> import flambeau as torch
+    >>> torch.cummax(torch.tensor([1.0, 3.0, 2.0]), 0).values
+    tensor([1., 3., 3.])
+    """
+    return _running_extremum("cummax", cummax_op, input, dim)
+
+
+@public(out=True, planned=True)
+def cummin(input: Tensor, dim: int) -> Any:
+    """The smallest elements so far along a dimension, and where they are.
+
+    >>> import flambeau as torch
+    >>> torch.cummin(torch.tensor([3.0, 1.0, 2.0]), 0).values
+    tensor([3., 1., 1.])
+    """
+    return _running_extremum("cummin", cummin_op, input, dim)
+
+
+# -- logarithmic sums --------------------------------------------------------------------------------------------
+
+
+_LOWEST = {d: float(ml_dtypes.finfo(d.numpy).min) for d in (float16, bfloat16, float32, float64)}
+
+
+def _log_sum_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
+    """exp(x) * (sum from here of g * exp(-out)), in logarithms, as PyTorch rounds it; the signs of real gradients apart."""
+    if local.forward_reading:  # a zero cotangent has no logarithm whose derivative is its own
+        return _sums_from_the_end(g, x, out, dim)
+    if x.dtype.category == COMPLEX:
+        return ops.conj(ops.exp(_flipped(ops.logcumsumexp, ops.log(ops.conj(g)) - out, dim) + x))
+    low = _LOWEST[x.dtype]  # finite, so that derivatives of what is not there are zero
+    positive = ops.where(g > 0, ops.log(g), low)
+    negative = ops.where(g < 0, ops.log(-g), low)
+    up = ops.exp(_flipped(ops.logcumsumexp, positive - out, dim) + x)
+    return up - ops.exp(_flipped(ops.logcumsumexp, negative - out, dim) + x)
+
+
+def _sums_from_the_end(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
+    """The sum of g[j] * exp(x[i] - out[j]) over all j from i on: from the end, in steps that never grow for reals."""
+    if x._array.ndim == 0 or not x._array.size:
+        return g * 1
+    turned = ops.flip(out, (dim,))
+    before = ops.cat([ops.narrow(turned, dim, 0, 1), ops.narrow(turned, dim, 0, turned._array.shape[dim] - 1)], dim)
+    steps = ops.conj(ops.exp(_difference(turned, before)))  # the first is 1, whatever the numbers
+    total = ops.flip(recurrence_op(ops.flip(g, (dim,)), steps, dim), (dim,))
+    return total * ops.conj(ops.exp(_difference(x, out)))
+
+
+def _difference(a: Tensor, b: Tensor) -> Tensor:
+    """a - b, also of infinite numbers that are equal."""
+    return ops.where(ops.eq(a, b), 0.0, a - b)
+
+
+@primitive(
+    grad={"x": _log_sum_grad}, name="logcumsumexp", meta=lambda x, dim: (x.shape, BY_NUMPY[x.dtype]), batch=along
+)
+def log_cum_sum_exp_op(backend: Any, x: Any, dim: int) -> Any:
+    return scan_array(backend, x, dim, "logsumexp", BY_NUMPY[x.dtype])
+
+
+@public(out="exact", planned=True)
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """Logarithms of the sums of exponentials of all elements so far along a dimension.
+
+    >>> import flambeau as torch
+    >>> torch.logcumsumexp(torch.tensor([0.0, 0.0]), 0)
+    tensor([0.0000, 0.6931])
+    """
+    require_tensor("logcumsumexp", input)
+    if input.dtype.category < FLOATING or not input.dtype.code:
+        raise not_implemented("logcumsumexp_out_cpu", input.dtype)
+    return log_cum_sum_exp_op(input, wrap_dim(dim, input._array.ndim))
+
+
+SCHEMAS = """
+cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single
+cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single
+cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)
+cummax.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
+cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)
+cummin.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
+logcumsumexp(Tensor self, int dim) -> Tensor
+"""

@@ -1,0 +1,444 @@
+"""Runs folding kernels over arrays of any layout: dimensions that lie evenly in memory are merged, what is left is
+folded along rows or down columns, and large arrays are split over the threads."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from ..._backend import threads
+from ..._backend.copies import row_major, rows_of
+from ..._backend.cpu import PARALLEL, cpu
+from ..._core.allocation import empty
+from ..._core.dtypes import BY_NUMPY, dtype
+from ..._core.sizes import contiguous_strides
+from ..._kernel.lang import kernel
+from ..._kernel.reduce import (  # fmt: skip
+    FOLDS,
+    extremum_columns,
+    extremum_rows,
+    fold_columns,
+    fold_rows,
+    moments_columns,
+    moments_rows,
+    squares_rows,
+)
+from ..._kernel.sums import LANES, sum_columns, sum_rows
+from ..._kernel.value import PART
+
+_PIECE = 1 << 15  # elements of a long row that are read twice while in the cache
+_IN_PIECES = 1 << 20  # elements from which one fold is worth several threads: their results are to be folded again
+_TILE = 256
+_NARROW = 8  # columns below which a strided row kernel is better than a column kernel
+_NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
+_asarray, _empty = np.asarray, empty
+
+
+@functools.cache
+def _moved(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...]:
+    return (*[d for d in range(ndim) if d not in axes], *axes)
+
+
+def to_last(x: Any, *axes: int) -> Any:
+    """A view with dimensions moved to the end."""
+    return x.transpose(_moved(x.ndim, axes)) if axes[-1] != x.ndim - 1 or len(axes) > 1 else x
+
+
+def to_first(x: Any, axis: int) -> Any:
+    """A view with a dimension moved to the front."""
+    return x.transpose(axis, *[d for d in range(x.ndim) if d != axis]) if axis else x
+
+
+def from_last(x: Any, axis: int) -> Any:
+    """A view with the last dimension moved to a place."""
+    order = list(range(x.ndim - 1))
+    order.insert(axis, x.ndim - 1)
+    return x.transpose(order)
+
+
+def gathered(x: Any, dim: int) -> Any:
+    """The array with a dimension moved to the end, in row-major memory; large ones are copied tile by tile."""
+    if dim == x.ndim - 1 or x.size < PARALLEL or not x.flags.c_contiguous:
+        return rows_of(to_last(x, dim))
+    shape = (*x.shape[:dim], *x.shape[dim + 1 :], x.shape[dim])
+    return _transposed(x.reshape(math.prod(x.shape[:dim]), x.shape[dim], -1)).reshape(shape)
+
+
+def scattered(x: Any, dim: int) -> Any:
+    """Undoes `gathered`: the last dimension moved to a place, in row-major memory."""
+    if dim == x.ndim - 1 or x.size < PARALLEL:
+        return rows_of(from_last(x, dim))
+    shape = (*x.shape[:dim], x.shape[-1], *x.shape[dim:-1])
+    return _transposed(x.reshape(math.prod(x.shape[:dim]), -1, x.shape[-1])).reshape(shape)
+
+
+def _transposed(x: Any) -> Any:
+    """Matrices transposed, in tiles that fit into the cache."""
+    count, rows, columns = x.shape
+    out = _empty((count, columns, rows), x.dtype)
+
+    def copy(left: int, right: int) -> None:
+        for j in range(left, right, _TILE):
+            for i in range(0, rows, _TILE):
+                cut = slice(i, i + _TILE), slice(j, min(j + _TILE, right))
+                out[:, cut[1], cut[0]] = x[:, cut[0], cut[1]].transpose(0, 2, 1)
+
+    threads.over(threads.ranges(columns, _TILE), copy)
+    return out
+
+
+def reduced_shape(shape: Any, dims: Any, keepdim: bool) -> tuple[int, ...]:
+    if keepdim:
+        return tuple(1 if i in dims else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in dims)
+
+
+def fold_array(
+    backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, result: dtype, how: str | None = None
+) -> Any:
+    """Folds dimensions of an array; `how` is a last step ("mean", "root")."""
+    if backend is not cpu:
+        return _fold_elsewhere(backend, x, dims, keepdim, fold, result, how)
+    if x.dtype.kind == "c" and fold == "sum" and result.numpy == x.dtype and _numbers_side_by_side(x, dims):
+        real = BY_NUMPY[x.real.dtype]
+        return fold_array(backend, x.view(real.numpy), dims, keepdim, fold, real, how).view(x.dtype)
+    if x.flags.c_contiguous:  # the common cases, planned once
+        cores = threads.get_num_threads() if x.size >= PARALLEL else 1
+        key = (fold, how, x.dtype, result, x.shape, dims, keepdim, cores)
+        plan = _plans.get(key)
+        if plan is None:
+            if len(_plans) > 4096:
+                _plans.clear()
+            plan = _plans[key] = plan_fold(x, dims, keepdim, fold, result, how, cores)
+        if plan:
+            call, view, made_shape, shape = plan
+            out = _empty(made_shape, result.numpy)
+            call(x if view is None else x.reshape(view), out)
+            return out if shape is None else out.reshape(shape)
+    shape = reduced_shape(x.shape, dims, keepdim)
+    if x.size == 0:
+        return _empty_fold(shape, fold, result, how)
+    y, flags, kept, order = layout(x, dims)
+    code = BY_NUMPY[x.dtype].code
+    if not any(flags):  # only dimensions of extent 1 go: the kernel still lifts every element
+        y, flags = y[..., None], [*flags, True]
+    while True:
+        last = len(flags) - 1 - flags[::-1].index(True)
+        final = sum(flags) == 1
+        target = result.code if final else FOLDS[fold].wide(code)
+        step = how if final or how == "mean" else None
+        rows = flags[-1] or y.shape[-1] < _NARROW or code in PART
+        if rows:
+            y = _fold_rows(to_last(y, last), code, target, fold, step)
+        else:
+            y = _fold_columns(to_last(y, last, y.ndim - 1), code, target, fold, step)
+        del flags[last]
+        if final:
+            break
+        code, fold = target, FOLDS[fold].again
+    return unlay(y, x.shape, kept, order, shape)
+
+
+def _numbers_side_by_side(x: Any, dims: tuple[int, ...]) -> bool:
+    """Whether the numbers of complex elements can be added up as columns of their own."""
+    last = x.ndim - 1
+    return last > 0 and last not in dims and x.size > 0 and x.shape[-1] > 1 and x.strides[-1] == x.itemsize
+
+
+_plans: dict[Any, Any] = {}
+
+
+def plan_fold(
+    x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, result: dtype, how: str | None, cores: int = 1
+) -> Any:
+    """(callable, shape to view x in, shape of what is made, shape of the result) of a fold in one step, or False.
+
+    Shapes are None where they would change nothing.
+    """
+    code = BY_NUMPY[x.dtype].code
+    shape = reduced_shape(x.shape, dims, keepdim)
+    if x.size == 0:
+        return False
+    if len(dims) == x.ndim:
+        view: list[int] = [x.size]
+        flags = [True]
+    else:
+        y, flags, *_ = layout(x, dims)
+        view = list(y.shape)
+    if sum(flags) != 1:
+        return False
+    if flags[-1]:
+        made = view[:-1]
+    elif flags[-2] and view[-1] >= _NARROW and code not in PART:
+        made = [*view[:-2], view[-1]]
+    else:
+        return False
+    if x.size >= _IN_PIECES and (len(view) < (2 if flags[-1] else 3) or view[0] < cores):
+        return False  # one long fold, or few
+    call = _callable(cpu.small if x.size < PARALLEL else cpu.large, flags[-1], code, result.code, fold, how)
+    return call, None if tuple(view) == x.shape else view, tuple(made), None if tuple(made) == shape else shape
+
+
+def layout(x: Any, dims: Any) -> tuple[Any, list[bool], list[int], list[int]]:
+    """The array with neighbours in memory merged, which merged dimensions are to go, and the kept dimensions in the
+    order of memory (with the permutation that brings them back)."""
+    if x.flags.c_contiguous:
+        sizes, flags, kept, order = _dense_layout(x.shape, tuple(dims))
+        return x.reshape(sizes), flags.copy(), kept, order
+    shape, strides = x.shape, x.strides
+    axes = [d for d in range(x.ndim) if shape[d] != 1]
+    axes.sort(key=lambda d: -abs(strides[d]))
+    sizes, flags, kept, order = _merged(shape, strides, axes, dims)
+    ones = [d for d in range(x.ndim) if shape[d] == 1]
+    return x.transpose(*axes, *ones).reshape(sizes), flags, kept, order
+
+
+@functools.lru_cache(4096)
+def _dense_layout(shape: Any, dims: Any) -> tuple[list[int], list[bool], list[int], list[int]]:
+    axes = [d for d in range(len(shape)) if shape[d] != 1]
+    return _merged(shape, contiguous_strides(shape), axes, dims)
+
+
+def _merged(shape: Any, strides: Any, axes: list[int], dims: Any) -> tuple[list[int], list[bool], list[int], list[int]]:
+    sizes: list[int] = []
+    flags: list[bool] = []
+    step = 0
+    for d in axes:
+        flag = d in dims
+        if sizes and flags[-1] == flag and step == shape[d] * strides[d]:
+            sizes[-1] *= shape[d]
+        else:
+            sizes.append(shape[d])
+            flags.append(flag)
+        step = strides[d]
+    kept = [d for d in axes if d not in dims]
+    return sizes, flags, kept, sorted(range(len(kept)), key=kept.__getitem__)
+
+
+def unlay(y: Any, shape: Any, kept: list[int], order: list[int], result: Any) -> Any:
+    """Undoes `layout` for a result over the kept dimensions, which is row-major."""
+    if order == sorted(order):
+        return y.reshape(result)
+    return row_major(y.reshape([shape[d] for d in kept]).transpose(order)).reshape(result)
+
+
+def _empty_fold(shape: Any, fold: str, result: dtype, how: str | None) -> Any:
+    if 0 in shape:
+        return np.empty(shape, result.numpy)
+    start = math.nan if how == "mean" else FOLDS[fold].start(result.code)
+    return np.full(shape, start, result.numpy)
+
+
+def _widest(shape: Any) -> int:
+    return max(range(len(shape)), key=shape.__getitem__)
+
+
+def _callable(make: Any, rows: bool, code: str, target: str, fold: str, how: str | None) -> Any:
+    """The kernel of a fold along rows or down columns; sums within one precision have their own."""
+    if fold == "sum" and code == target and code in LANES:
+        return make(sum_rows if rows else sum_columns, (code, target), how=how)
+    if fold == "squares" and code == "f32" and rows:
+        return make(squares_rows, (code, target), how=how)
+    return make(fold_rows if rows else fold_columns, (code, target), fold=fold, how=how)
+
+
+def _fold_rows(y: Any, code: str, target: str, fold: str, how: str | None) -> Any:
+    call = _callable(cpu.kernel, True, code, target, fold, how)
+    outer = y.shape[:-1]
+    if y.size < PARALLEL:
+        out = empty(outer, _NUMPY[target])
+        call(y, out)
+        return out
+    if outer and max(outer) >= threads.get_num_threads():
+        out = empty(outer, _NUMPY[target])
+        axis = _widest(outer)
+        cpu.rows(call, [to_first(y, axis)], [to_first(out, axis)], y.size)
+        return out
+    return _in_pieces(y, -1, fold_rows, code, target, fold, how)
+
+
+def _fold_columns(y: Any, code: str, target: str, fold: str, how: str | None) -> Any:
+    call = _callable(cpu.kernel, False, code, target, fold, how)
+    outer, columns = y.shape[:-2], y.shape[-1]
+    if y.size < PARALLEL:
+        out = empty((*outer, columns), _NUMPY[target])
+        call(y, out)
+        return out
+    if outer and max(outer) >= threads.get_num_threads():
+        out = empty((*outer, columns), _NUMPY[target])
+        axis = _widest(outer)
+        cpu.rows(call, [to_first(y, axis)], [to_first(out, axis)], y.size)
+        return out
+    if y.shape[-2] < 64:
+        out = empty((*outer, columns), _NUMPY[target])
+        cpu.side_by_side(call, [[y[..., a:b], out[..., a:b]] for a, b in threads.ranges(columns, 256)])
+        return out
+    return _in_pieces(y, -2, fold_columns, code, target, fold, how)
+
+
+def _in_pieces(y: Any, axis: int, way: Any, code: str, target: str, fold: str, how: str | None) -> Any:
+    """One long fold: each thread takes a piece of the folded dimension, the pieces are folded afterwards."""
+    n = y.shape[axis]
+    parts = max(1, min(threads.get_num_threads(), n // 64))
+    each, rest = divmod(n, parts)
+    wide = FOLDS[fold].wide(code)
+    call = _callable(cpu.kernel, way is fold_rows, code, wide, fold, None)
+    lead, tail = y.shape[:axis], y.shape[1 + axis :] if axis < -1 else ()
+    columns = (slice(None),) * len(tail)
+    partial: Any = empty((*lead, parts + (rest > 0), *tail), _NUMPY[wide])
+    whole = y[(..., slice(parts * each), *columns)].reshape(*lead, parts, each, *tail)
+    cpu.rows(call, [whole], [partial[(..., slice(parts), *columns)]], y.size)
+    if rest:
+        call(y[(..., slice(parts * each, n), *columns)], partial[(..., parts, *columns)])
+    kind, last = (wide, None) if how == "mean" else (target, how)
+    made = empty((*lead, *tail), _NUMPY[kind])
+    cpu.kernel(way, (wide, kind), fold=FOLDS[fold].again, how=last)(partial, made)
+    if how != "mean":
+        return made
+    out = empty(made.shape, _NUMPY[target])
+    cpu.kernel(_divided, (wide, wide, target))(made, np.asarray(n, _NUMPY[wide]), out)
+    return out
+
+
+@kernel("(),()->()")
+def _divided(m: Any, x: Any, n: Any, out: Any) -> None:
+    out[()] = x[()] / n[()]
+
+
+def _fold_elsewhere(backend: Any, x: Any, dims: Any, keepdim: bool, fold: str, result: dtype, how: str | None) -> Any:
+    made = backend.along.fold(x, dims, fold, result.code, how)
+    return made.reshape(reduced_shape(x.shape, dims, True)) if keepdim else made
+
+
+# -- one dimension at a time: kernels with several results -------------------------------------------------------
+
+
+def extremum(backend: Any, x: Any, dim: int, sign: int, keepdim: bool = False) -> tuple[Any, Any]:
+    """The largest (sign 1) or smallest (-1) elements along a dimension and where they are first."""
+    if backend is not cpu:
+        xp = backend.xp
+        place = xp.expand_dims((xp.argmax if sign > 0 else xp.argmin)(x, axis=dim), dim)
+        value = xp.take_along_axis(x, place, dim)
+        return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
+    if x.ndim == 1 and x.size >= PARALLEL:
+        value, place = _extremum_in_pieces(x, sign)
+    else:
+        value, place = _extremum(x, dim, sign)
+    if not keepdim:
+        return value, place
+    shape = reduced_shape(x.shape, (dim,), True)
+    return value.reshape(shape), place.reshape(shape)
+
+
+def _extremum(x: Any, dim: int, sign: int) -> tuple[Any, Any]:
+    code = BY_NUMPY[x.dtype].code
+    return _two_results(x, dim, extremum_rows, extremum_columns, code, (code, "i64"), sign=sign)
+
+
+def _extremum_in_pieces(x: Any, sign: int) -> tuple[Any, Any]:
+    """One long row: each thread searches a piece, the best of the pieces is taken."""
+    parts = threads.ranges(x.size)
+    values, places = _empty(len(parts), x.dtype), _empty(len(parts), np.int64)
+
+    def job(number: int, start: int, stop: int) -> Any:
+        def run() -> None:
+            value, place = _extremum(x[start:stop], 0, sign)
+            values[number], places[number] = value, place + start
+
+        return run
+
+    threads.run([job(i, *part) for i, part in enumerate(parts)])
+    value, best = _extremum(values, 0, sign)
+    return value, places[int(best), ...]
+
+
+def moments(x: Any, dim: int, free: float = 1.0, root: bool = False, kind: str = "f64") -> tuple[Any, Any]:
+    """Sums of squared deviations over the degrees of freedom (or their roots) and means along a dimension."""
+    code = BY_NUMPY[x.dtype].code
+    return _two_results(x, dim, moments_rows, moments_columns, code, (kind, kind), np.float64(free), root=root)
+
+
+def _two_results(
+    x: Any, dim: int, rows: Any, columns: Any, code: str, types: tuple[str, str], free: Any = None, **options: Any
+) -> Any:
+    """Runs a kernel with two results along one dimension; `free` is a number that it takes beside the array."""
+    kinds = (code, *types) if free is None else (code, "f64", *types)
+    last = x.ndim - 1
+    if dim == last or x.ndim == 1:
+        inner = dim
+    else:
+        steps = x.strides
+        inner = min((d for d in range(x.ndim) if x.shape[d] > 1), key=lambda d: abs(steps[d]), default=dim)
+    outs = [_empty(x.shape[:dim] + x.shape[dim + 1 :], _NUMPY[t]) for t in types]
+    along_rows = inner == dim or x.shape[inner] < _NARROW
+    if along_rows:
+        y, views = to_last(x, dim), outs
+        call = (cpu.small if x.size < PARALLEL else cpu.kernel)(rows, kinds, **options)
+    else:
+        y, views = to_last(x, dim, inner), [to_last(o, inner - (inner > dim)) for o in outs]
+        call = (cpu.small if x.size < PARALLEL else cpu.kernel)(columns, kinds, **options)
+    given = [y] if free is None else [y, _asarray(free)]
+    outer = y.ndim - (1 if along_rows else 2)
+    if x.size < PARALLEL or (along_rows and not outer):
+        call(*given, *views)
+    elif outer:
+        axis = _widest(y.shape[:outer])
+        cpu.rows(call, [to_first(y, axis), *given[1:]], [to_first(v, axis) for v in views], x.size)
+    else:
+        threads.over(
+            threads.ranges(y.shape[-1], 64),
+            lambda a, b: call(y[..., a:b], *given[1:], *[v[..., a:b] for v in views]),
+        )
+    return outs
+
+
+def moments_over(x: Any, dims: tuple[int, ...], keepdim: bool, correction: float, root: bool) -> tuple[Any, Any]:
+    """Variance (or its root) and mean over dimensions, in the dtype of `x`."""
+    shape = reduced_shape(x.shape, dims, keepdim)
+    count = math.prod(x.shape[d] for d in dims)
+    if x.size == 0:
+        return np.full(shape, math.nan, x.dtype), np.full(shape, math.nan, x.dtype)
+    free = max(count - correction, 0.0)
+    kind = BY_NUMPY[x.dtype].code
+    y, flags, kept, order = layout(x, dims)
+    place = len(flags) - 1 - flags[::-1].index(True) if True in flags else -1
+    if place < 0:
+        made = moments(y[..., None], y.ndim, free, root, kind)
+    elif y.ndim == 1 and y.size >= PARALLEL:
+        made = _moments_in_pieces(y, free, root)
+    elif sum(flags) == 1:
+        made = moments(y, place, free, root, kind)
+    else:
+        axes = tuple(i - (i > place) for i, flag in enumerate(flags) if flag and i != place)
+        made = _joined_moments(*moments(y, place), y.shape[place], axes, free, root, x.dtype)
+    return unlay(made[0], x.shape, kept, order, shape), unlay(made[1], x.shape, kept, order, shape)
+
+
+def _joined_moments(
+    squares: Any, means: Any, count: int, axes: Any, free: float, root: bool, kind: Any
+) -> tuple[Any, Any]:
+    """Moments of groups of `count` elements each, joined over `axes` by the deviations of their means."""
+    with np.errstate(all="ignore"):
+        mean = means.mean(axis=axes, keepdims=True)
+        total = squares.sum(axis=axes) + count * ((means - mean) ** 2).sum(axis=axes)
+        variance = total / np.float64(free)
+        made = np.sqrt(variance) if root else variance
+        return _asarray(made).astype(kind), mean.squeeze(axes).astype(kind)
+
+
+def _moments_in_pieces(y: Any, free: float, root: bool) -> tuple[Any, Any]:
+    """One long row, in pieces that stay in the cache."""
+    whole = y.size // _PIECE * _PIECE
+    squares, means = moments(y[:whole].reshape(-1, _PIECE), 1)
+    counts = np.full(len(means), float(_PIECE))
+    if whole < y.size:
+        last = moments(y[whole:], 0)
+        squares, means = np.append(squares, last[0]), np.append(means, last[1])
+        counts = np.append(counts, float(y.size - whole))
+    with np.errstate(all="ignore"):
+        mean = (counts * means).sum() / y.size
+        variance = (squares.sum() + (counts * (means - mean) ** 2).sum()) / np.float64(free)
+        return _asarray(np.sqrt(variance) if root else variance).astype(y.dtype), _asarray(mean).astype(y.dtype)

@@ -1,0 +1,676 @@
+"""Reductions over dimensions: sums, means, products, extrema, truth values, and counts."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+from ..._backend.cpu import PARALLEL
+from ..._core import return_types
+from ..._core.dtypes import (
+    BOOL,
+    BY_NUMPY,
+    COMPLEX,
+    FLOATING,
+    bool_,
+    complex32,
+    complex64,
+    complex128,
+    dtype,
+    float64,
+    int64,
+    uint8,
+)
+from ..._core.sizes import size_argument, wrap_dim, wrap_dims
+from ..._kernel.rows import Rows
+from ..._tensor import Tensor
+from .. import registry
+from ..basic import answer
+from ..records.batching import along, over_all
+from ..records.casting import cast_array
+from ..records.primitive import primitive
+from ..records.rules import not_implemented, type_name
+from ..records.tangents import chosen_along, linear
+from ..registry import labelled, ops, out_dtypes, public, relabel
+from .folding import extremum, fold_array, reduced_shape
+from .row_gradients import along_rows, placed
+
+
+def restore_dims(g: Tensor, dims: Any, keepdim: bool) -> Tensor:
+    """A reduced tensor with its reduced dimensions back, at extent 1."""
+    if not keepdim:
+        for d in sorted(dims):
+            g = ops.unsqueeze(g, d)
+    return g
+
+
+def expand_back(g: Tensor, shape: Any, dims: Any, keepdim: bool) -> Tensor:
+    """The gradient of a sum: every reduced element gets the same."""
+    if not g._array.ndim and shape:  # of everything
+        return ops.expand(g, *shape)
+    return ops.expand(restore_dims(g, dims, keepdim), shape)
+
+
+def require_tensor(name: str, input: Any) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+
+
+def require_bool(name: str, argument: str, value: Any) -> None:
+    if value is not True and value is not False:
+        raise TypeError(f"{name}(): argument '{argument}' must be bool, not {type(value).__name__}")
+
+
+def require_elements(name: str, shape: Any, dims: Any) -> None:
+    """Extrema have no neutral element: something must be there to choose from."""
+    for d in dims:
+        if d < len(shape) and shape[d] == 0:
+            raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+
+
+def _numbered(name: str) -> Any:
+    """PyTorch's names of a derivative: number 0 over everything, 1 along dimensions."""
+
+    def named(node: Any) -> str:
+        kept = node.saved
+        whole = kept is None or (len(kept[1]) == len(node.info[0][0]) and not kept[2])
+        return f"{name}Backward{0 if whole else 1}"
+
+    return named
+
+
+def _shape_rule(result: Any) -> Any:
+    return lambda x, dims, keepdim, *rest: (reduced_shape(x.shape, dims, keepdim), result(x, *rest))
+
+
+# -- sums --------------------------------------------------------------------------------------------------------
+
+
+@primitive(
+    grad={"x": lambda g, x_shape, dims, keepdim: expand_back(g, x_shape, dims, keepdim)}, name="sum",
+    meta=_shape_rule(lambda x, d: d), backward_name=_numbered("Sum"),
+    batch=along,
+    tangent=linear("x"),
+)  # fmt: skip
+def sum_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
+    return fold_array(backend, x, dims, keepdim, "sum", d)
+
+
+def _sum_input(name: str, input: Tensor, d: dtype | None) -> tuple[Tensor, dtype]:
+    """The tensor to be summed and the dtype of the sum: integers are summed as int64."""
+    require_tensor(name, input)
+    own = input.dtype
+    if d is None:
+        d = own if own.category >= FLOATING else int64
+    elif d.category != own.category or (
+        d is not own and d in (float64, complex128)
+    ):  # who asks for it wants its precision
+        input = ops.to_dtype(input, d)
+    if not own.code or not d.code:
+        raise not_implemented(f"{name}_cpu", own if not own.code else d)
+    return input, d
+
+
+@public(out="dtype", planned=True)
+def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+    """The sum of elements over dimensions (all by default).
+
+    >>> import flambeau as torch
+    >>> torch.sum(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+    tensor([4., 6.])
+    """
+    input, d = _sum_input("sum", input, dtype)
+    require_bool("sum", "keepdim", keepdim)
+    out = sum_op(input, wrap_dims(dim, input._array.ndim), keepdim, d)
+    return out if dim is None else relabel(out, "SumBackward1")
+
+
+@primitive(
+    grad={"x": lambda g, x, dims, keepdim: expand_back(g, x.shape, dims, keepdim) * ~ops.isnan(x)}, name="nansum",
+    meta=_shape_rule(lambda x, d: d),
+    batch=along,
+)  # fmt: skip
+def nansum_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
+    return fold_array(backend, x, dims, keepdim, "nansum", d)
+
+
+@public(out=True, planned=True)
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+    """The sum of elements over dimensions, with NaN as zero.
+
+    >>> import flambeau as torch
+    >>> torch.nansum(torch.tensor([1.0, float("nan"), 2.0]))
+    tensor(3.)
+    """
+    input, d = _sum_input("nansum", input, dtype)
+    if input.dtype.category == COMPLEX:
+        raise RuntimeError("nansum on CPU does not support complex inputs")
+    dims = wrap_dims(dim, input._array.ndim)
+    return (nansum_op if input.dtype.category == FLOATING else sum_op)(input, dims, keepdim, d)
+
+
+@primitive(
+    grad={"x": lambda g, x_shape, dims, keepdim: _share_back(g, x_shape, dims, keepdim, _count(x_shape, dims))},
+    name="mean", meta=_shape_rule(lambda x, d: d), backward_name=_numbered("Mean"),
+    batch=along,
+    tangent=linear("x"),
+)  # fmt: skip
+def mean_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
+    return fold_array(backend, x, dims, keepdim, "sum", d, "mean")
+
+
+def _share_back(g: Tensor, shape: Any, dims: Any, keepdim: bool, count: int) -> Tensor:
+    """The gradient of a mean; a large one is divided before it is spread."""
+    if count * g._array.size < PARALLEL:
+        return expand_back(g, shape, dims, keepdim) / count
+    return ops.contiguous(expand_back(g / count, shape, dims, keepdim))
+
+
+def _count(shape: Any, dims: Any) -> int:
+    return math.prod(shape[d] for d in dims)
+
+
+@public(out=True, planned=True)
+def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+    """The mean of elements over dimensions (all by default).
+
+    >>> import flambeau as torch
+    >>> torch.mean(torch.tensor([1.0, 2.0, 6.0]))
+    tensor(3.)
+    """
+    require_tensor("mean", input)
+    d = dtype or input.dtype
+    if d.category < FLOATING:
+        which = "Input" if dtype is None else "Optional"
+        raise RuntimeError(
+            f"mean(): could not infer output dtype: {which} dtype must be floating point or complex, got {type_name(d)}"
+        )
+    input, d = _sum_input("mean", input, d)
+    out = mean_op(input, wrap_dims(dim, input._array.ndim), keepdim, d)
+    return out if dim is None else relabel(out, "MeanBackward1")
+
+
+@public(out=True)
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+    """The mean over dimensions of the elements that are not NaN.
+
+    >>> import flambeau as torch
+    >>> torch.nanmean(torch.tensor([1.0, float("nan"), 2.0]))
+    tensor(1.5000)
+    """
+    require_tensor("nanmean", input)
+    if input.dtype.category < FLOATING:
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {type_name(input.dtype)}"
+        )
+    if dtype is not None and dtype.category < FLOATING:
+        raise RuntimeError(
+            "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. "
+            f"Got: {type_name(dtype)}"
+        )
+    own = ops.detach(input)
+    factor = sum(ops.eq(own, own), dim, keepdim)
+    return nansum(input, dim, keepdim, dtype=dtype) / factor
+
+
+@public()
+def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+    """The sum over dimensions that gives a tensor of `size`, to which the input's shape must be broadcastable.
+
+    >>> import flambeau as torch
+    >>> torch.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
+    target, shape = size_argument(size), input._array.shape
+    if not target:
+        return sum(input)
+    lead = len(shape) - len(target)
+    if lead < 0 or builtins.any(n not in (1, have) for n, have in zip(target, shape[lead:])):
+        raise RuntimeError(f"size {{{list(target)}}} is not expandable to size {{{list(shape)}}}.")
+    return ops.sum_to(input, target)
+
+
+# -- products ----------------------------------------------------------------------------------------------------
+
+
+def _prod_grad(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """Every factor gets the product of the others; where there is a zero, that cannot be had by division."""
+    g, out = restore_dims(g, dims, keepdim), restore_dims(out, dims, keepdim)
+    if not answer(ops.any(ops.eq(x, 0)), False):
+        return g * ops.conj(out / x)
+    if len(dims) == 1:
+        return g * ops.conj(_product_of_others(x, dims[0]))
+    return g * ops.conj(ops.reshape(_product_of_others(ops.reshape(x, -1), 0), x.shape))
+
+
+def _product_of_others(x: Tensor, dim: int) -> Tensor:
+    n = x._array.shape[dim]
+    if n < 2:
+        return ops.ones_like(x)
+    one = ops.ones_like(ops.narrow(x, dim, 0, 1))
+    before = ops.cumprod(ops.cat([one, ops.narrow(x, dim, 0, n - 1)], dim), dim)
+    after = ops.flip(ops.cumprod(ops.cat([one, ops.flip(ops.narrow(x, dim, 1, n - 1), (dim,))], dim), dim), (dim,))
+    return before * after
+
+
+@primitive(
+    grad={"x": _prod_grad}, name="prod", meta=_shape_rule(lambda x, d: d), backward_name=_numbered("Prod"), batch=along
+)
+def prod_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Any:
+    return fold_array(backend, x, dims, keepdim, "prod", d)
+
+
+@public(out="dtype", planned=True)
+def prod(input: Tensor, dim: Any = ..., keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+    """The product of elements, of all or along one dimension.
+
+    >>> import flambeau as torch
+    >>> torch.prod(torch.tensor([2.0, 3.0, 4.0]))
+    tensor(24.)
+    """
+    input, d = _sum_input("prod", input, dtype)
+    ndim = input._array.ndim
+    if dim is ...:
+        return prod_op(input, tuple(range(ndim)), False, d)
+    if not hasattr(dim, "__index__"):
+        raise TypeError(f"prod(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
+    return relabel(prod_op(input, wrap_dims(dim, ndim), keepdim, d), "ProdBackward1")
+
+
+# -- extrema -----------------------------------------------------------------------------------------------------
+
+
+def _sharing(missing: bool) -> Rows:
+    """The elements that equal the row's extremum share its gradient; with `missing`, NaN equals NaN."""
+
+    def same(m: Any, x: Any, best: Any) -> Any:
+        return (x == best) | ((x != x) & (best != best)) if missing else x == best
+
+    def shares(m: Any, g: Any, best: Any, total: Any, count: Any) -> tuple[Any, Any]:
+        return g / m.cast(total, g.type), g * 0.0 / m.cast(total, g.type)
+
+    def last(m: Any, x: Any, g: Any, best: Any, share: Any, nothing: Any, count: Any) -> Any:
+        return m.where(same(m, x, best), share, nothing)
+
+    return Rows((("count", lambda m, x, g, best, count: same(m, x, best)),), last, fixed=2, settle=shares)
+
+
+_EACH_EXTREMUM, _EXTREMUM = _sharing(False), _sharing(True)
+
+
+def _share(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """All elements equal to the extremum share its gradient."""
+    made = along_rows("share", _EACH_EXTREMUM, g, x, out, dims)
+    if made is not None:
+        return made
+    mask = ops.eq(x, restore_dims(out, dims, keepdim))
+    return restore_dims(g, dims, keepdim) * mask / sum(mask, dims, True)
+
+
+def _share_all(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    made = along_rows("share_all", _EXTREMUM, g, x, out, tuple(range(x._array.ndim)))
+    if made is not None:
+        return made
+    mask = ops.isnan(x) if answer(ops.isnan(out), False) else ops.eq(x, out)
+    return mask * (g / sum(mask))
+
+
+@primitive(grad={"x": _share}, name="amax", meta=_shape_rule(lambda x: _own(x)), batch=along)
+def amax_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    return fold_array(backend, x, dims, keepdim, "max", _own(x))
+
+
+@primitive(grad={"x": _share}, name="amin", meta=_shape_rule(lambda x: _own(x)), batch=along)
+def amin_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    return fold_array(backend, x, dims, keepdim, "min", _own(x))
+
+
+@primitive(
+    grad={"x": _share_all},
+    name="max_all",
+    backward_name="MaxBackward1",
+    meta=lambda x: ((), _own(x)),
+    batch=over_all(lambda x: ops.amax(x, 1)),
+)
+def max_all(backend: Any, x: Any) -> Any:
+    return fold_array(backend, x, tuple(range(x.ndim)), False, "max", _own(x))
+
+
+@primitive(
+    grad={"x": _share_all},
+    name="min_all",
+    backward_name="MinBackward1",
+    meta=lambda x: ((), _own(x)),
+    batch=over_all(lambda x: ops.amin(x, 1)),
+)
+def min_all(backend: Any, x: Any) -> Any:
+    return fold_array(backend, x, tuple(range(x.ndim)), False, "min", _own(x))
+
+
+def _own(x: Any) -> dtype:
+    return BY_NUMPY[x.dtype]
+
+
+def scatter_back(g: Tensor, shape: Any, dim: int, indices: Tensor, keepdim: bool) -> Tensor:
+    """The gradient of elements that were chosen along a dimension."""
+    if not shape:
+        return g
+    made = placed(g, shape, dim, indices, keepdim)
+    if made is not None:
+        return made
+    if not keepdim:
+        g, indices = ops.unsqueeze(g, dim), ops.unsqueeze(indices, dim)
+    return ops.scatter(ops.new_zeros(g, shape), dim, indices, g)
+
+
+def chosen_grad(g: Tensor, others: Any, x_shape: Any, dim: int, keepdim: bool) -> Tensor:
+    return scatter_back(g, x_shape, dim, others[0], keepdim)
+
+
+def _extremum_rule(x: Any, dim: int, keepdim: bool) -> Any:
+    shape = reduced_shape(x.shape, (dim,), keepdim)
+    return [(shape, _own(x)), (shape, int64)]
+
+
+@primitive(
+    grad={"x": chosen_grad},
+    name="max",
+    meta=_extremum_rule,
+    backward_name="MaxBackward0",
+    batch=along,
+    tangent=chosen_along(),
+)
+def max_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
+    return _extremum(backend, x, dim, keepdim, 1)
+
+
+@primitive(
+    grad={"x": chosen_grad},
+    name="min",
+    meta=_extremum_rule,
+    backward_name="MinBackward0",
+    batch=along,
+    tangent=chosen_along(),
+)
+def min_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
+    return _extremum(backend, x, dim, keepdim, -1)
+
+
+def _extremum(backend: Any, x: Any, dim: int, keepdim: bool, sign: int) -> Any:
+    if x.ndim == 0:
+        return x.copy(), backend.zeros((), "int64")
+    return tuple(extremum(backend, x, dim, sign, keepdim))
+
+
+def _require_ordered(name: str, input: Any, kernel: str) -> None:
+    require_tensor(name, input)
+    d = input.dtype
+    if d.category == COMPLEX or not d.code:
+        raise not_implemented(kernel, d)
+
+
+def _max_or_min(name: str, input: Tensor, dim: Any, keepdim: Any, whole: Any, along: Any, between: str) -> Any:
+    if isinstance(dim, Tensor):
+        return getattr(ops, between)(input, dim)
+    if dim is ...:
+        _require_ordered(name, input, name + "_all")
+        if keepdim is not None:
+            raise TypeError(f"{name}() received an invalid combination of arguments: keepdim needs dim")
+        if input._array.size == 0:
+            raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0; pass dim")
+        return whole(input)
+    _require_ordered(name, input, name)
+    if not hasattr(dim, "__index__"):
+        raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
+    dim = wrap_dim(dim, input._array.ndim)
+    require_elements(name, input._array.shape, (dim,))
+    return getattr(return_types, name)(*along(input, dim, bool(keepdim)))
+
+
+@public(out=True, planned=True)
+def max(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None) -> Any:
+    """The largest of all elements; with `dim`, those along it and their indices; with a tensor, elementwise.
+
+    >>> import flambeau as torch
+    >>> torch.max(torch.tensor([[1.0, 5.0], [7.0, 2.0]]), 1).indices
+    tensor([1, 0])
+    """
+    return _max_or_min("max", input, dim if other is None else other, keepdim, max_all, max_op, "maximum")
+
+
+@public(out=True, planned=True)
+def min(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None) -> Any:
+    """The smallest of all elements; with `dim`, those along it and their indices; with a tensor, elementwise.
+
+    >>> import flambeau as torch
+    >>> torch.min(torch.tensor([[1.0, 5.0], [7.0, 2.0]]), 1).values
+    tensor([1., 2.])
+    """
+    return _max_or_min("min", input, dim if other is None else other, keepdim, min_all, min_op, "minimum")
+
+
+def _extreme_values(name: str, op: Any, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    _require_ordered(name, input, f"{name[1:]}_values_cpu")
+    shape = input._array.shape
+    dims = wrap_dims(dim, len(shape))
+    if 0 in shape:
+        if dim is None or (not isinstance(dim, int) and not len(dim)):
+            raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0; pass dim")
+        require_elements(name, shape, dims)
+    return op(input, dims, keepdim)
+
+
+@public(out="exact", planned=True)
+def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """The largest elements over dimensions; equal ones share the gradient.
+
+    >>> import flambeau as torch
+    >>> torch.amax(torch.tensor([[1.0, 5.0], [7.0, 2.0]]), 1)
+    tensor([5., 7.])
+    """
+    return _extreme_values("amax", amax_op, input, dim, keepdim)
+
+
+@public(out="exact", planned=True)
+def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """The smallest elements over dimensions; equal ones share the gradient.
+
+    >>> import flambeau as torch
+    >>> torch.amin(torch.tensor([[1.0, 5.0], [7.0, 2.0]]), 1)
+    tensor([1., 2.])
+    """
+    return _extreme_values("amin", amin_op, input, dim, keepdim)
+
+
+@public()
+@labelled("AminmaxBackward0")
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
+    """The smallest and the largest elements, of all or along a dimension.
+
+    >>> import flambeau as torch
+    >>> torch.aminmax(torch.tensor([3.0, 1.0, 2.0])).max
+    tensor(3.)
+    """
+    _require_ordered("aminmax", input, "aminmax")
+    shape = input._array.shape
+    if dim is None:
+        dims: Any = tuple(range(len(shape)))
+        if 0 in shape:
+            raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension: it has no identity")
+    else:
+        dims = wrap_dims(dim, len(shape))
+        require_elements("aminmax", shape, dims)
+    if out is not None:
+        for t in out:
+            if t.dtype is not input.dtype:
+                raise RuntimeError(f"Expected out tensor to have dtype {input.dtype}, but got {t.dtype} instead")
+        return registry.into_out(out, aminmax, (input,), {"dim": dim, "keepdim": keepdim})
+    return return_types.aminmax(amin_op(input, dims, keepdim), amax_op(input, dims, keepdim))
+
+
+@primitive(
+    differentiable=False, name="arg_extremum",
+    meta=lambda x, dim, keepdim, sign: (reduced_shape(x.shape, range(x.ndim) if dim is None else (dim,), keepdim), int64),
+    batch=along,
+)  # fmt: skip
+def arg_extremum(backend: Any, x: Any, dim: int | None, keepdim: bool, sign: int) -> Any:
+    xp = backend.xp
+    if x.ndim == 0:
+        return xp.zeros((), "int64")
+    if dim is None:
+        place = extremum(backend, x.reshape(-1), 0, sign)[1]
+        return place.reshape((1,) * x.ndim) if keepdim else place
+    return extremum(backend, x, dim, sign, keepdim)[1]
+
+
+def _argument(name: str, input: Tensor, dim: Any, keepdim: bool, sign: int) -> Tensor:
+    require_tensor(name, input)
+    d = input.dtype
+    if d.category in (BOOL, COMPLEX):
+        raise RuntimeError(f"{name}(): does not support {'bool' if d.category == BOOL else 'complex'} input")
+    shape = input._array.shape
+    if dim is None:
+        if 0 in shape:
+            raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
+    else:
+        dim = wrap_dim(dim, len(shape))
+        require_elements(name, shape, (dim,))
+    return arg_extremum(input, dim, keepdim, sign)
+
+
+@public(out="exact", planned=True)
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the largest element is: in the flattened tensor, or along a dimension.
+
+    >>> import flambeau as torch
+    >>> torch.argmax(torch.tensor([[1.0, 5.0], [7.0, 2.0]]), dim=1)
+    tensor([1, 0])
+    """
+    return _argument("argmax", input, dim, keepdim, 1)
+
+
+@public(out="exact", planned=True)
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the smallest element is: in the flattened tensor, or along a dimension.
+
+    >>> import flambeau as torch
+    >>> torch.argmin(torch.tensor([3.0, 1.0, 2.0]))
+    tensor(1)
+    """
+    return _argument("argmin", input, dim, keepdim, -1)
+
+
+# -- truth and counts --------------------------------------------------------------------------------------------
+
+
+@primitive(differentiable=False, name="truth", meta=_shape_rule(lambda x, fold, d: d), batch=along)
+def truth_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, fold: str, d: dtype) -> Any:
+    if x.dtype == complex32.numpy:  # without kernels of its own
+        x = cast_array(x, complex64)
+    return fold_array(backend, x, dims, keepdim, fold, d)
+
+
+def _truth(name: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    require_tensor(name, input)
+    d = uint8 if input.dtype is uint8 else bool_
+    ndim = input._array.ndim
+    dims = () if dim is not None and not hasattr(dim, "__index__") and not len(dim) else wrap_dims(dim, ndim)
+    return truth_op(input, dims, keepdim, name, d)
+
+
+@public(out=True, planned=True)
+@out_dtypes("any only supports bool tensor for result, got: {out}", (bool_, uint8))
+def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Whether any element is true, over dimensions (all by default).
+
+    >>> import flambeau as torch
+    >>> torch.any(torch.tensor([False, True]))
+    tensor(True)
+    """
+    return _truth("any", input, dim, keepdim)
+
+
+@public(out=True, planned=True)
+@out_dtypes("all only supports bool tensor for result, got: {out}", (bool_, uint8))
+def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Whether all elements are true, over dimensions (all by default).
+
+    >>> import flambeau as torch
+    >>> torch.all(torch.tensor([False, True]))
+    tensor(False)
+    """
+    return _truth("all", input, dim, keepdim)
+
+
+@public()
+def _is_all_true(input: Tensor) -> Tensor:
+    """Whether all elements of a tensor of bools are true; inside `vmap`, those of all samples."""
+    return _truth("all", input, None, False)
+
+
+@public()
+def _is_any_true(input: Tensor) -> Tensor:
+    """Whether an element of a tensor of bools is true; inside `vmap`, one of any sample."""
+    return _truth("any", input, None, False)
+
+
+@public()
+def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
+    """The number of elements that are not zero, over dimensions (all by default).
+
+    >>> import flambeau as torch
+    >>> torch.count_nonzero(torch.tensor([0.0, 1.0, 2.0]))
+    tensor(2)
+    """
+    require_tensor("count_nonzero", input)
+    return truth_op(input, wrap_dims(dim, input._array.ndim), False, "count", int64)
+
+
+SCHEMAS = """
+sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single
+sum(Tensor self, *, ScalarType? dtype=None) -> Tensor
+sum.IntList_out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)
+nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+mean(Tensor self, *, ScalarType? dtype=None) -> Tensor
+mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+mean.out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)
+mean.dtype_out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)
+nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+sum_to_size(Tensor self, SymInt[] size) -> Tensor
+prod(Tensor self, *, ScalarType? dtype=None) -> Tensor  # autocast=single
+prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+prod.int_out(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)
+max.other(Tensor self, Tensor other) -> Tensor
+max(Tensor self) -> Tensor
+max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
+max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) max, Tensor(b!) max_values) -> (Tensor(a!) values, Tensor(b!) indices)
+max.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
+min.other(Tensor self, Tensor other) -> Tensor
+min(Tensor self) -> Tensor
+min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
+min.dim_min(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) min, Tensor(b!) min_indices) -> (Tensor(a!) values, Tensor(b!) indices)
+min.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+min.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
+amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor
+amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor
+aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)
+aminmax.out(Tensor self, *, int? dim=None, bool keepdim=False, Tensor(a!) min, Tensor(b!) max) -> (Tensor(a!) min, Tensor(b!) max)
+argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
+argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
+any(Tensor self) -> Tensor
+any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor
+any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor
+any.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)
+any.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+all(Tensor self) -> Tensor
+all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor
+all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor
+all.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)
+all.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+_is_all_true(Tensor self) -> Tensor
+_is_any_true(Tensor self) -> Tensor
+count_nonzero(Tensor self, int? dim=None) -> Tensor
+count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor
+"""

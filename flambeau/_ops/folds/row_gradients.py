@@ -1,0 +1,62 @@
+"""Gradients of folds of plain dense CPU tensors by one program each; for all others (None) their formulas say more."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..._backend.cpu import PARALLEL, cpu
+from ..._core.allocation import empty, zeros
+from ..._core.dtypes import float32, float64
+from ..._core.state import local, modes
+from ..._kernel.lang import kernel
+from ..._kernel.rows import Rows
+from ..._tensor import Tensor, wrap
+from .folding import to_last
+
+_INT64 = np.dtype(np.int64)
+_WIDE = (float32, float64)  # the gradients of 16-bit tensors are rounded as their formulas say
+
+
+def along_rows(
+    name: str, program: Rows, g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], numbers: tuple[float, ...] = ()
+) -> Tensor | None:
+    """What a program makes of a tensor, its fold over `dims` and the gradient of that; None if they are not plain and dense."""
+    d, array = x.dtype, x._array
+    if local.grad or modes.on or (g._k | x._k | out._k) > 1 or d not in _WIDE or g.dtype is not d:
+        return None
+    if not array.flags.c_contiguous or not array.size or not dims or dims[-1] - dims[0] + 1 != len(dims):
+        return None
+    made = empty(array.shape, array.dtype)
+    lead = [n for i, n in enumerate(array.shape) if i not in dims]
+    cpu.along.run(name, program, [array, g._array.reshape(lead), out._array.reshape(lead)], [made], dims, numbers)
+    return wrap(made, d)
+
+
+@kernel("(k),(k)->(n)")
+def _placed_rows(m: Any, g: Any, place: Any, out: Any, add: Any) -> None:
+    """The elements of g written (or added: `add`) at their places; those outside the row are left out."""
+    for i in range(g.n):
+        at = m.cast(place[i], "i64")
+        if (at >= 0) & (at < out.n):
+            out[at] = out[at] + g[i] if add else g[i]
+
+
+def placed(g: Tensor, shape: Any, dim: int, index: Tensor, keepdim: bool, add: bool = False) -> Tensor | None:
+    """Zeros with the elements of `g` at the places along a dimension that `index` has for them; with `add`, elements
+    at one place are added."""
+    d, values, places = g.dtype, g._array, index._array
+    if local.grad or modes.on or (g._k | index._k) > 1 or not d.code or places.dtype is not _INT64 or not places.size:
+        return None
+    if math.prod(shape) >= PARALLEL:
+        return None
+    out = zeros(shape, d.numpy)
+    target = to_last(out, dim)
+    if keepdim:
+        values, places = to_last(values, dim), to_last(places, dim)
+    else:
+        values, places = values[..., None], places[..., None]
+    cpu.small(_placed_rows, (d.code, "i64", d.code), add=add)(values, places, target)
+    return wrap(out, d)

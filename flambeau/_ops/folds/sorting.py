@@ -1,0 +1,597 @@
+"""Orderings along a dimension: sort, topk, the k-th value, medians, modes, and distinct values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..._backend import threads
+from ..._backend.copies import in_order_of
+from ..._backend.cpu import PARALLEL, cpu
+from ..._core import return_types
+from ..._core.allocation import empty
+from ..._core.dtypes import BOOL, BY_NUMPY, COMPLEX, bfloat16, bool_, float16, int64
+from ..._core.sizes import wrap_dim
+from ..._kernel.sort import FEW, MOST, distinct, is_short, merge_sort, middle, most_frequent, pack, top, unpack
+from ..._tensor import Tensor, wrap
+from ..making.factory import number_of
+from ..records.batching import along, over_all, shaped_by_values
+from ..records.primitive import primitive
+from ..records.rules import not_implemented
+from ..records.shape_rules import data_dependent, dense, dtype_of
+from ..records.tangents import chosen_along
+from ..registry import ops, public, relabel
+from .counting import extent_of, ranked, tallied
+from .cumulative import run_rows
+from .folding import gathered, reduced_shape, scattered, to_last
+from .reduction import chosen_grad, require_elements, require_tensor, scatter_back
+
+_CHUNK = 1 << 16  # elements that are packed, sorted and unpacked together, in the second cache
+_COUNTED = 1 << 12  # elements from which distinct ones are counted or sorted without their places
+_SHORT = 128  # elements of a row that are sorted even if only some are wanted
+_SORT_WORK = 8  # how much more than moving an element sorting it costs
+
+
+def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | None = None) -> tuple[Any, Any]:
+    """Stably sorted elements along a dimension and their places; only the first `length` of them if given."""
+    if backend is not cpu:
+        return _sort_elsewhere(backend.xp, x, dim, descending, length)
+    n = x.shape[dim]
+    length = n if length is None else length
+    if 0 < x.size <= FEW:
+        return _sort_small(x, dim, descending, length)
+    moved = gathered(x, dim)
+    rows = moved.reshape(-1, n) if n else moved.reshape(0, 0)
+    values, places = empty((len(rows), length), x.dtype), empty((len(rows), length), np.int64)
+    if rows.size:
+        code = BY_NUMPY[x.dtype].code
+        sort = _sort_short if is_short(code) and n < 1 << 31 else _sort_long
+        if rows.size * _SORT_WORK < PARALLEL:
+            sort(rows, values, places, code, descending)
+        else:
+            threads.over(
+                threads.ranges(len(rows)),
+                lambda a, b: sort(rows[a:b], values[a:b], places[a:b], code, descending),
+            )
+    shape = (*moved.shape[:-1], length)
+    if dim == x.ndim - 1:
+        return values.reshape(shape), places.reshape(shape)
+    return scattered(values.reshape(shape), dim), scattered(places.reshape(shape), dim)
+
+
+def _sort_small(x: Any, dim: int, descending: bool, length: int) -> tuple[Any, Any]:
+    """Few elements, by one call."""
+    code = BY_NUMPY[x.dtype].code
+    rows, shape = to_last(x, dim), _moved_shape(x.shape, dim)
+    values, places, scratch = empty(shape, x.dtype), empty(shape, np.int64), empty((3, *shape), np.int64)
+    call = cpu.small(merge_sort, (code, code, *["i64"] * 4), descending=descending)
+    call(rows, values, places, scratch[0], scratch[1], scratch[2])
+    if length < shape[-1]:
+        values, places = values[..., :length].copy(), places[..., :length].copy()
+    return (values, places) if dim == x.ndim - 1 else (scattered(values, dim), scattered(places, dim))
+
+
+def _moved_shape(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
+    return shape[:dim] + shape[dim + 1 :] + shape[dim : dim + 1]
+
+
+def _chunks(rows: Any) -> Any:
+    step = max(1, _CHUNK // rows.shape[1])
+    return step, range(0, len(rows), step)
+
+
+def _sort_short(rows: Any, values: Any, places: Any, code: str, descending: bool) -> None:
+    packed = cpu.small(pack, (code, "i64"), descending=descending)
+    unpacked = cpu.small(unpack, (code, "i64", code, "i64"))
+    step, starts = _chunks(rows)
+    space = np.empty((min(step, len(rows)), rows.shape[1]), np.int64)
+    for start in starts:
+        part = slice(start, start + step)
+        words = space[: len(rows[part])]
+        packed(rows[part], words)
+        words.sort(axis=-1)
+        unpacked(rows[part], words[:, : values.shape[1]], values[part], places[part])
+
+
+def _sort_long(rows: Any, values: Any, places: Any, code: str, descending: bool) -> None:
+    call = cpu.kernel(merge_sort, (code, code, *["i64"] * 4), descending=descending)
+    step, starts = _chunks(rows)
+    shape = (min(step, len(rows)), rows.shape[1])
+    short = values.shape[1] < rows.shape[1]
+    space = [np.empty(shape, values.dtype), *[np.empty(shape, np.int64) for _ in range(4)]]
+    for start in starts:
+        part = slice(start, start + step)
+        count = len(rows[part])
+        scratch = [a[:count] for a in space]
+        if short:
+            call(rows[part], *scratch)
+            values[part], places[part] = (a[:, : values.shape[1]] for a in scratch[:2])
+        else:
+            call(rows[part], values[part], places[part], *scratch[2:])
+
+
+def _sort_elsewhere(xp: Any, x: Any, dim: int, descending: bool, length: int | None) -> Any:
+    keys = x.astype(xp.float32) if x.dtype == bfloat16.numpy else x
+    if descending:  # reversed twice, so that equal elements keep their order
+        places = x.shape[dim] - 1 - xp.flip(xp.argsort(xp.flip(keys, dim), axis=dim, kind="stable"), dim)
+    else:
+        places = xp.argsort(keys, axis=dim, kind="stable")
+    if length is not None:
+        places = places[(slice(None),) * dim + (slice(0, length),)]
+    return xp.take_along_axis(x, places, dim), places
+
+
+def _sort_rule(x: Any, dim: int, descending: bool) -> Any:
+    return [dense(x), dense(x, d=int64)]
+
+
+@primitive(
+    grad={"x": lambda g, others, x_shape, dim: scatter_back(g, x_shape, dim, others[0], True)},
+    name="sort",
+    meta=_sort_rule,
+    batch=along,
+    tangent=chosen_along(),
+)
+def sort_op(backend: Any, x: Any, dim: int, descending: bool) -> Any:
+    if x.ndim == 0:
+        return x.copy(), backend.zeros((), "int64")
+    values, places = sort_array(backend, x, dim, descending)
+    return in_order_of(x, values), in_order_of(x, places)
+
+
+@public(out=True, planned=True)
+def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Any:
+    """Sorted elements along a dimension and their indices; equal elements keep their order.
+
+    >>> import flambeau as torch
+    >>> torch.sort(torch.tensor([3.0, 1.0, 2.0])).indices
+    tensor([1, 2, 0])
+    """
+    require_tensor("sort", input)
+    if dim is True or dim is False:
+        raise TypeError("sort() received an invalid combination of arguments: dim must be int, not bool")
+    if input.dtype.category == COMPLEX:
+        raise RuntimeError("sort(): Sort does not support complex dtypes on CPU")
+    if not input.dtype.code:
+        raise not_implemented("sort", input.dtype)
+    dim = wrap_dim(dim, input._array.ndim)
+    values, places = sort_op(input, dim, bool(descending))
+    if stable is not None:
+        relabel(values, "SortBackward1")
+    return return_types.sort(values, places)
+
+
+@public(planned=True)
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
+    """The indices that sort a tensor along a dimension.
+
+    >>> import flambeau as torch
+    >>> torch.argsort(torch.tensor([3.0, 1.0, 2.0]))
+    tensor([1, 2, 0])
+    """
+    return sort(input, dim, descending).indices
+
+
+@public(out="exact")
+def msort(input: Tensor) -> Tensor:
+    """The tensor sorted along its first dimension.
+
+    >>> import flambeau as torch
+    >>> torch.msort(torch.tensor([3, 1, 2]))
+    tensor([1, 2, 3])
+    """
+    return sort(input, 0).values
+
+
+# -- a part of the order -----------------------------------------------------------------------------------------
+
+
+def _top_rule(x: Any, dim: int, k: int, largest: bool) -> Any:
+    shape = (*x.shape[:dim], k, *x.shape[dim + 1 :]) if x.ndim else ()
+    return [(shape, BY_NUMPY[x.dtype]), (shape, int64)]
+
+
+@primitive(
+    grad={"x": lambda g, others, x_shape, dim: scatter_back(g, x_shape, dim, others[0], True)},
+    name="topk",
+    meta=_top_rule,
+    batch=along,
+    tangent=chosen_along(),
+)
+def top_op(backend: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
+    xp = backend.xp
+    if x.ndim == 0:
+        return x.copy(), xp.zeros((), "int64")
+    if k > MOST or k == 0 or backend is not cpu:
+        return sort_array(backend, x, dim, largest, k)
+    x = gathered(x, dim)
+    shape = (*x.shape[:-1], k)
+    values, places = empty(shape, x.dtype), empty(shape, np.int64)
+    code = BY_NUMPY[x.dtype].code
+    if x.size:
+        run_rows(top, (code, code, "i64"), [x], [values, places], x.ndim - 1, smallest=not largest)
+    return (values, places) if dim == x.ndim - 1 else (scattered(values, dim), scattered(places, dim))
+
+
+@public(out=True, planned=True)
+def topk(input: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The k largest (or smallest) elements along a dimension, in order, and their indices.
+
+    >>> import flambeau as torch
+    >>> torch.topk(torch.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor([3., 2.])
+    """
+    require_tensor("topk", input)
+    if input.dtype.category in (BOOL, COMPLEX):
+        raise RuntimeError(f"topk does not support {input.dtype.name} dtypes on CPU")
+    k = int(number_of(k, "topk", "k"))
+    if isinstance(dim, bool):
+        raise TypeError("topk(): argument 'dim' (position 2) must be int, not bool")
+    shape = input._array.shape
+    dim = wrap_dim(dim, len(shape))
+    if not 0 <= k <= (shape[dim] if shape else 1):
+        raise RuntimeError("selected index k out of range")
+    return return_types.topk(*top_op(input, dim, k, largest))
+
+
+def _comparable(x: Any) -> Any:
+    """An array that NumPy orders fast: half precision as float32, bool as bytes."""
+    if x.dtype in (bfloat16.numpy, float16.numpy):
+        return x.astype(np.float32)
+    return x.view(np.uint8) if x.dtype == bool_.numpy else x
+
+
+def _is_small(backend: Any, x: Any, dim: int) -> bool:
+    """Whether sorting is sooner done than looking for a part of the order."""
+    return backend is cpu and x.shape[dim] <= _SHORT and x.size * _SORT_WORK < PARALLEL
+
+
+def _of_sorted(values: Any, places: Any, dim: int, at: int, keepdim: bool) -> tuple[Any, Any]:
+    """What is at one place of sorted rows."""
+    key = (slice(None),) * dim + (slice(at, at + 1) if keepdim else at, ...)
+    return values[key].copy(), places[key].copy()
+
+
+def _of_each_sorted(backend: Any, kernel: Any, x: Any, dim: int, keepdim: bool, **options: Any) -> tuple[Any, Any]:
+    """What a kernel chooses from sorted rows, and where it was."""
+    values, places = sort_array(backend, x, dim, False)
+    shape = reduced_shape(x.shape, (dim,), False)
+    value, place = backend.empty(shape, x.dtype), backend.empty(shape, "int64")
+    code = BY_NUMPY[x.dtype].code
+    call = (cpu.small if backend is cpu else backend.kernel)(kernel, (code, "i64", code, "i64"), **options)
+    call(to_last(values, dim), to_last(places, dim), value, place)
+    if keepdim:
+        shape = reduced_shape(x.shape, (dim,), True)
+        return value.reshape(shape), place.reshape(shape)
+    return value, place
+
+
+def _taken(xp: Any, x: Any, places: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    """Elements at places (without the dimension), and the places."""
+    places = xp.expand_dims(places.copy(), dim)  # of its own, not a part of all places
+    values = xp.take_along_axis(x, places, dim)
+    return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+
+
+def _one_rule(x: Any, dim: int, keepdim: bool, *rest: Any) -> Any:
+    shape = reduced_shape(x.shape, (dim,), keepdim)
+    return [(shape, BY_NUMPY[x.dtype]), (shape, int64)]
+
+
+@primitive(grad={"x": chosen_grad}, name="kthvalue", meta=_one_rule, batch=along, tangent=chosen_along())
+def kth_op(backend: Any, x: Any, dim: int, keepdim: bool, k: int) -> Any:
+    xp = backend.xp
+    if x.ndim == 0:
+        return x.copy(), xp.zeros((), "int64")
+    if _is_small(backend, x, dim):
+        return _of_sorted(*sort_array(backend, x, dim, False), dim, k - 1, keepdim)
+    places = xp.argpartition(_comparable(x), k - 1, axis=dim)
+    return _taken(xp, x, places[(slice(None),) * dim + (k - 1,)], dim, keepdim)
+
+
+@public(out=True)
+def kthvalue(input: Tensor, k: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """The k-th smallest elements along a dimension, and their indices.
+
+    >>> import flambeau as torch
+    >>> torch.kthvalue(torch.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor(2.)
+    """
+    require_tensor("kthvalue", input)
+    if input.dtype.category in (BOOL, COMPLEX):
+        raise not_implemented("kthvalue_cpu", input.dtype)
+    k = int(number_of(k, "kthvalue", "k"))
+    shape = input._array.shape
+    dim = wrap_dim(dim, len(shape))
+    require_elements("kthvalue", shape, (dim,))
+    if not 1 <= k <= (shape[dim] if shape else 1):
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
+    return return_types.kthvalue(*kth_op(input, dim, keepdim, k))
+
+
+def _median(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
+    """The lower median; NaN counts as missing (`skip`), or else is the result where there is one."""
+    xp = backend.xp
+    n = x.shape[dim]
+    if _is_small(backend, x, dim) or (x != x).any():
+        return _of_each_sorted(backend, middle, x, dim, keepdim, skip=skip)
+    places = xp.argpartition(_comparable(x), (n - 1) // 2, axis=dim)
+    return _taken(xp, x, places[(slice(None),) * dim + ((n - 1) // 2,)], dim, keepdim)
+
+
+@primitive(
+    grad={"x": chosen_grad},
+    name="median",
+    meta=_one_rule,
+    backward_name="MedianBackward1",
+    batch=along,
+    tangent=chosen_along(),
+    planned=True,
+)
+def median_op(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
+    if x.ndim == 0:
+        return x.copy(), backend.zeros((), "int64")
+    return _median(backend, x, dim, keepdim, skip)
+
+
+def _shared_by_equals(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """The gradient of a value spread evenly over the elements that equal it, or are NaN as it is."""
+    equal = ops.logical_or(ops.eq(x, out), ops.logical_and(ops.isnan(x), ops.isnan(out)))
+    return ops.mul(ops.to_dtype(equal, g.dtype), ops.div(g, ops.sum(equal)))
+
+
+@primitive(
+    batch=over_all(lambda x, skip: median_op(x, 1, False, skip)[0]),
+    meta=lambda x, skip: ((), dtype_of(x)),
+    grad={"x": _shared_by_equals},
+    name="median_of_all",
+    backward_name="MedianBackward0",
+)
+def median_of_all_op(backend: Any, x: Any, skip: bool) -> Any:
+    return median_op.forward(backend, x.reshape(-1), 0, False, skip)[0]
+
+
+def _median_of(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
+    require_tensor(name, input)
+    d = input.dtype
+    if d.category in (BOOL, COMPLEX):
+        raise not_implemented("median_cpu", d)
+    if dim is None:
+        if input._array.size == 0:
+            return ops.new_full(input, (), float("nan") if d.category > 1 else _lowest(d))
+        return relabel(median_of_all_op(input, name == "nanmedian"), f"{name.title()}Backward0")
+    shape = input._array.shape
+    dim = wrap_dim(dim, len(shape))
+    require_elements(name, shape, (dim,))
+    values, places = median_op(input, dim, keepdim, name == "nanmedian")
+    return getattr(return_types, name)(relabel(values, f"{name.title()}Backward1"), places)
+
+
+def _lowest(d: Any) -> int:
+    return int(np.iinfo(d.numpy).min)
+
+
+@public(out=True)
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median (the lower of two) of all elements, or along a dimension with its index.
+
+    >>> import flambeau as torch
+    >>> torch.median(torch.tensor([3.0, 1.0, 2.0, 4.0]))
+    tensor(2.)
+    """
+    return _median_of("median", input, dim, keepdim)
+
+
+@public(out=True)
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of the elements that are not NaN.
+
+    >>> import flambeau as torch
+    >>> torch.nanmedian(torch.tensor([3.0, float("nan"), 1.0]))
+    tensor(1.)
+    """
+    return _median_of("nanmedian", input, dim, keepdim)
+
+
+@primitive(grad={"x": chosen_grad}, name="mode", meta=_one_rule, batch=along, tangent=chosen_along())
+def mode_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
+    xp = backend.xp
+    if x.ndim == 0:
+        return x.copy(), xp.zeros((), "int64")
+    return _of_each_sorted(backend, most_frequent, x, dim, keepdim)
+
+
+@public(out=True)
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """The most frequent elements along a dimension (the smallest among equals), and the index of the last of each.
+
+    >>> import flambeau as torch
+    >>> torch.mode(torch.tensor([1, 2, 2, 3])).values
+    tensor(2)
+    """
+    require_tensor("mode", input)
+    if input.dtype.category == COMPLEX:
+        raise not_implemented("mode_cpu", input.dtype)
+    shape = input._array.shape
+    dim = wrap_dim(dim, len(shape))
+    require_elements("mode", shape, (dim,))
+    return return_types.mode(*mode_op(input, dim, keepdim))
+
+
+# -- distinct values ---------------------------------------------------------------------------------------------
+
+
+def _distinct(xp: Any, new: Any, order: Any, shape: Any) -> tuple[Any, Any, Any]:
+    """First places of runs, the run of every original element, and lengths of runs; `new` says where runs start."""
+    starts = xp.flatnonzero(new)
+    inverse = xp.empty(new.size, "int64")
+    inverse[order] = xp.cumsum(new) - 1
+    return starts, inverse.reshape(shape), xp.diff(xp.append(starts, new.size))
+
+
+def _distinct_integers(x: Any, inverse: bool) -> tuple[Any, Any, Any] | None:
+    """The same of all elements, many integers in a narrow range, which are counted; None if they are not that."""
+    if x.size < _COUNTED or x.dtype.kind not in "iu" or x.dtype == np.uint64:
+        return None
+    flat = x.reshape(-1)
+    low, high = extent_of(flat)
+    if high - low >= 2 * flat.size:
+        return None
+    counts = tallied(flat, low, high - low + 1)
+    found = counts.nonzero()[0]
+    values = (found + low).astype(x.dtype)
+    places = ranked(flat, low, np.cumsum(counts != 0) - 1).reshape(x.shape) if inverse else None
+    return values, places, counts[found]
+
+
+def _distinct_elements(x: Any, wants_inverse: bool) -> tuple[Any, Any, Any]:
+    """The same of all elements, which are sorted for that. Without `wants_inverse`, the second may be missing."""
+    if (quick := _distinct_integers(x, wants_inverse)) is not None:
+        return quick
+    flat = x.reshape(-1)
+    if not wants_inverse and x.size >= _COUNTED and x.dtype.char in "bBhHiIlLqQfd":
+        ordered = np.sort(flat)
+        starts = np.flatnonzero(_starts_of_runs(np, ordered.reshape(-1, 1)))
+        return ordered[starts], None, np.diff(np.append(starts, flat.size))
+    values, order = sort_array(cpu, flat, 0, False)
+    first, inverse, counts = np.empty_like(flat), np.empty_like(order), np.empty_like(order)
+    code, found = BY_NUMPY[x.dtype].code, np.empty((), np.int64)
+    cpu.small(distinct, (code, "i64", code, "i64", "i64", "i64"))(values, order, first, inverse, counts, found)
+    number = found.item()
+    return first[:number].copy(), inverse.reshape(x.shape), counts[:number].copy()
+
+
+def _starts_of_runs(xp: Any, rows: Any) -> Any:
+    """Where a row of a matrix differs from the one before it."""
+    new = xp.ones(len(rows), bool)
+    if len(rows) > 1:
+        new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return new
+
+
+def _unique_name(node: Any) -> str:
+    _, dim, consecutive = node.saved[:3]
+    return f"Unique{'Consecutive' if consecutive else '2' if dim is None else 'Dim'}Backward0"
+
+
+@primitive(batch=shaped_by_values, meta=data_dependent, grad=None, name="unique", backward_name=_unique_name)
+def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool, wants_inverse: bool) -> Any:
+    """Distinct elements (or slices along a dimension), inverse (which may be missing if nobody wants it), counts."""
+    if dim is None and not consecutive and backend is cpu and x.size:
+        values, places, counts = _distinct_elements(x, wants_inverse)
+        return values, np.empty(0, np.int64) if places is None else places, counts
+    xp = backend.xp
+    if dim is None:
+        rows = x.reshape(-1, 1)
+    else:
+        moved = xp.moveaxis(x, dim, 0)
+        rows = moved.reshape(len(moved), math.prod(moved.shape[1:]))
+    if consecutive:
+        order = xp.arange(len(rows))
+    elif rows.shape[1] == 1:
+        order = sort_array(backend, rows[:, 0], 0, False)[1]
+    else:
+        order = xp.lexsort(_comparable(rows).T[::-1]) if rows.size else xp.arange(len(rows))
+    ordered = rows[order]
+    new = _starts_of_runs(xp, ordered)
+    starts, inverse, counts = _distinct(xp, new, order, x.shape if dim is None else (len(rows),))
+    kept = ordered[starts]
+    if dim is None:
+        return kept.reshape(-1), inverse, counts
+    return xp.moveaxis(kept.reshape(len(kept), *moved.shape[1:]), 0, dim), inverse, counts
+
+
+def _unique_of(name: str, input: Tensor, dim: Any, inverse: bool, counts: bool, consecutive: bool) -> Any:
+    require_tensor(name, input)
+    if input.dtype.category == COMPLEX:
+        raise not_implemented("unique", input.dtype)
+    if dim is not None:
+        shape = input._array.shape
+        dim = wrap_dim(dim, len(shape))
+        if 0 in shape[:dim] + shape[dim + 1 :]:
+            raise RuntimeError("unique: There are 0 sized dimensions besides the selected one")
+        if not shape:
+            dim = None
+    found = unique_op(input, dim, consecutive, inverse)
+    results = [found[0], *found[1:2] * inverse, *found[2:] * counts]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+@public()
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The distinct elements of a tensor (or slices along `dim`) in order, with inverse and counts on request.
+
+    >>> import flambeau as torch
+    >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
+    (tensor([1, 3]), tensor([1, 2]))
+    """
+    return _unique_of("unique", input, dim, return_inverse, return_counts, False)
+
+
+@public(method=False)
+def _unique2(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Tensor, ...]:
+    """What `unique` gives; inverse and counts, too, which are empty unless they were asked for."""
+    return _with_empty(_unique_of("_unique2", input, None, return_inverse, return_counts, False), return_inverse)
+
+
+@public(method=False)
+def _unique(input: Tensor, sorted: bool = True, return_inverse: bool = False) -> tuple[Tensor, ...]:
+    """The same without counts."""
+    return _with_empty(_unique_of("_unique", input, None, return_inverse, False, False), return_inverse)[:2]
+
+
+def _with_empty(found: Any, inverse: bool) -> tuple[Tensor, ...]:
+    found = list(found) if isinstance(found, tuple) else [found]
+    if not inverse:
+        found.insert(1, wrap(np.empty(0, np.int64), int64))
+    return (*found, wrap(np.empty(0, np.int64), int64))[:3]
+
+
+@public()
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The tensor without elements (or slices along `dim`) that equal the one before them.
+
+    >>> import flambeau as torch
+    >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]))
+    tensor([1, 2, 1])
+    """
+    return _unique_of("unique_consecutive", input, dim, return_inverse, return_counts, True)
+
+
+SCHEMAS = """
+sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
+sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
+sort.values_stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
+sort.values(Tensor self, int dim=-1, bool descending=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
+argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor
+argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor
+msort(Tensor self) -> Tensor
+topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
+topk.values(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
+kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
+kthvalue.values(Tensor self, SymInt k, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
+median(Tensor self) -> Tensor
+median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
+median.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
+nanmedian(Tensor self) -> Tensor
+nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
+nanmedian.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
+mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
+mode.values(Tensor self, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
+unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)  # python
+unique  # python
+_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)
+_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)
+"""

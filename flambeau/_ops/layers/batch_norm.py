@@ -1,0 +1,476 @@
+"""Batch norm: each channel by the statistics of the batch while training, by running ones in evaluation."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from ..._backend import threads
+from ..._backend.copies import row_major
+from ..._backend.cpu import cpu
+from ..._core.allocation import empty, zeros
+from ..._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, float64
+from ..._core.state import AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, modes
+from ..._kernel.batch_norm import (
+    batch_norm_columns,
+    batch_norm_columns_backward,
+    batch_norm_planes,
+    batch_norm_planes_backward,
+    batch_norm_planes_backward_flat,
+    given_columns,
+    given_planes,
+)
+from ..._tensor import Tensor
+from ..basic import in_dtype
+from ..fused import is_flat, parts_of
+from ..records.batched_layers import by_channel
+from ..records.declare import pointwise
+from ..records.out import write_out
+from ..records.primitive import primitive
+from ..records.replay import second
+from ..records.rules import floating_only
+from ..records.shape_rules import dense, dtype_of, same
+from ..registry import ops, public, relabel
+from .normalization import WORK, check_channels, check_dtypes, composed, filled, more_than_one, number, wide_of
+
+_LINE = 16  # channels that a thread takes at least, where channels lie side by side
+
+
+# -- arrays --------------------------------------------------------------------------------------------------------
+
+
+def _in_columns(x: Any) -> bool:
+    """Whether the channels of (N, C, …) lie side by side in memory: no further dimensions, or channels last."""
+    if x.ndim == 2 or math.prod(x.shape[2:]) == 1:
+        return True
+    return not x.flags.c_contiguous and x.ndim > 3 and _turned(x).flags.c_contiguous
+
+
+def _turned(x: Any) -> Any:
+    """(N, …, C) of (N, C, …)."""
+    return x.transpose(0, *range(2, x.ndim), 1)
+
+
+def _like(x: Any, columns: bool) -> Any:
+    """A new array of the same shape, and with channels last if `x` has them so."""
+    if columns and x.ndim > 3 and not x.flags.c_contiguous:
+        shape, last = x.shape, x.ndim - 1
+        return empty((shape[0], *shape[2:], shape[1]), x.dtype).transpose(0, last, *range(1, last))
+    return empty(x.shape, x.dtype)
+
+
+def _laid(x: Any, columns: bool) -> Any:
+    """An array as a matrix with a column for each channel, or as channels of planes (C, N, L)."""
+    shape = x.shape
+    if columns:
+        if x.ndim == 2:
+            return x
+        if math.prod(shape[2:]) == 1:
+            return x.reshape(shape[0], shape[1])
+        return _turned(x).reshape(-1, shape[1])
+    return x.reshape(shape[0], shape[1], -1).transpose(1, 0, 2)
+
+
+def _ready(x: Any) -> Any:
+    """An array whose memory the kernels can walk."""
+    return x if x.flags.c_contiguous or _in_columns(x) else row_major(x)
+
+
+def _run(call: Any, columns: bool, arrays: list[Any], outs: list[Any], size: int) -> None:
+    """Runs a kernel over all channels, split over the threads."""
+    if not columns:
+        cpu.rows(call, arrays, outs, size * WORK)
+        return
+    channels = outs[0].shape[1]
+    cuts = parts_of(channels, size * WORK, max(_LINE, channels // threads.get_num_threads()))
+    if len(cuts) == 1:
+        call(*arrays, *outs)
+        return
+    every = [*arrays, *outs]
+    cpu.side_by_side(call, [[a[..., low:high] if a.ndim else a for a in every] for low, high in cuts])
+
+
+@functools.cache
+def _forward_kernel(
+    columns: bool, x: Any, weight: Any, bias: Any, kept: Any, mean: Any, variance: Any, rounded: bool
+) -> Any:
+    """The kernel for the dtypes of its operands."""
+    one, two, three, four, five, six = (BY_NUMPY[d].code for d in (x, weight, bias, kept, mean, variance))
+    types = (one, two, three, "f64", "f64", one, four, four, five, six)
+    return cpu.kernel(batch_norm_columns if columns else batch_norm_planes, types, rounded=rounded)
+
+
+def normalized(
+    x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float
+) -> tuple[Any, ...]:
+    """The result, the means and the factors of the channels, and running statistics moved towards those of the batch.
+
+    Where there are none, these begin at zero.
+    """
+    given, x = x, _ready(x)
+    rounded = given is x
+    columns = _in_columns(x)
+    out = _like(x, columns)
+    channels = x.shape[1]
+    kept = x.dtype if weight is None else weight.dtype
+    mean, scale = empty(channels, kept), empty(channels, kept)
+    moved = [zeros(channels, wide_of(x).numpy) if a is None else row_major(a) for a in (running_mean, running_var)]
+    w, b = filled(weight, channels, 1, x), filled(bias, channels, 0, x)
+    call = _forward_kernel(columns, x.dtype, w.dtype, b.dtype, kept, *[a.dtype for a in moved], rounded)
+    arrays = [_laid(x, columns), w, b, number(eps), number(momentum)]
+    _run(call, columns, arrays, [_laid(out, columns), mean, scale, *moved], x.size)
+    if not rounded and x.dtype.itemsize == 2:
+        out = _step_by_step(x, mean, scale, weight, bias)
+    return out, mean, scale, *moved
+
+
+def _step_by_step(x: Any, mean: Any, scale: Any, weight: Any, bias: Any) -> Any:
+    """The result for strided 16-bit inputs, which PyTorch rounds after every operation."""
+    around = (-1, *[1] * (x.ndim - 2))
+    out = (x - mean.astype(x.dtype).reshape(around)) * scale.astype(x.dtype).reshape(around)
+    if weight is not None:
+        out = out * weight.reshape(around)
+    if bias is not None:
+        out = out + bias.reshape(around)
+    return out.astype(x.dtype, copy=False)
+
+
+@functools.cache
+def _backward_kernel(columns: bool, flat: bool, g: Any, x: Any, weight: Any, kept: Any, fixed: bool) -> Any:
+    zero, one, two, three = (BY_NUMPY[d].code for d in (g, x, weight, kept))
+    kind = batch_norm_columns_backward if columns else batch_norm_planes_backward
+    return cpu.kernel(
+        batch_norm_planes_backward_flat if flat else kind, (zero, one, two, three, three, one, two, two), fixed=fixed
+    )
+
+
+def gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, fixed: bool = False) -> tuple[Any, Any, Any]:
+    """The gradients by x, weight and bias."""
+    given, x = x, _ready(x)
+    if given is not x and x.dtype.itemsize == 2 and mean.dtype == x.dtype:
+        return _gradients_step_by_step(g, x, weight, mean, scale)
+    columns = _in_columns(x)
+    out = _like(x, columns)
+    channels = x.shape[1]
+    w = filled(weight, channels, 1, x)
+    by_weight, by_bias = empty(channels, w.dtype), empty(channels, w.dtype)
+    flat = not columns and is_flat(g)
+    if flat:
+        g = g[(slice(1),) * g.ndim].reshape(())
+    elif g.strides != x.strides:
+        held = _like(x, columns)
+        held[...] = g
+        g = held
+    call = _backward_kernel(columns, flat, g.dtype, x.dtype, w.dtype, mean.dtype, fixed)
+    arrays = [g if flat else _laid(g, columns), _laid(x, columns), w, mean, scale]
+    _run(call, columns, arrays, [_laid(out, columns), by_weight, by_bias], x.size)
+    return out, by_weight, by_bias
+
+
+def _gradients_step_by_step(g: Any, x: Any, weight: Any, mean: Any, scale: Any) -> tuple[Any, Any, Any]:
+    """The gradients for strided 16-bit inputs, with PyTorch's roundings."""
+    d, wide = x.dtype, np.float32
+    around = (-1, *[1] * (x.ndim - 2))
+    dims = (0, *range(2, x.ndim))
+    count = wide(x.size // x.shape[1])
+    away = x - mean.reshape(around)
+    first, second = (a.astype(wide).sum(dims) for a in (g, g * away))
+    level = (first.astype(d).astype(wide) / count).astype(d).reshape(around)
+    slope = (((second.astype(d) * scale) * scale).astype(wide) / count).astype(d).reshape(around)
+    out = ((g - level) - away * slope) * scale.reshape(around)
+    out = out if weight is None else out * weight.reshape(around)
+    return out, (second * scale.astype(wide)).astype(d), first.astype(d)
+
+
+@functools.cache
+def _given_kernel(columns: bool, x: Any, mean: Any, variance: Any, weight: Any, bias: Any) -> Any:
+    one, two, three, four, five = (BY_NUMPY[d].code for d in (x, mean, variance, weight, bias))
+    return cpu.kernel(given_columns if columns else given_planes, (one, two, three, four, five, "f64", one))
+
+
+def _by_given(x: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """The result with given statistics."""
+    x = _ready(x)
+    columns = _in_columns(x)
+    out = _like(x, columns)
+    count = x.shape[1]
+    given = [filled(a, count, v, x) for a, v in ((mean, 0), (variance, 1), (weight, 1), (bias, 0))]
+    call = _given_kernel(columns, x.dtype, *[a.dtype for a in given])
+    _run(call, columns, [_laid(x, columns), *given, number(eps)], [_laid(out, columns)], x.size)
+    return out
+
+
+# -- records -------------------------------------------------------------------------------------------------------
+
+
+def _formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    """What the kernels compute, over tensors."""
+    shape = x._array.shape
+    dims = (0, *range(2, len(shape)))
+    x = x - ops.mean(x, dims, True)
+    out = x * ops.rsqrt(ops.mean(x * x, dims, True) + eps)
+    around = (1, shape[1], *[1] * (len(shape) - 2))
+    out = out if weight is None else out * ops.reshape(weight, around)
+    return out if bias is None else out + ops.reshape(bias, around)
+
+
+def _grad(given: Any, others: Any, x: Any, weight: Any, eps: float, needs: Any) -> Any:
+    if given[0] is None:
+        return [None] * 5
+    return *batch_norm_back(given[0], x, weight, others[0], others[1], eps, False, tuple(needs[:3])), None, None
+
+
+def _like_shape(x: Any) -> Any:
+    return dense(x) if x.ndim > 3 and _in_columns(x) else same(x)
+
+
+def _shapes(x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, *rest: Any) -> list[Any]:
+    kept, channels = dtype_of(x if weight is None else weight), x.shape[1:2]
+    moved = [(channels, wide_of(x) if a is None else dtype_of(a)) for a in (running_mean, running_var)]
+    return [_like_shape(x), (channels, kept), (channels, kept), *moved]
+
+
+@primitive(
+    batch=by_channel(1, 2, 3, 4),
+    meta=_shapes,
+    tensors=5,
+    name="batch_norm",
+    grad=_grad,
+    backward_name="NativeBatchNormBackward0",
+    planned=True,
+)
+def batch_norm_op(
+    backend: Any, x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float
+) -> Any:
+    """The result, means and factors of the channels; means and unbiased variances with a share of `momentum` in what they were."""
+    return normalized(x, weight, bias, running_mean, running_var, momentum, eps)
+
+
+def _second(
+    gs: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, fixed: bool, wanted: Any, needs: Any
+) -> Any:  # fmt: skip
+    tensors = [x, weight] if weight is not None else [x]
+
+    def formula(x: Tensor, weight: Tensor | None = None) -> Tensor:
+        if not fixed:
+            return _formula(x, weight, None, eps)
+        return _by_line(x, ops.detach(mean), ops.detach(scale), weight, None)
+
+    found = second(formula, tensors, cotangent, wanted[: len(tensors)], gs, needs[: 1 + len(tensors)])
+    if len(gs) > 2 and gs[2] is not None and wanted[2] and needs[0]:  # the gradient by the bias is a plain sum
+        shape = (1, -1, *[1] * (x._array.ndim - 2))
+        more = ops.expand_as(ops.reshape(gs[2], shape), cotangent)
+        found[0] = more if found[0] is None else found[0] + more
+    return [*found, *[None] * (5 - len(found))]
+
+
+def _gradient_shapes(cotangent: Any, x: Any, weight: Any, *rest: Any) -> list[Any]:
+    d = dtype_of(x if weight is None else weight)
+    made = _like_shape(x), (x.shape[1:2], d), (x.shape[1:2], d)
+    return [m if want else None for m, want in zip(made, rest[-1])]
+
+
+@primitive(batch=by_channel(2, 3, 4), meta=_gradient_shapes, tensors=5, name="batch_norm_backward", grad=_second)
+def batch_norm_back(
+    backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, fixed: bool, wanted: Any
+) -> Any:
+    """The gradients by x, weight and bias, as far as `wanted`; `fixed` statistics do not depend on x."""
+    made = gradients(cotangent, x, weight, mean, scale, fixed)
+    return tuple(a if want else None for a, want in zip(made, wanted))
+
+
+def _given_grad(g: Any, x: Any, mean: Any, variance: Any, weight: Any, eps: float, needs: Any) -> Any:
+    scale = ops.reciprocal(ops.sqrt(ops.add(ops.to_dtype(variance, float64), eps)))
+    wanted = needs[0], *needs[3:]
+    given = [in_dtype(t, x.dtype) for t in (mean, scale)]
+    by_x, *rest = batch_norm_back(g, x, weight, *given, eps, True, wanted)
+    return by_x, None, None, *rest
+
+
+@primitive(
+    batch=by_channel(1, 2, 3, 4),
+    meta=lambda x, *rest: _like_shape(x),
+    tensors=5,
+    name="batch_norm_given",
+    grad=_given_grad,
+    backward_name="NativeBatchNormBackward0",
+    planned=True,
+)
+def given_op(backend: Any, x: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """The result by given statistics, which do not require gradients."""
+    return _by_given(x, mean, variance, weight, bias, eps)
+
+
+# -- functions -----------------------------------------------------------------------------------------------------
+
+_scale_shift = pointwise(
+    "scale_shift", lambda m, x, a, b: x * a + b, floating_only,
+    {"x": lambda m, g, a: g * m.conj(a), "a": lambda m, g, x: g * m.conj(x), "b": lambda m, g: g},
+    public=False, numbers="none", backward_name="NativeBatchNormBackward0",
+)  # fmt: skip
+
+
+def with_given(
+    input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor:
+    """Normalized by statistics that are known: a factor and a summand for each channel."""
+    k = modes.on
+    for t in (input, mean, variance, weight, bias):
+        if t is not None:
+            k |= t._k
+    usual = not k & ~(GRAD | META | CAPTURE | FUNCTION_MODE) and not (mean._k | variance._k) & GRAD
+    if usual and input.dtype.itemsize > 2:
+        return given_op(input, mean, variance, weight, bias, eps)  # type: ignore[no-any-return]
+    return _by_operations(input, mean, variance, weight, bias, eps)
+
+
+def _by_operations(
+    input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor:
+    if mean.dtype.itemsize == 2:
+        mean, variance = ops.to_dtype(mean, float32), ops.to_dtype(variance, float32)
+    return _by_line(input, mean, ops.rsqrt(variance + eps), weight, bias)
+
+
+def _by_line(input: Tensor, mean: Tensor, factor: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """The same with what the differences from the mean are multiplied by."""
+    if weight is not None:
+        factor = factor * weight
+    summand = -mean * factor
+    if bias is not None:
+        summand = summand + bias
+    shape = (-1, *[1] * (input._array.ndim - 2))
+    out = _scale_shift(input, ops.reshape(factor, shape), ops.reshape(summand, shape))
+    return in_dtype(out, input.dtype)
+
+
+def follow(running: Tensor | None, value: Tensor, momentum: float) -> None:
+    """running = (1 - momentum) * running + momentum * value, in place and without history."""
+    if running is not None:
+        held = ops.detach(running)
+        _renew(running, (1 - momentum) * held + momentum * value)
+
+
+def _renew(running: Tensor, moved: Tensor) -> None:
+    held = ops.detach(running) if running._k else running
+    if moved._k & BATCHED:
+        ops.copy_(held, moved)
+    else:  # like an out= argument: also if a function under a transform captured it
+        write_out(held, moved, "batch_norm")
+
+
+def _batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    shape = input._array.shape
+    if not input._array.size:
+        made = ops.clone(input)
+        for t, combine in ((weight, ops.mul), (bias, ops.add)):  # their gradients are zeros
+            if t is not None and shape[1:] and t._array.shape == shape[1:2]:
+                made = combine(made, ops.reshape(t, (1, -1) + (1,) * (len(shape) - 2)))
+        made = relabel(made, "NativeBatchNormBackward0")
+        return made, ops.zeros((0,), dtype=input.dtype), ops.zeros((0,), dtype=input.dtype)
+    if len(shape) < 2:
+        raise RuntimeError(f"batch_norm: expected at least 2 dimensions, got {len(shape)}")
+    count, d = shape[1], input.dtype
+    usual = d.category == FLOATING
+    for t in (weight, bias, running_mean, running_var):
+        if t is not None and (t._array.size != count or t.dtype is not d):
+            usual = False
+    if not usual:
+        check_channels("batch_norm", count, weight, bias, running_mean, running_var)
+        check_dtypes("batch_norm", input, weight, bias)
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("running_mean and running_var must be defined in evaluation mode")
+        return with_given(input, running_mean, running_var, weight, bias, eps), None, None
+    k = modes.on
+    for t in (input, weight, bias, running_mean, running_var):
+        if t is not None:
+            k |= t._k
+    if k & ~(AUTOCAST | CAPTURE | FUNCTION_MODE) <= GRAD:
+        out, mean, scale, *moved = batch_norm_op(input, weight, bias, running_mean, running_var, momentum, eps)
+        for t, new in zip((running_mean, running_var), moved):
+            if t is not None:
+                _renew(t, new)
+        return out, mean, scale
+    if k & (CUDA | META):
+        mean, variance = (ops.detach(f(input)) for f in (_mean, _variance))
+        out, scale = composed(_formula, input, weight, bias, eps), ops.rsqrt(variance + eps)
+        count = input._array.size // shape[1]
+        unbiased = variance * (count / max(count - 1, 1))
+    else:
+        out, mean, scale, _, unbiased = batch_norm_op(input, weight, bias, None, None, 1.0, eps)
+        mean, unbiased = ops.detach(mean), ops.detach(unbiased)
+    follow(running_mean, mean, momentum)
+    follow(running_var, unbiased, momentum)
+    return out, mean, scale
+
+
+def _over(input: Tensor) -> tuple[int, ...]:
+    return (0, *range(2, input._array.ndim))
+
+
+def _mean(input: Tensor) -> Tensor:
+    return ops.mean(input, _over(input))  # type: ignore[no-any-return]
+
+
+def _variance(input: Tensor) -> Tensor:
+    return ops.var(input, _over(input), correction=0)  # type: ignore[no-any-return]
+
+
+@public("batch_norm", method=False)
+def batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool,
+) -> Tensor:  # fmt: skip
+    """`nn.functional.batch_norm` with its arguments in another order."""
+    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]  # type: ignore[no-any-return]
+
+
+@public("nn.functional.batch_norm", method=False)
+def functional_batch_norm(
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+    bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
+    """Normalizes each channel over the batch; while training, the running statistics are updated in place.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.batch_norm(torch.tensor([[1.0], [3.0]]), None, None, training=True)
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
+    if training:
+        if input._array.ndim > 1:
+            more_than_one(input._array.shape)
+        if eps <= 0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    elif eps < 0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
+    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]  # type: ignore[no-any-return]
+
+
+@public(method=False, out=True)
+def native_batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Batch norm with the means and the reciprocals of the standard deviations it used (empty in evaluation)."""
+    out, mean, scale = _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    d: dtype = input.dtype if weight is None or weight.dtype is input.dtype else float32
+    if mean is None:
+        nothing = ops.zeros((0,), dtype=d if weight is not None or input.dtype.itemsize > 2 else float32)
+        return out, nothing, ops.clone(nothing)
+    return out, in_dtype(ops.detach(mean), d), in_dtype(ops.detach(scale), d)
+
+
+SCHEMAS = """
+batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor  # autocast=whole
+native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+native_batch_norm.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor(a!) out, Tensor(b!) save_mean, Tensor(c!) save_invstd) -> (Tensor(a!), Tensor(b!), Tensor(c!))
+batch_norm_backward  # record=native_batch_norm_backward
+"""

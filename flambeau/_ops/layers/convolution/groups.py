@@ -1,0 +1,135 @@
+"""Convolutions of CPU arrays whose groups have few channels, by the kernels of `_kernel/conv_groups.py`."""
+
+from __future__ import annotations
+
+import functools
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ...._backend import threads
+from ...._backend.copies import row_major, rows_of
+from ...._backend.cpu import cpu
+from ...._core.allocation import empty, zeros
+from ...._core.dtypes import BY_NUMPY
+from ...._kernel import conv_groups as kernels
+from ...._kernel.conv_groups import Window
+from ...._kernel.native import pool
+from ...._kernel.value import SIZE
+from ...folds.folding import fold_array
+from .description import CODES, Conv, Ints, nothing
+
+_MOST = 64  # elements of a window, which a kernel has in its code
+_CHANNELS, _ALONE = 32, 4  # of a group; of images with one group
+_ROOM = 1 << 20  # elements of a group's planes
+_PARALLEL = 1 << 19  # products from which a second thread pays
+
+
+def suits(conv: Conv, role: str) -> bool:
+    """Whether images have two dimensions, groups are small, and so are their windows and planes.
+
+    For the adjoint one group is worth it where no zeros lie between elements.
+    """
+    inputs, outputs = conv.inputs // conv.groups, conv.outputs // conv.groups
+    few = max(inputs, outputs) <= _CHANNELS if conv.groups > 1 else inputs <= _ALONE
+    size = math.prod(conv.size)
+    if not few or not conv.has_kernels or len(conv.kernel) != 2 or conv.window > _MOST or inputs * size > _ROOM:
+        return False
+    if not conv.is_large and (conv.groups == 1 or not size or not conv.work):
+        return False
+    if role != "adjoint":
+        return True
+    return min(conv.around) >= 0 and outputs * size <= _ROOM and (conv.groups > 1 or max(conv.stride) == 1)
+
+
+def _grouped(x: Any, groups: int) -> Any:
+    """(images, groups, channels, rows, columns) with dense rows."""
+    if x.strides[-1] != x.itemsize and x.shape[-1] > 1:
+        x = row_major(x)
+    return x.reshape(len(x), groups, -1, *x.shape[2:])
+
+
+@functools.lru_cache(256)
+def _plan(
+    code: str, size: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, spread: Ints, counts: Ints
+) -> tuple[Window, Any, int]:
+    """A kernel's window, its numbers, and the elements of a plane in its scratch memory."""
+    window = Window(kernel[0], kernel[1], stride[0], stride[1], dilation[0], (spread[0], spread[1]))
+    across = stride[1]
+    reach = max((size[1] - 1) * spread[1] + padding[1], (counts[1] - 1) * across + (kernel[1] - 1) * dilation[1]) + 1
+    half = -(-reach // across)  # columns of one remainder
+    pitch = half * across
+    begins = [padding[1] + e for e in range(across)]
+    begins = [padding[0] * pitch + b % across * half + b // across for b in begins]
+    places = [k * dilation[1] for k in range(kernel[1])]
+    places = [p % across * half + p // across for p in places]
+    last = max((size[0] - 1) * spread[0] + padding[0], (counts[0] - 1) * stride[0] + (kernel[0] - 1) * dilation[0])
+    plane = (last + 1) * pitch + 2 * kernels.slack(code)
+    numbers = np.array([pitch, plane, *begins, *places], np.int64) * SIZE[code]
+    numbers.flags.writeable = False
+    return window, numbers, plane
+
+
+def _parts(conv: Conv, work: int) -> list[tuple[slice, slice]]:
+    """Ranges of images and groups that threads work on."""
+    if work < _PARALLEL:
+        return [(slice(conv.images), slice(conv.groups))]
+    some = threads.ranges(conv.groups)
+    each = -(-conv.threads // len(some))
+    bounds = [conv.images * i // each for i in range(each + 1)]
+    ranges = [slice(a, b) for a, b in pairwise(bounds) if a < b]
+    return [(i, slice(*c)) for i in ranges for c in some]
+
+
+def _scratch(parts: int, elements: int, d: Any) -> Any:
+    return zeros((parts, elements + pool.APART // d.itemsize), d)
+
+
+def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
+    """Each group of channels by the windows of its outputs."""
+    factors = rows_of(weight).reshape(conv.groups, -1, weight.shape[1], conv.window)
+    plan = _plan(CODES[x.dtype], conv.size, conv.kernel, conv.stride, conv.padding, conv.dilation, (1, 1), conv.counts)
+    return _run(conv, plan, x, factors, bias, conv.result_shape)
+
+
+def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
+    """A convolution of elements `stride` apart by windows turned round."""
+    factors = weight.reshape(conv.groups, -1, weight.shape[1], conv.window)[..., ::-1].swapaxes(1, 2)
+    plan = _plan(CODES[g.dtype], conv.counts, conv.kernel, (1, 1), conv.around, conv.dilation, conv.stride, conv.size)
+    return _run(conv, plan, g, rows_of(factors), bias, conv.image_shape)
+
+
+def _run(conv: Conv, plan: tuple[Window, Any, int], x: Any, weight: Any, bias: Any, shape: Ints) -> Any:
+    """With weights (groups, outputs, inputs, elements)."""
+    window, numbers, plane = plan
+    groups, outputs, inputs, elements = weight.shape
+    given = _grouped(x, groups)
+    added = (nothing(groups * outputs, x.dtype) if bias is None else bias).reshape(groups, outputs)
+    out = empty((conv.images, groups, outputs, *shape[2:]), x.dtype)
+    parts = _parts(conv, out.size * inputs * elements)
+    scratch = _scratch(len(parts), inputs * plane, x.dtype)
+    cpu.side_by_side(
+        kernels.products(CODES[x.dtype], window),
+        [[given[i, g], weight[g], added[g], numbers, scratch[n], out[i, g]] for n, (i, g) in enumerate(parts)],
+    )
+    return out.reshape(shape)
+
+
+def sums(conv: Conv, x: Any, g: Any) -> Any:
+    """Windows of images times results, summed over all images and positions."""
+    code = CODES[x.dtype]
+    given, gradient = _grouped(x, conv.groups), _grouped(g, conv.groups)
+    window, numbers, plane = _plan(
+        code, conv.size, conv.kernel, conv.stride, conv.padding, conv.dilation, (1, 1), conv.counts
+    )
+    parts = _parts(conv, conv.work)
+    cut = len({i.start for i, _ in parts})  # ranges of images
+    made = zeros((cut, conv.groups, gradient.shape[2], given.shape[2], conv.window), x.dtype)
+    scratch, each = _scratch(len(parts), plane, x.dtype), len(parts) // cut
+    cpu.side_by_side(kernels.sums(code, window), [
+        [given[i, c], gradient[i, c], numbers, scratch[n], made[n // each, c]] for n, (i, c) in enumerate(parts)
+    ])  # fmt: skip
+    total = made[0] if cut == 1 else fold_array(cpu, made, (0,), False, "sum", BY_NUMPY[made.dtype])
+    return total.reshape(conv.weight_shape)

@@ -1,0 +1,636 @@
+"""Views of a part of a tensor: one index, a range, a diagonal, windows, pieces, the parts of complex numbers."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any
+
+from ..._backend.copies import place as write_part
+from ..._core.dtypes import COMPLEX, REAL_OF, complex32, from_numpy_dtype
+from ..._core.sizes import check_room, contiguous_strides, size_argument, wrap_dim
+from ..._core.state import CONJ, POSTPONED, SPECIAL, modes
+from ..._tensor import Tensor
+from ..records.batching import along, leading
+from ..records.primitive import primitive
+from ..records.rules import type_name
+from ..records.tangents import linear
+from ..records.view_op import view_of, view_primitive, views_of
+from ..registry import _overridable as overridable
+from ..registry import expose, functions, labelled, methods, ops, public
+from .postponed import part_op
+from .striding import element_strides, spread, strided
+
+# -- basic indices -----------------------------------------------------------------------------------------------
+
+
+@view_primitive(lambda g, x_shape, index: place(g, x_shape, index), "slice_index", "SliceBackward0", batch=along)
+def index_op(backend: Any, x: Any, index: tuple[Any, ...]) -> Any:
+    """x[index] for a tuple of integers, slices, None and `...`; it must hold `...` so that the result is an array."""
+    return x[index]
+
+
+@primitive(
+    name="place", grad={"g": lambda g, index: index_op(g, index)},
+    meta=lambda g, shape, index: (shape, from_numpy_dtype(g.dtype)),
+    batch=along,
+    tangent=linear("g"),
+)  # fmt: skip
+def place(backend: Any, g: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+    """Zeros of a shape with `g` written at a basic index: the gradient of taking that part."""
+    whole = backend.zeros(shape, g.dtype)
+    write_part(whole[index], g)
+    return whole
+
+
+def _before(dim: int) -> tuple[slice, ...]:
+    return (slice(None),) * dim
+
+
+@view_primitive(lambda g, x_shape, dim, index: place(g, x_shape, (*_before(dim), index, ...)), "select", batch=along)
+def select_op(backend: Any, x: Any, dim: int, index: int) -> Any:
+    return x[(*_before(dim), index, ...)]
+
+
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """A view of the elements at one index of a dimension, without that dimension.
+
+    >>> import flambeau as torch
+    >>> torch.arange(6).view(2, 3).select(1, -1)
+    tensor([2, 5])
+    """
+    x = input._array
+    shape = x.shape
+    if not shape:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    dim, index = wrap_dim(dim, len(shape)), index.__index__()
+    if not -shape[dim] <= index < shape[dim]:
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {dim}")
+    if index < 0:
+        index += shape[dim]
+    if not (input._k | modes.on) & SPECIAL:
+        return view_of(select_op, input, x[(*_before(dim), index, ...)], (dim, index))
+    return select_op(input, dim, index)
+
+
+@view_primitive(
+    lambda g, x_shape, dim, start, end, step: place(g, x_shape, (*_before(dim), slice(start, end, step))),
+    "slice",
+    batch=along,
+)
+def slice_op(backend: Any, x: Any, dim: int, start: int, end: int, step: int) -> Any:
+    return x[(*_before(dim), slice(start, end, step))]
+
+
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """A view of `length` elements of a dimension from `start` on.
+
+    >>> import flambeau as torch
+    >>> torch.arange(5).narrow(0, 1, 3)
+    tensor([1, 2, 3])
+    """
+    shape = input._array.shape
+    if not shape:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    dim = wrap_dim(dim, len(shape))
+    if isinstance(start, Tensor):
+        if start._array.ndim or start.dtype.category != 1:
+            raise RuntimeError("start must be an 0-dim integral Tensor.")
+        start = int(start._array)
+    n = shape[dim]
+    if not -n <= start <= n:
+        raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
+    if start < 0:
+        start += n
+    if start > n - length:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+    if not (input._k | modes.on) & SPECIAL:
+        part = input._array[(*_before(dim), slice(start, start + length))]
+        return view_of(slice_op, input, part, (dim, start, start + length, 1))
+    return slice_op(input, dim, start, start + length, 1)
+
+
+def slice_view(input: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
+    """input[start:end:step] along one dimension."""
+    shape = input._array.shape
+    if not shape:
+        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+    dim = wrap_dim(dim, len(shape))
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    first, last, _ = slice(start, end).indices(shape[dim])
+    return slice_op(input, dim, first, max(first, last), step)
+
+
+# -- diagonals and windows ---------------------------------------------------------------------------------------
+
+
+def diagonal_extent(shape: Any, offset: int, a: int, b: int) -> int:
+    return max(0, min(shape[a], shape[b] - offset) if offset >= 0 else min(shape[a] + offset, shape[b]))
+
+
+def diagonal_array(x: Any, offset: int, a: int, b: int) -> Any:
+    """A writable view of a diagonal, as the last dimension."""
+    n = diagonal_extent(x.shape, offset, a, b)
+    rest = [d for d in range(x.ndim) if d not in (a, b)]
+    start = (offset * x.strides[b] if offset >= 0 else -offset * x.strides[a]) if n else 0
+    shape = (*[x.shape[d] for d in rest], n)
+    return strided(x, shape, (*[x.strides[d] for d in rest], x.strides[a] + x.strides[b]), start if x.size else 0)
+
+
+@view_primitive(lambda g, x_shape, offset, a, b: place_diagonal(g, x_shape, offset, a, b), "diagonal", batch=along)
+def diagonal_op(backend: Any, x: Any, offset: int, a: int, b: int) -> Any:
+    return diagonal_array(x, offset, a, b)
+
+
+@primitive(
+    name="diagonal_backward", grad={"g": lambda g, offset, a, b: diagonal_op(g, offset, a, b)},
+    meta=lambda g, shape, offset, a, b: (shape, from_numpy_dtype(g.dtype)),
+    batch=along,
+    tangent=linear("g"),
+)  # fmt: skip
+def place_diagonal(backend: Any, g: Any, shape: tuple[int, ...], offset: int, a: int, b: int) -> Any:
+    """Zeros of a shape with `g` on a diagonal."""
+    whole = backend.zeros(shape, g.dtype)
+    diagonal_array(whole, offset, a, b)[...] = g
+    return whole
+
+
+def diagonal_dims(x: Tensor, dim1: int, dim2: int) -> tuple[int, int]:
+    ndim = x._array.ndim
+    a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return a, b
+
+
+@public()
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A view of a diagonal of two dimensions, which becomes the last dimension.
+
+    >>> import flambeau as torch
+    >>> torch.arange(9).view(3, 3).diagonal(1)
+    tensor([1, 5])
+    """
+    return diagonal_op(input, offset, *diagonal_dims(input, dim1, dim2))
+
+
+@public()
+@labelled("DiagEmbedBackward0")
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Zeros with the last dimension of `input` on a diagonal of two new dimensions."""
+    ndim = input._array.ndim + 1
+    a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    if not input._array.ndim:
+        raise IndexError("Dimension specified as -1 but tensor has no dimensions")
+    *lead, n = input._array.shape
+    extent = n + abs(offset)
+    rest = iter(lead)
+    shape = tuple(extent if d in (a, b) else next(rest) for d in range(ndim))
+    return place_diagonal(input, shape, offset, a, b)
+
+
+def _window_strides(shape: Any, strides: Any, dim: int, step: int) -> tuple[int, ...]:
+    last = strides[dim] if shape else 1
+    return (*strides[:dim], *((strides[dim] * step,) if shape else ()), *strides[dim + 1 :], last)
+
+
+@view_primitive(
+    lambda g, x_shape, dim, size, step: spread(
+        g, x_shape, contiguous_strides(x_shape), _window_strides(x_shape, contiguous_strides(x_shape), dim, step), 0
+    ),
+    "unfold",
+    batch=along,
+)
+def unfold_op(backend: Any, x: Any, dim: int, size: int, step: int) -> Any:
+    shape = x.shape
+    strides = _window_strides(shape, x.strides if shape else (), dim, step)
+    if not shape:
+        return strided(x, (size,), (x.itemsize,))
+    count = (shape[dim] - size) // step + 1
+    return strided(x, (*shape[:dim], count, *shape[dim + 1 :], size), strides)
+
+
+@public("Tensor.unfold")
+def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """A view of all windows of `size` elements along a dimension, `step` apart, as a new last dimension.
+
+    >>> import flambeau as torch
+    >>> torch.arange(5).unfold(0, 2, 2)
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    shape = input._array.shape
+    dim = wrap_dim(dimension, len(shape))
+    extent = shape[dim] if shape else 1
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if size > extent:
+        raise RuntimeError(f"maximum size for tensor at dimension {dim} is {extent} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    return unfold_op(input, dim, size, step)
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(1024)
+def _cuts(sizes: tuple[int, ...], dim: int) -> list[Any]:
+    """The keys of consecutive pieces."""
+    ends = list(itertools.accumulate(sizes))
+    return [(*_before(dim), slice(end - n, end)) for n, end in zip(sizes, ends)]
+
+
+def _pieces(backend: Any, x: Any, sizes: tuple[int, ...], dim: int) -> Any:
+    return tuple([x[key] for key in _cuts(sizes, dim)])
+
+
+def _joined(gs: Any, sizes: Any, dim: int) -> Tensor:
+    return ops.cat(gs, dim)
+
+
+def _split_record(name: str, backward_name: str, view: bool) -> Any:
+    rule = None if view else lambda *args: _pieces(None, *args)
+    return primitive(
+        view=view,
+        batch=along,
+        tangent=linear("x"),
+        meta=rule,
+        name=name,
+        backward_name=backward_name,
+        grad={"x": _joined},
+    )(_pieces)
+
+
+split_op = _split_record("split", "SplitBackward0", True)
+split_with_sizes_op = _split_record("split_with_sizes", "SplitWithSizesBackward0", True)
+unsafe_split_op = _split_record("unsafe_split", "UnsafeSplitBackward0", False)
+unsafe_split_with_sizes_op = _split_record("unsafe_split_with_sizes", "UnsafeSplitWithSizesBackward0", False)
+
+
+def _even_sizes(x: Tensor, size: int, dim: int, name: str) -> tuple[tuple[int, ...], int]:
+    shape = x._array.shape
+    if not shape:
+        raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
+    dim = wrap_dim(dim, len(shape))
+    return _even(shape[dim], size.__index__(), name), dim
+
+
+@functools.lru_cache(1024)
+def _even(n: int, size: int, name: str) -> tuple[int, ...]:
+    """The sizes of pieces of n elements."""
+    if size < 0:
+        raise RuntimeError(f"{name} expects split_size be non-negative, but got split_size={size}")
+    if size == 0 and n:
+        raise RuntimeError(f"{name} expects split_size greater than 0 for a dimension of size {n}")
+    count = max(-(-n // size), 1) if size else 1
+    return tuple([size] * (count - 1) + [n - size * (count - 1)])
+
+
+def _given_sizes(x: Tensor, sizes: Any, dim: int) -> tuple[tuple[int, ...], int]:
+    shape = x._array.shape
+    if not shape:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    dim, sizes = wrap_dim(dim, len(shape)), size_argument((sizes,), "split_sizes")
+    if any(n < 0 for n in sizes):
+        raise RuntimeError(f"split_with_sizes expects split_sizes to be non-negative, got {list(sizes)}")
+    if sum(sizes) != shape[dim]:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {shape[dim]}, the size of dimension {dim}, "
+            f"got {list(sizes)}"
+        )
+    return sizes, dim
+
+
+def _split_views(op: Any, x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
+    if (x._k | modes.on) <= 1:
+        return views_of(op, x, _pieces(None, x._array, sizes, dim), (sizes, dim))
+    return op(x, sizes, dim)
+
+
+def split(tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, **named: Any) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces: each of one size (the last may be smaller), or of the sizes given.
+
+    >>> import flambeau as torch
+    >>> torch.arange(5).split(2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
+    if named:  # the method calls its argument otherwise
+        split_size_or_sections = named.pop("split_size", split_size_or_sections)
+        dim = named.pop("axis", dim)
+        if named:
+            raise TypeError(f"split() got an unexpected keyword argument '{next(iter(named))}'")
+    if getattr(split_size_or_sections, "ndim", 1) == 0:  # a 0-d tensor
+        split_size_or_sections = split_size_or_sections.__index__()
+    if isinstance(split_size_or_sections, int):
+        return _split_views(split_op, tensor, *_even_sizes(tensor, split_size_or_sections, dim, "split"))
+    return _split_views(split_with_sizes_op, tensor, *_given_sizes(tensor, split_size_or_sections, dim))
+
+
+@public()
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces of the sizes given."""
+    return split_with_sizes_op(input, *_given_sizes(input, split_sizes, dim))
+
+
+@public()
+def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split` whose pieces may be written in place although autograd does not know that they share memory."""
+    return unsafe_split_op(tensor, *_even_sizes(tensor, split_size, dim, "split"))
+
+
+@public()
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split_with_sizes` whose pieces may be written in place."""
+    return unsafe_split_with_sizes_op(input, *_given_sizes(input, split_sizes, dim))
+
+
+def _chunk_sizes(x: Tensor, chunks: int, dim: int) -> tuple[tuple[int, ...], int]:
+    shape = x._array.shape
+    if not shape:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    dim = wrap_dim(dim, len(shape))
+    n = shape[dim]
+    if not n:
+        return (0,) * chunks, dim
+    return _even(n, -(-n // chunks), "chunk"), dim
+
+
+def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:
+    """Views of at most `chunks` pieces of equal size; the last may be smaller.
+
+    >>> import flambeau as torch
+    >>> torch.arange(5).chunk(2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
+    return _split_views(split_op, input, *_chunk_sizes(input, chunks, dim if axis is None else axis))
+
+
+@public()
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`chunk` whose pieces may be written in place."""
+    return unsafe_split_op(input, *_chunk_sizes(input, chunks, dim))
+
+
+@public(aliases=())
+def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, **named: Any) -> tuple[Tensor, ...]:
+    """Views of pieces: a number of nearly equal ones, or cut at the indices given.
+
+    >>> import flambeau as torch
+    >>> torch.arange(5).tensor_split(3)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
+    for key in ("indices", "sections", "tensor_indices_or_sections"):
+        if key in named:
+            indices_or_sections = named.pop(key)
+    if named:
+        raise TypeError(f"tensor_split() got an unexpected keyword argument '{next(iter(named))}'")
+    shape = input._array.shape
+    if not shape:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    dim = wrap_dim(dim, len(shape))
+    n = shape[dim]
+    at = indices_or_sections
+    if isinstance(at, Tensor):
+        if at.dtype.name != "int64":
+            raise RuntimeError(
+                f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {type_name(at.dtype)}"
+            )
+        if at._array.ndim > 1:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
+                f"but got a tensor with {at._array.ndim} dims"
+            )
+        at = at._array.tolist()
+    if isinstance(at, int):
+        if at <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {at}")
+        check_room(at, 1 << 10)  # about what as many views take
+        whole, extra = divmod(n, at)
+        cuts = [i * whole + min(i, extra) for i in range(at + 1)]
+    else:
+        cuts = [0, *size_argument((at,), "indices"), n]
+    out = []
+    for i, start in enumerate(cuts[:-1]):
+        first, last, _ = slice(start, cuts[i + 1] if i + 2 < len(cuts) else n).indices(n)
+        out.append(slice_op(input, dim, first, max(first, last), 1))
+    return tuple(out)
+
+
+def _axis_split(name: str, least: int, dim_of: Any) -> Any:
+    def split_along(input: Tensor, indices_or_sections: Any = None, **named: Any) -> tuple[Tensor, ...]:
+        for key in ("indices", "sections"):
+            if key in named:
+                indices_or_sections = named.pop(key)
+        if named:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
+        ndim = input._array.ndim
+        if ndim < least:
+            raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, got one with {ndim}")
+        dim = dim_of(ndim)
+        sections = indices_or_sections
+        if isinstance(sections, int):
+            if sections == 0 or input._array.shape[dim] % sections:
+                raise RuntimeError(
+                    f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
+                    f"{input._array.shape[dim]} is not divisible by the split_size {sections}!"
+                )
+        return tensor_split(input, sections, dim)
+
+    split_along.__name__ = split_along.__qualname__ = name
+    split_along.__doc__ = f"`tensor_split` along the dimension that {name[0]}-stacking joins."
+    return public()(split_along)
+
+
+hsplit = _axis_split("hsplit", 1, lambda ndim: 0 if ndim == 1 else 1)
+vsplit = _axis_split("vsplit", 2, lambda ndim: 0)
+dsplit = _axis_split("dsplit", 3, lambda ndim: 2)
+
+
+@primitive(view=True, name="unbind", grad={"x": lambda gs, dim: ops.stack(gs, dim)}, batch=along)
+def unbind_op(backend: Any, x: Any, dim: int) -> Any:
+    if dim:
+        x = x.swapaxes(0, dim) if dim == 1 else x.transpose((dim, *range(dim), *range(dim + 1, x.ndim)))
+    return tuple(x) if x.ndim > 1 else tuple([x[i, ...] for i in range(x.shape[0])])
+
+
+def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:
+    """Views of all slices along a dimension, without it.
+
+    >>> import flambeau as torch
+    >>> torch.arange(4).view(2, 2).unbind()
+    (tensor([0, 1]), tensor([2, 3]))
+    """
+    shape = input._array.shape
+    dim = wrap_dim(dim if axis is None else axis, len(shape))
+    if not shape:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    if (input._k | modes.on) <= 1:
+        return views_of(unbind_op, input, unbind_op.forward(None, input._array, dim), (dim,))
+    return unbind_op(input, dim)
+
+
+# -- parts of complex numbers ------------------------------------------------------------------------------------
+
+
+@primitive(view=True, name="view_as_real", grad={"x": lambda g: view_as_complex(ops.contiguous(g))}, batch=leading)
+def view_as_real_op(backend: Any, x: Any) -> Any:
+    if x.dtype == complex32.numpy:  # NumPy does not know its parts
+        return x[..., None].view("float16")
+    part = x.real
+    return strided(part, (*part.shape, 2), (*part.strides, part.itemsize))
+
+
+@primitive(view=True, name="view_as_complex", grad={"x": lambda g: view_as_real_op(ops.resolve_conj(g))}, batch=leading)
+def view_as_complex_op(backend: Any, x: Any) -> Any:
+    wide = complex32.numpy if x.itemsize == 2 else "complex64" if x.itemsize == 4 else "complex128"
+    return x.view(wide)[..., 0] if x.size else x.reshape(-1).view(wide).reshape(x.shape[:-1])
+
+
+@public(method=False)
+def view_as_real(input: Tensor) -> Tensor:
+    """A view of a complex tensor with the real and imaginary parts as a new last dimension."""
+    if input.dtype.category != COMPLEX:
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    if input._k & CONJ:
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors; resolve_conj() computes the conjugate first"
+        )
+    return view_as_real_op(input)
+
+
+@public(method=False)
+def view_as_complex(input: Tensor) -> Tensor:
+    """A complex view of a real tensor whose last dimension holds the two parts."""
+    if input.dtype not in REAL_OF.values():
+        raise RuntimeError(f"view_as_complex is only supported for half, float and double tensors, got {input.dtype}")
+    x = input._array
+    if not x.ndim:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if x.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    strides = element_strides(x)
+    if strides[-1] != 1 and x.size:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if any(s % 2 for s, n in zip(strides[:-1], x.shape) if n > 1):
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    if ops.storage_offset(input) % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+    return view_as_complex_op(input)
+
+
+@public()
+def real(input: Tensor) -> Tensor:
+    """A view of the real parts; a real tensor itself."""
+    if input.dtype.category != COMPLEX:
+        return input
+    if input._k & POSTPONED:
+        return part_op(input, 0)
+    return select(view_as_real_op(input), -1, 0)
+
+
+@public()
+def imag(input: Tensor) -> Tensor:
+    """A view of the imaginary parts of a complex tensor."""
+    if input.dtype.category != COMPLEX:
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    if input._k & POSTPONED:
+        return part_op(input, 1)
+    return select(view_as_real_op(input), -1, 1)
+
+
+def _set_part(part: Any) -> Any:
+    def setter(self: Tensor, value: Any) -> None:
+        if isinstance(value, Tensor):
+            ops.copy_(part(self), value)
+        else:
+            ops.fill_(part(self), value)
+
+    return setter
+
+
+# -- at least so many dimensions ---------------------------------------------------------------------------------
+
+
+def _at_least(name: str, ndim: int, raise_one: Any) -> Any:
+    def at_least(*tensors: Any) -> Any:
+        if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+            x = tensors[0]
+            return x if x._array.ndim >= ndim else raise_one(x)
+        if len(tensors) == 1:
+            tensors = tuple(tensors[0])
+        return tuple(at_least(x) for x in tensors)
+
+    at_least.__name__ = at_least.__qualname__ = name
+    at_least.__doc__ = f"The tensor, or each of them, with dimensions added where it has fewer than {ndim}."
+    return public(method=False)(at_least)
+
+
+def _to_2d(x: Tensor) -> Tensor:
+    return ops.reshape(x, (1, 1)) if not x._array.ndim else ops.unsqueeze(x, 0)
+
+
+def _to_3d(x: Tensor) -> Tensor:
+    ndim = x._array.ndim
+    if not ndim:
+        return ops.reshape(x, (1, 1, 1))
+    return ops.unsqueeze(ops.unsqueeze(x, 0), -1) if ndim == 1 else ops.unsqueeze(x, -1)
+
+
+atleast_1d = _at_least("atleast_1d", 1, lambda x: ops.reshape(x, (1,)))
+atleast_2d = _at_least("atleast_2d", 2, _to_2d)
+atleast_3d = _at_least("atleast_3d", 3, _to_3d)
+
+for _function in (select, narrow, split, chunk, unbind):
+    expose(_function.__name__, _function, None)  # methods go straight to the function
+    functions[_function.__name__] = overridable(_function)
+expose("slice", slice_view, None, None)
+expose("place", place, None, None)
+methods["real"] = property(real, _set_part(real))
+methods["imag"] = property(imag, _set_part(imag))
+
+
+SCHEMAS = """
+unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)
+select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)
+narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)
+narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)
+diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)
+diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor
+split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]  # python
+split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]
+split(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]
+split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]
+unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]
+unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]
+chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]
+unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]
+tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]
+tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]
+tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]
+dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]
+dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]
+hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]
+hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]
+vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]
+vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]
+unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]
+view_as_real(Tensor(a) self) -> Tensor(a)
+view_as_complex(Tensor(a) self) -> Tensor(a)  # autocast=cpu:single
+real(Tensor(a) self) -> Tensor(a)
+imag(Tensor(a) self) -> Tensor(a)
+atleast_3d(Tensor self) -> Tensor  # python, composite
+atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]
+atleast_2d(Tensor self) -> Tensor  # python, composite
+atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]
+atleast_1d(Tensor self) -> Tensor  # python, composite
+atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]
+slice_index  # record=slice
+"""

@@ -1,0 +1,509 @@
+"""Sums of products over named dimensions: einsum, tensordot, kron and chains of products, by matrix products."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from ..._core.config import deprecated
+from ..._core.sizes import wrap_dim
+from ..._tensor import Tensor
+from ..registry import expose, functions, ops, public, relabel
+from .matmul import check_tensors, plain_name
+
+# -- the equation ------------------------------------------------------------------------------------------------
+
+
+def _letters(text: str, where: str, offset: int) -> list[Any]:
+    """The subscripts of one operand: letters, and `...` for the dimensions of an ellipsis."""
+    found: list[Any] = []
+    i = 0
+    while i < len(text):
+        c = text[i]
+        if c == ".":
+            if text[i : i + 3] != "...":
+                raise RuntimeError(f"einsum(): found '.' for {where} that is not part of any ellipsis")
+            if ... in found:
+                raise RuntimeError(f"einsum(): found '.' for {where} for which an ellipsis was already found")
+            found.append(...)
+            i += 2
+        elif c.isascii() and c.isalpha():
+            found.append(c)
+        elif c != " ":
+            raise RuntimeError(
+                f"einsum(): invalid subscript at index {offset + i} of the equation; subscripts are letters"
+            )
+        i += 1
+    return found
+
+
+def _parse(equation: str) -> tuple[list[list[Any]], list[Any] | None]:
+    left, arrow, right = equation.partition("->")
+    inputs, offset = [], 0
+    for number, part in enumerate(left.split(",")):
+        inputs.append(_letters(part, f"operand {number}", offset))
+        offset += len(part) + 1
+    return inputs, _letters(right, "the output", len(left) + 2) if arrow else None
+
+
+def _letter(number: Any) -> Any:
+    if number is ...:
+        return number
+    if not isinstance(number, int) or not 0 <= number < 52:
+        raise ValueError("einsum(): the numbers in a list of subscripts must be in [0, 52)")
+    return chr(ord("A") + number) if number < 26 else chr(ord("a") + number - 26)
+
+
+def _sublist_form(args: Sequence[Any]) -> tuple[list[list[Any]], list[Any] | None, list[Any]]:
+    """einsum(a, [0, 1], b, [1, 2], [0, 2])."""
+    count = len(args) // 2
+    operands = [args[2 * i] for i in range(count)]
+    inputs = [[_letter(n) for n in args[2 * i + 1]] for i in range(count)]
+    output = [_letter(n) for n in args[-1]] if len(args) % 2 else None
+    return inputs, output, operands
+
+
+def _expanded(inputs: list[list[Any]], operands: Sequence[Tensor]) -> tuple[list[list[Any]], int]:
+    """Ellipses become numbered labels, counted from the last dimension they cover; also the most that one covers."""
+    expanded, most = [], 0
+    for number, (labels, t) in enumerate(zip(inputs, operands)):
+        ndim, named = t._array.ndim, len(labels) - (... in labels)
+        if ... not in labels and named != ndim:
+            raise RuntimeError(
+                f"einsum(): the number of subscripts ({named}) does not match the number of dimensions ({ndim}) "
+                f"of operand {number}; an ellipsis stands for the rest"
+            )
+        if named > ndim:
+            raise RuntimeError(
+                f"einsum(): the number of subscripts ({named}) is more than the number of dimensions ({ndim}) "
+                f"of operand {number}"
+            )
+        if ... in labels:
+            covered = ndim - named
+            most = max(most, covered)
+            at = labels.index(...)
+            labels = [*labels[:at], *range(covered - 1, -1, -1), *labels[at + 1 :]]
+        expanded.append(labels)
+    return expanded, most
+
+
+def _output_labels(inputs: list[list[Any]], output: list[Any] | None, most: int) -> list[Any]:
+    dots = list(range(most - 1, -1, -1))
+    if output is None:  # the ellipsis, then every letter that occurs once, in order
+        flat = [label for labels in inputs for label in labels if isinstance(label, str)]
+        return dots + sorted(label for label in set(flat) if flat.count(label) == 1)
+    known = {label for labels in inputs for label in labels}
+    for label in output:
+        if output.count(label) > 1:
+            raise RuntimeError(f"einsum(): output subscript {label} appears more than once in the output")
+        if label is not ... and label not in known:
+            raise RuntimeError(f"einsum(): output subscript {label} does not appear in any operand")
+    if ... not in output:
+        return output
+    at = output.index(...)
+    return [*output[:at], *dots, *output[at + 1 :]]
+
+
+# -- contraction -------------------------------------------------------------------------------------------------
+
+
+class _Term:
+    """An operand whose dimensions have distinct labels."""
+
+    __slots__ = ("labels", "tensor")
+
+    def __init__(self, tensor: Tensor, labels: list[Any]):
+        self.tensor, self.labels = tensor, labels
+
+    def sizes(self) -> dict[Any, int]:
+        return dict(zip(self.labels, self.tensor._array.shape))
+
+    def without(self, dropped: Iterable[Any]) -> _Term:
+        """Sums labelled dimensions away."""
+        dims = [self.labels.index(label) for label in dropped]
+        if not dims:
+            return self
+        shape = self.tensor._array.shape
+        made = self.tensor
+        long = tuple(d for d in dims if shape[d] != 1)
+        if long:
+            made = ops.sum(made, long, True) if len(long) < len(dims) else ops.sum(made, long)
+        keep = [i for i in range(len(shape)) if i not in dims]
+        if len(long) < len(dims):
+            made = ops.reshape(made, tuple(shape[i] for i in keep))
+        return _Term(made, [self.labels[i] for i in keep])
+
+    def arranged(self, order: Sequence[Any]) -> Tensor:
+        dims = tuple(self.labels.index(label) for label in order)
+        return self.tensor if dims == tuple(range(len(dims))) else ops.permute(self.tensor, dims)
+
+
+def _term(t: Tensor, labels: list[Any], number: int) -> _Term:
+    """Repeated labels of one operand mean its diagonal."""
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            second = labels.index(label, first + 1)
+            n, m = t._array.shape[first], t._array.shape[second]
+            if n != m:
+                raise RuntimeError(
+                    f"einsum(): subscript {label} is repeated for operand {number} with different sizes, {m} and {n}"
+                )
+            t = ops.movedim(ops.diagonal(t, 0, first, second), -1, first)
+            labels = [*labels[:second], *labels[second + 1 :]]
+    return _Term(t, labels)
+
+
+def _check_sizes(terms: Sequence[_Term]) -> None:
+    seen: dict[Any, int] = {}
+    for number, term in enumerate(terms):
+        for label, n in term.sizes().items():
+            if n != 1 and seen.get(label, 1) not in (1, n):
+                name = label if isinstance(label, str) else "..."
+                raise RuntimeError(
+                    f"einsum(): subscript {name} has size {n} in operand {number}, which does not broadcast with "
+                    f"{seen[label]} before it"
+                )
+            if n != 1 or label not in seen:
+                seen[label] = n
+
+
+def _contract(a: _Term, b: _Term, kept: set[Any]) -> _Term:
+    """The product of two terms, summed over the labels outside `kept`."""
+    x, y = a.sizes(), b.sizes()
+    # an extent of 1 broadcasts: such a dimension is dropped where the other term has the real one
+    a = a.without([k for k in a.labels if (k not in kept and k not in y) or (x[k] == 1 and y.get(k, 1) != 1)])
+    b = b.without([k for k in b.labels if (k not in kept and k not in x) or (y[k] == 1 and x.get(k, 1) != 1)])
+    a = a.without([k for k in a.labels if k not in kept and k not in b.labels])
+    b = b.without([k for k in b.labels if k not in kept and k not in a.labels])
+    x, y = a.sizes(), b.sizes()
+    shared = [k for k in a.labels if k in y]
+    batch, summed = [k for k in shared if k in kept], [k for k in shared if k not in kept]
+    left, right = [k for k in a.labels if k not in y], [k for k in b.labels if k not in x]
+    labels = [*batch, *left, *right]
+    if not summed:
+        wide = a.arranged([*batch, *left])
+        wide = ops.reshape(wide, (*wide._array.shape, *[1] * len(right)))
+        other = b.arranged([*batch, *right])
+        lead = [y[k] for k in batch]
+        other = ops.reshape(other, (*lead, *[1] * len(left), *[y[k] for k in right]))
+        return _Term(ops.mul(wide, other), labels)
+    count = [math.prod(sizes[k] for k in group) for sizes, group in ((x, batch), (x, left), (x, summed), (y, right))]
+    first, second = a.arranged([*batch, *left, *summed]), b.arranged([*batch, *summed, *right])
+    shape = tuple([*[x[k] for k in batch], *[x[k] for k in left], *[y[k] for k in right]])
+    made = ops.bmm(
+        ops.reshape(first, (count[0], count[1], count[2])), ops.reshape(second, (count[0], count[2], count[3]))
+    )
+    return _Term(ops.reshape(made, shape), labels)
+
+
+def _cheapest(terms: list[_Term], kept: set[Any]) -> tuple[int, int]:
+    """The pair whose contraction shrinks the operands most."""
+    best, chosen = math.inf, (0, 1)
+    for i in range(len(terms)):
+        for j in range(i + 1, len(terms)):
+            elsewhere = kept.union(*[t.labels for n, t in enumerate(terms) if n not in (i, j)])
+            sizes = {
+                k: max(terms[i].sizes().get(k, 1), terms[j].sizes().get(k, 1))
+                for k in (*terms[i].labels, *terms[j].labels)
+            }
+            result = math.prod(n for k, n in sizes.items() if k in elsewhere)
+            cost = result - terms[i].tensor._array.size - terms[j].tensor._array.size
+            if cost < best:
+                best, chosen = cost, (i, j)
+    return chosen
+
+
+@functools.lru_cache(1024)
+def _pair_plan(equation: str, x: tuple[int, ...], y: tuple[int, ...]) -> Any:
+    """How to contract two operands of these shapes with one product: permutations, shapes, whether there is a batch.
+
+    None for what needs more than that: repeated labels, dots, extents that broadcast, labels that only one operand has and
+    the result has not, wrong input.
+    """
+    try:
+        (first, second), wanted = _parse(equation)
+    except (RuntimeError, ValueError):
+        return None
+    if wanted is None or ... in (*first, *second, *wanted) or len(first) != len(x) or len(second) != len(y):
+        return None
+    sizes = dict(zip(first, x))
+    if len(sizes) != len(x) or len(set(second)) != len(y) or len(set(wanted)) != len(wanted):
+        return None
+    if any(sizes.get(k, n) != n for k, n in zip(second, y)):
+        return None
+    sizes.update(zip(second, y))
+    shared = [k for k in first if k in second]
+    batch, summed = [k for k in shared if k in wanted], [k for k in shared if k not in wanted]
+    left, right = [k for k in first if k not in shared], [k for k in second if k not in shared]
+    labels = [*batch, *left, *right]
+    if not summed or sorted(labels) != sorted(wanted):
+        return None
+
+    def order(labels: list[Any], wanted: list[Any]) -> tuple[int, ...] | None:
+        dims = tuple(labels.index(k) for k in wanted)
+        return None if dims == tuple(range(len(dims))) else dims
+
+    def shape(groups: list[list[Any]]) -> tuple[int, ...] | None:
+        return None if all(len(g) == 1 for g in groups) else tuple(math.prod(sizes[k] for k in g) for g in groups)
+
+    lead = [batch] if batch else []
+    return (
+        order(first, [*batch, *left, *summed]), shape([*lead, left, summed]),
+        order(second, [*batch, *summed, *right]), shape([*lead, summed, right]), bool(batch),
+        None if len(labels) == 2 + len(lead) and len(left) == 1 == len(right) else tuple(sizes[k] for k in labels),
+        order(labels, wanted),
+    )  # fmt: skip
+
+
+def _pair(plan: Any, a: Tensor, b: Tensor) -> Tensor:
+    """Two operands contracted as planned."""
+    turn_a, shape_a, turn_b, shape_b, batched, shape, turn = plan
+    a = a if turn_a is None else ops.permute(a, turn_a)
+    b = b if turn_b is None else ops.permute(b, turn_b)
+    a = a if shape_a is None else ops.reshape(a, shape_a)
+    b = b if shape_b is None else ops.reshape(b, shape_b)
+    made = ops.bmm(a, b) if batched else ops.mm(a, b)
+    made = relabel(made, "ViewBackward0") if shape is None else ops.reshape(made, shape)
+    return made if turn is None else ops.permute(made, turn)
+
+
+def _with_operands_in_a_row(general: Any) -> Any:
+    """Operands in one list are taken out of it first, so that classes that override see them where they expect them."""
+
+    @functools.wraps(general)
+    def call(*args: Any) -> Any:
+        if len(args) == 2 and args[1].__class__ in (list, tuple) and args[0].__class__ is str:
+            return general(args[0], *args[1])
+        return general(*args)
+
+    general.public = functions["einsum"] = call
+    expose("einsum", call, None, None)
+    return call
+
+
+@_with_operands_in_a_row
+@public(method=False)
+def einsum(*args: Any) -> Tensor:
+    """Sums of products of operands whose dimensions are named by letters, or by numbers in lists.
+
+    >>> import flambeau as torch
+    >>> torch.einsum("ij,jk->ik", torch.eye(2), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): expected an equation and operands, or operands each followed by a list of subscripts"
+        )
+    if isinstance(args[0], str):
+        if len(args) == 3 and isinstance(args[1], Tensor) and isinstance(args[2], Tensor):
+            plan = _pair_plan(args[0], args[1]._array.shape, args[2]._array.shape)
+            if plan is not None and args[1].dtype is args[2].dtype:
+                return _pair(plan, args[1], args[2])
+        operands = args[1:]
+        if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+            operands = tuple(operands[0])
+        inputs, output = _parse(args[0])
+    else:
+        inputs, output, operands = _sublist_form(args)  # type: ignore[assignment]
+    for number, t in enumerate(operands):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"expected Tensor as element {number} in argument 1, but got {type(t).__name__}")
+    if len(inputs) != len(operands):
+        relation = "fewer" if len(operands) < len(inputs) else "more"
+        raise RuntimeError(f"einsum(): {relation} operands were provided than specified in the equation")
+    labels, most = _expanded(inputs, operands)
+    wanted = _output_labels(labels, output, most)
+    terms = [_term(t, names, number) for number, (t, names) in enumerate(zip(operands, labels))]
+    _check_sizes(terms)
+    kept = set(wanted)
+    while len(terms) > 1:
+        i, j = _cheapest(terms, kept) if len(terms) > 2 else (0, 1)
+        second, first = terms.pop(j), terms.pop(i)
+        terms.append(_contract(first, second, kept.union(*[t.labels for t in terms])))
+    last = terms[0].without([k for k in terms[0].labels if k not in kept])
+    for k in [k for k in wanted if k not in last.labels]:  # an ellipsis that covers nothing here
+        last = _Term(ops.unsqueeze(last.tensor, 0), [k, *last.labels])
+    return last.arranged(wanted)
+
+
+# -- relatives ---------------------------------------------------------------------------------------------------
+
+
+def _contracted_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:
+    n, m = a._array.ndim, b._array.ndim
+    if isinstance(dims, Tensor):
+        dims = dims.tolist() if dims._array.ndim else int(dims._array)
+    if isinstance(dims, (tuple, list)):
+        if len(dims) != 2:
+            raise RuntimeError("tensordot: dims must be an int or two lists of ints")
+        first, second = dims
+        for position, part in enumerate((first, second)):
+            if isinstance(part, int):
+                side = "self" if position == 0 else "other"
+                raise TypeError(f"tensordot(): argument 'dims_{side}' must be tuple of ints, not int")
+        return [wrap_dim(d, n) for d in first], [wrap_dim(d, m) for d in second]
+    if dims < 0:
+        raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+    if dims > min(n, m):
+        raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+    return list(range(n - dims, n)), list(range(dims))
+
+
+@public(method=False, out="exact")
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """Sums of products over the last `dims` dimensions of `a` and the first of `b`, or over the given ones.
+
+    >>> import flambeau as torch
+    >>> torch.tensordot(torch.ones(2, 3, 4), torch.ones(3, 4, 5)).shape
+    torch.Size([2, 5])
+    """
+    check_tensors("tensordot", a=a, b=b)
+    first, second = _contracted_dims(a, b, dims)
+    if len(first) != len(second):
+        raise RuntimeError("both dimension lists should have same length")
+    if a.dtype is not b.dtype:
+        raise RuntimeError("both inputs should have same dtype")
+    for i, j in zip(first, second):
+        n, m = a._array.shape[i], b._array.shape[j]
+        if n != m:
+            if m == 1:
+                a = ops.sum(a, (i,), True, dtype=a.dtype)
+            elif n == 1:
+                b = ops.sum(b, (j,), True, dtype=b.dtype)
+            else:
+                raise RuntimeError(
+                    f"contracted dimensions need to match, got {n} in dim {i} of the first and {m} in dim {j} of the second"
+                )
+    x, y = a._array.shape, b._array.shape
+    left, right = [i for i in range(len(x)) if i not in first], [j for j in range(len(y)) if j not in second]
+    k = math.prod(x[i] for i in first)
+    shape = (*[x[i] for i in left], *[y[j] for j in right])
+    rows = ops.reshape(ops.permute(a, (*left, *first)), (math.prod(x[i] for i in left), k))
+    columns = ops.reshape(ops.permute(b, (*second, *right)), (k, math.prod(y[j] for j in right)))
+    return ops.reshape(ops.mm(rows, columns), shape)
+
+
+@public(out=True)
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: a block of `other` for every element of `input`.
+
+    >>> import flambeau as torch
+    >>> torch.kron(torch.eye(2), torch.ones(1, 2))
+    tensor([[1., 1., 0., 0.],
+            [0., 0., 1., 1.]])
+    """
+    check_tensors("kron", input=input, other=other)
+    ndim = max(input._array.ndim, other._array.ndim)
+    x = (1,) * (ndim - input._array.ndim) + input._array.shape
+    y = (1,) * (ndim - other._array.ndim) + other._array.shape
+    left = ops.reshape(input, [n for i in range(ndim) for n in (x[i], 1)])
+    right = ops.reshape(other, [n for i in range(ndim) for n in (1, y[i])])
+    return relabel(ops.reshape(ops.mul(left, right), tuple(n * m for n, m in zip(x, y))), "UnsafeViewBackward0")
+
+
+def _best_split(sizes: Sequence[int]) -> list[list[int]]:
+    """For every run of a chain of matrices, where to split it for the fewest multiplications."""
+    n = len(sizes) - 1
+    cost = [[0] * n for _ in range(n)]
+    split = [[0] * n for _ in range(n)]
+    for length in range(2, n + 1):
+        for i in range(n - length + 1):
+            j = i + length - 1
+            ways = [(cost[i][s] + cost[s + 1][j] + sizes[i] * sizes[s + 1] * sizes[j + 1], s) for s in range(i, j)]
+            cost[i][j], split[i][j] = min(ways)
+    return split
+
+
+def _check_chain(tensors: Sequence[Tensor]) -> None:
+    last = len(tensors) - 1
+    for i, t in enumerate(tensors):
+        ndim = t._array.ndim
+        if i in (0, last):
+            if ndim not in (1, 2):
+                raise RuntimeError(
+                    f"multi_dot(): the {'last' if i else 'first'} tensor must be 1D or 2D but got {ndim}D"
+                )
+        elif ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {ndim}D")
+    for i, (a, b) in enumerate(pairwise(tensors)):
+        if b.dtype is not tensors[0].dtype:
+            raise RuntimeError(
+                f"multi_dot(): all tensors must have the same dtype, got {plain_name(tensors[0].dtype)} for tensor 0 "
+                f"and {plain_name(b.dtype)} for tensor {i + 1}"
+            )
+        if a._array.shape[-1] != b._array.shape[0]:
+            raise RuntimeError(
+                f"multi_dot(): tensors {i} and {i + 1} with shapes {list(a._array.shape)} and {list(b._array.shape)} "
+                "cannot be multiplied"
+            )
+
+
+@public("linalg.multi_dot", method=False, out="exact")
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of a chain of matrices, in the order that takes the fewest multiplications.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.multi_dot([torch.ones(2, 3), torch.ones(3, 4), torch.ones(4)])
+    tensor([12., 12.])
+    """
+    if not isinstance(tensors, (tuple, list)):
+        raise TypeError(
+            "linalg_multi_dot(): argument 'tensors' (position 1) must be tuple of Tensors, not "
+            + type(tensors).__name__
+        )
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    for t in tensors:
+        check_tensors("linalg_multi_dot", tensors=t)
+    _check_chain(tensors)
+    if len(tensors) == 2:
+        return ops.matmul(tensors[0], tensors[1])
+    chain = list(tensors)
+    starts, ends = chain[0]._array.ndim == 1, chain[-1]._array.ndim == 1
+    chain[0] = ops.unsqueeze(chain[0], 0) if starts else chain[0]
+    chain[-1] = ops.unsqueeze(chain[-1], 1) if ends else chain[-1]
+    split = _best_split([t._array.shape[0] for t in chain] + [chain[-1]._array.shape[1]])
+
+    def multiply(i: int, j: int) -> Tensor:
+        if i == j:
+            return chain[i]
+        s = split[i][j]
+        return ops.mm(multiply(i, s), multiply(s + 1, j))
+
+    made = multiply(0, len(chain) - 1)
+    made = ops.squeeze(made, -1) if ends else made
+    return ops.squeeze(made, 0) if starts else made
+
+
+@public(method=False)
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+    """The product of matrices, in the order that takes the fewest multiplications (see `linalg.multi_dot`).
+
+    >>> import flambeau as torch
+    >>> torch.chain_matmul(torch.ones(2, 3), torch.ones(3, 1))
+    tensor([[3.],
+            [3.]])
+    """
+    deprecated("chain_matmul", "torch.linalg.multi_dot", once=False)
+    for t in matrices:
+        if isinstance(t, Tensor) and t._array.ndim != 2:
+            raise RuntimeError(f"Tensor dimension is {t._array.ndim}, expected 2 instead.")
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    if len(matrices) == 1:
+        return ops.clone(matrices[0])
+    return ops.multi_dot(list(matrices), out=out)
+
+
+SCHEMAS = """
+einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor  # python
+tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor  # python, autocast=cuda:widest
+kron(Tensor self, Tensor other) -> Tensor
+linalg_multi_dot(Tensor[] tensors) -> Tensor  # autocast=cuda:lower
+chain_matmul(Tensor[] matrices) -> Tensor  # python, autocast=cuda:lower, composite
+"""

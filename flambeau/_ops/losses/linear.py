@@ -1,0 +1,177 @@
+"""The cross-entropy of a linear map, as a whole or in chunks of the batch that never hold all scores at once."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from ..._core.dtypes import float32, int64
+from ..._core.state import GRAD, local
+from ..._tensor import Tensor
+from ..fused import Fused, record
+from ..records.replay import gradients
+from ..records.saved import fetch
+from ..registry import functions, ops
+from .classes import cross_entropy
+from .elements import check_reduction, functional
+
+
+def _scores(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return functions["nn.functional.linear"](input, weight, bias)  # type: ignore[no-any-return]
+
+
+def _losses(input: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, factors: Any, skipped: int) -> Tensor:
+    """The losses of some rows; those of 16-bit operands are computed and returned in single precision."""
+    if input.dtype.itemsize == 2:
+        input, weight = ops.to_dtype(input, float32), ops.to_dtype(weight, float32)
+        bias, factors = (None if t is None else ops.to_dtype(t, float32) for t in (bias, factors))
+    return cross_entropy(_scores(input, weight, bias), target, factors, ignore_index=skipped, reduction="none")
+
+
+def _cut(options: Any, input: Tensor, classes: int) -> list[tuple[int, int]]:
+    rows, features = input._array.shape
+    if not rows:
+        return []
+    size = options._adjust(rows, features, classes, input.dtype, input.device).batch_chunk_size
+    return [(low, min(low + size, rows)) for low in range(0, rows, size)]
+
+
+def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
+    """Each chunk's scores are computed again; its gradients are added up."""
+    input, weight, bias, target, factors = (fetch(node, i) for i in range(5))
+    skipped, cuts, used, apart = node.saved[5:]
+    if True in used:
+        raise RuntimeError(
+            "linear_cross_entropy: retain_graph=True / double backward are not supported by default: use "
+            "LinearCrossEntropyOptions(allow_retain_graph=True)"
+        )
+    if False in used:
+        used[0] = True
+    needs = [e is not None for e in node.edges]
+    tensors = [input, weight] if bias is None else [input, weight, bias]
+
+    def function(chosen: Tensor) -> Any:
+        """The losses as a function of the rows, the weight and the bias if there is one."""
+        return lambda x, w, b=None: _losses(x, w, b, chosen, factors, skipped)
+
+    if create_graph:
+        return [*gradients(function(target), tensors, [g], needs[: len(tensors)]), None][:3]
+    d, by_input, sums = input.dtype, [], [None, None]
+    if not apart:  # 16-bit gradients are rounded once, when they are summed; those of single losses in each chunk
+        tensors = [ops.to_dtype(t, g.dtype) for t in tensors]
+    for low, high in cuts:
+        at = (low, high - low)
+        given = [ops.narrow(tensors[0], 0, *at), *tensors[1:]]
+        chosen = function(ops.narrow(target, 0, *at))
+        found = gradients(chosen, given, [ops.narrow(g, 0, *at)], needs[: len(tensors)])
+        by_input.append(found[0])
+        for i, part in enumerate(found[1:]):
+            if part is not None:
+                sums[i] = part if sums[i] is None else sums[i] + part
+    made = [ops.cat(by_input) if needs[0] else None, *sums]
+    return [None if t is None else ops.to_dtype(t, d) for t in made]
+
+
+_CHUNKED = Fused("linear_cross_entropy", "LinearCrossEntropyBackward0", _gradient)
+
+
+def _in_chunks(
+    input: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, factors: Tensor | None, skipped: int,
+    options: Any, apart: bool,
+) -> Tensor:  # fmt: skip
+    """The losses of all rows; `apart` if they stay so."""
+    cuts = _cut(options, input, weight._array.shape[0]) or [(0, 0)]
+    wanted, local.grad = local.grad, False
+    try:
+        parts = [
+            _losses(
+                ops.narrow(input, 0, low, high - low),
+                weight,
+                bias,
+                ops.narrow(target, 0, low, high - low),
+                factors,
+                skipped,
+            )
+            for low, high in cuts
+        ]
+        out = ops.cat(parts)
+    finally:
+        local.grad = wanted
+    if wanted and (input._k | weight._k | (bias._k if bias is not None else 0)) & GRAD:
+        used = [] if options.allow_retain_graph else [False]
+        record(_CHUNKED, out, (input, weight, bias), [input, weight, bias, target, factors, skipped, cuts, used, apart])
+    return out  # type: ignore[no-any-return]
+
+
+def _reduced(losses: Tensor, target: Tensor, factors: Tensor | None, skipped: int, reduction: str) -> Tensor:
+    if reduction == "none":
+        return losses
+    total = ops.sum(losses)
+    if reduction == "sum":
+        return total  # type: ignore[no-any-return]
+    kept = ops.ne(target, skipped)
+    if factors is None:
+        return total / ops.to_dtype(ops.sum(kept), total.dtype)  # type: ignore[no-any-return]
+    if factors.dtype is not losses.dtype:
+        factors = ops.to_dtype(factors, losses.dtype)
+    used = ops.index_select(factors, 0, ops.where(kept, target, ops.zeros_like(target)))
+    return total / ops.sum(used * ops.to_dtype(kept, used.dtype))  # type: ignore[no-any-return]
+
+
+@functional
+def linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
+    label_smoothing: float = 0.0, options: Any = None,
+) -> Tensor:  # fmt: skip
+    """The cross-entropy of a linear map of the input; with `options` it is computed in chunks of the batch.
+
+    >>> import flambeau as torch
+    >>> x, weight, y = torch.zeros(3, 2), torch.zeros(5, 2), torch.tensor([0, 1, 4])
+    >>> torch.nn.functional.linear_cross_entropy(x, weight, y)
+    tensor(1.6094)
+    """
+    ndim, extra = input._array.ndim, linear_weight._array.shape[:-1]
+    if ndim not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {ndim}")
+    features = input._array.shape[-1]
+    if linear_weight._array.shape[-1] != features:
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{features} and {linear_weight._array.shape[-1]}, respectively"
+        )
+    if len(extra) > 1 and ndim == 1:
+        raise RuntimeError(f"a linear_weight of shape {tuple(linear_weight._array.shape)} requires batched input")
+    if linear_bias is not None and linear_bias._array.shape != extra:
+        raise RuntimeError(
+            f"expected linear_bias shape {tuple(extra)}, that of linear_weight without in_features, but got "
+            f"{tuple(linear_bias._array.shape)}"
+        )
+    skipped = -100 if ignore_index is None else ignore_index
+    if options is not None:
+        if len(extra) == 1 and not label_smoothing and target.dtype is int64:
+            check_reduction(reduction)
+            batched = ndim == 2
+            x, y = (input, target) if batched else (ops.unsqueeze(input, 0), ops.reshape(target, (1,)))
+            losses = _in_chunks(x, linear_weight, linear_bias, y, weight, skipped, options, reduction == "none")
+            out = _reduced(losses, y, weight, skipped, reduction)
+            if out.dtype is not input.dtype:
+                out = ops.to_dtype(out, input.dtype)
+            return out if batched or reduction != "none" else ops.reshape(out, ())  # type: ignore[no-any-return]
+        warnings.warn(
+            "linear_cross_entropy: options are ignored: chunks need class numbers as targets, a linear_weight of two "
+            "dimensions (no out_features beside the classes) and no label_smoothing",
+            UserWarning,
+            stacklevel=3,
+        )
+    flat = linear_weight if len(extra) == 1 else ops.reshape(linear_weight, (math.prod(extra), features))
+    scores = _scores(input, flat, None if linear_bias is None else ops.reshape(linear_bias, (-1,)))
+    if len(extra) > 1:
+        scores = ops.reshape(scores, (*input._array.shape[:-1], *extra))
+    return cross_entropy(scores, target, weight, None, skipped, None, reduction, label_smoothing)
+
+
+SCHEMAS = """
+linear_cross_entropy  # composite
+"""

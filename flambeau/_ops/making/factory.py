@@ -1,0 +1,181 @@
+"""What all functions that make tensors share: their options, and memory that fails with PyTorch's errors."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..._backend.placement import as_device, bits, cuda_problem
+from ..._core.config import OutOfMemoryError, config
+from ..._core.devices import _local
+from ..._core.dtypes import COMPLEX, FLOATING, QUANTIZED, bool_, complex128, dtype, float64, int64
+from ..._core.layouts import channel_order, channels_last, channels_last_3d, check_format, strided, strides_in_order
+from ..._core.sizes import overflow_error, size_argument
+from ..._core.state import CAPTURE, CUDA, GRAD, META, local, modes
+from ..._dispatch import backend_of
+from ..._tensor import Tensor, wrap
+from ..layout.striding import strided as strided_array
+from ..records.casting import checked_array
+
+_PYTHON_TYPES = {float: float64, int: int64, bool: bool_, complex: complex128}
+
+
+def as_dtype(d: Any, name: str) -> dtype | None:
+    """The `dtype=` argument: a dtype, one of Python's number types, or None."""
+    if d is None or (d.__class__ is dtype and d.code):
+        return d
+    if d.__class__ is dtype:
+        if d in QUANTIZED:
+            raise RuntimeError(f"{name}: {d} tensors are made by quantize_per_tensor or quantize_per_channel")
+        return d
+    found = _PYTHON_TYPES.get(d) if isinstance(d, type) else None
+    if found is None:
+        raise TypeError(f"{name}(): argument 'dtype' must be torch.dtype, not {type(d).__name__}")
+    return found
+
+
+def device_bits(device: Any) -> tuple[int, int | None]:
+    """The bits of tensors on a device and its number; raises if this machine or build has no such device."""
+    if device is None and _local.device is None:
+        return 0, None
+    device = as_device(device)
+    return bits(device), device.index
+
+
+def check_layout(layout: Any, pin_memory: Any) -> None:
+    """Only dense tensors are made here, and pinned memory exists only beside a GPU."""
+    if layout is not None and layout is not strided:
+        if type(layout) is not type(strided):
+            raise TypeError(f"argument 'layout' must be torch.layout, not {type(layout).__name__}")
+        raise RuntimeError(f"this function makes dense tensors only, not layout={layout}")
+    if pin_memory and cuda_problem() is not None:
+        raise RuntimeError("pin_memory=True requires a CUDA device, and there is none")
+
+
+def shape_argument(name: str, args: tuple[Any, ...], named: dict[str, Any] | None = None) -> tuple[int, ...]:
+    """The size of a new tensor, given as numbers, as one sequence, or by the name `size`."""
+    if not args:
+        if named and "size" in named:
+            args = (named.pop("size"),)
+        else:
+            raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
+    first = args[0]
+    if len(args) == 1 and (first.__class__ is str or not (isinstance(first, Iterable) or hasattr(first, "__index__"))):
+        raise TypeError(f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(first).__name__}")
+    if len(args) == 1 and isinstance(first, Tensor) and not first._array.ndim:
+        first = first._array.item()
+        args = (first,)
+    shape = size_argument(args)
+    if any(n.__class__ is bool for n in args):
+        raise TypeError(f"{name}(): argument 'size' (position 1) must be tuple of ints, not bool")
+    for n in shape:
+        if n >= 1 << 63:
+            raise TypeError(f"{name}(): argument 'size' holds {n}, which does not fit into 64 bits")
+        if n < 0:
+            raise RuntimeError(f"{name}: Trying to create tensor with negative dimension {n}: {list(shape)}")
+    return shape
+
+
+def memory(shape: tuple[int, ...], d: dtype, k: int = 0, index: int | None = None, zeros: bool = False) -> Any:
+    """Fresh memory on a device; RuntimeError if there is not enough."""
+    if k & META:
+        from ..._backend.meta import empty_meta  # meta tensors are rare
+
+        return empty_meta(shape, d)
+    backend = backend_of(k)
+    try:
+        with placed(k, index):
+            return (backend.zeros if zeros else backend.empty)(shape, d.numpy)
+    except (MemoryError, ValueError, OverflowError) as error:
+        if k & CUDA and isinstance(error, MemoryError):
+            raise OutOfMemoryError(f"CUDA out of memory. {error}") from error
+        raise memory_error(shape, d) from error
+
+
+def memory_error(shape: tuple[int, ...], d: dtype) -> RuntimeError:
+    count = math.prod(shape) * d.itemsize
+    if count >= 1 << 63:
+        return overflow_error(shape)
+    if len(shape) > 64:
+        return RuntimeError(f"tensors of more than 64 dimensions are not supported, got {len(shape)}")
+    return RuntimeError(
+        f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {count} bytes. Error code 12 (not enough memory)"
+    )
+
+
+def placed(k: int, index: int | None) -> Any:
+    """A context in which array functions of the device's backend work on the device with that number."""
+    return contextlib.nullcontext() if index is None or not k & CUDA else backend_of(k).xp.cuda.Device(index)
+
+
+def strided_memory(
+    shape: tuple[int, ...], strides: tuple[int, ...], d: dtype, k: int, index: Any, zeros: bool = False
+) -> Any:
+    """Fresh memory that is addressed with the given strides (in elements)."""
+    reach = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+    flat = memory((reach,), d, k, index, zeros)
+    return strided_array(flat, shape, tuple(s * d.itemsize for s in strides)) if reach else flat.reshape(shape)
+
+
+def formatted_memory(shape: tuple[int, ...], d: dtype, k: int, index: Any, form: Any, zeros: bool = False) -> Any:
+    """Fresh memory in a memory format."""
+    if form is None or form not in (channels_last, channels_last_3d):
+        if form is not None:
+            check_format(form)
+        return memory(shape, d, k, index, zeros)
+    order = channel_order(form, len(shape))
+    return strided_memory(shape, strides_in_order(shape, order), d, k, index, zeros)
+
+
+def finished(array: Any, d: dtype, k: int, requires_grad: bool = False) -> Tensor:
+    """The new tensor; a leaf that records if asked to."""
+    t = wrap(array, d, k)
+    if requires_grad:
+        if d.category < FLOATING:
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        t._k |= GRAD
+    if modes.on & CAPTURE and local.captures:
+        local.captures[-1].born(t)
+    return t
+
+
+def number_of(value: Any, name: str, argument: str) -> Any:
+    """A Python number; 0-d tensors count as one."""
+    if isinstance(value, Tensor):
+        if value._array.ndim:
+            raise TypeError(f"{name}() received an invalid combination of arguments: '{argument}' must be a number")
+        return value._array.item() if value.dtype.name != "bfloat16" else float(value._array)
+    if isinstance(value, (int, float, complex, np.generic)):
+        return value
+    raise TypeError(f"{name}(): argument '{argument}' must be Number, not {type(value).__name__}")
+
+
+def float_of(value: Any, name: str, argument: str) -> float:
+    """A real number, as arguments take it that are floats whatever the dtype of the tensor is."""
+    if isinstance(value, Tensor) and value._k & GRAD:
+        raise TypeError(f"{name}(): argument '{argument}' must be float, not a Tensor that requires a gradient")
+    value = number_of(value, name, argument)
+    if isinstance(value, (complex, np.complexfloating)):
+        raise TypeError(f"{name}(): argument '{argument}' must be float, not complex")
+    return float(value)
+
+
+def unwritten(array: Any, d: dtype, k: int) -> Any:
+    """Memory that nobody wrote: NaN or the largest number while deterministic algorithms are demanded."""
+    if config.deterministic and config.fill_uninitialized_memory and not k & META:
+        if d.category in (FLOATING, COMPLEX):
+            fill(array, math.nan, d)
+        elif d is bool_:
+            array[...] = True
+        elif array.dtype.kind in "iu":
+            array[...] = np.iinfo(array.dtype).max
+    return array
+
+
+def fill(array: Any, value: Any, d: dtype) -> None:
+    """Writes one number everywhere, rounded or checked as PyTorch does it."""
+    array[...] = checked_array(value, d, array.size == 1)

@@ -1,0 +1,675 @@
+"""Random tensors: new ones, in place, and samples from distributions given by tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..._autograd.node import Node
+from ..._core import random_draws as draws
+from ..._core import random_samplers as samplers
+from ..._core import random_transforms as transforms
+from ..._core.allocation import LARGE
+from ..._core.devices import _local as current
+from ..._core.dtypes import FLOATING, default, dtype, float32, int64
+from ..._core.layouts import contiguous_format
+from ..._core.random import MersenneState
+from ..._core.sizes import size_argument
+from ..._core.state import CUDA, DUAL, GRAD, META, local, modes
+from ..._dispatch import backend_of
+from ..._tensor import Tensor, bump, wrap
+from ..records.batching import is_differentiated
+from ..records.casting import broadcast_error
+from ..records.inplace import assign
+from ..records.out import resize_out, write_out
+from ..records.rewriting import rewrite_history
+from ..records.rules import not_implemented, type_name
+from ..records.writable import check_writable
+from ..registry import ops, public, quick, relabel
+from .conversion import host_array
+from .creation import like
+from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, shape_argument
+from .generator import default_generator, draw, draw_at, engine_of
+from .implicit import drawn_dirichlet, drawn_gamma
+
+_empty = np.empty
+set_tangent: Any = None  # set by forward mode
+mapped: Any = None  # set by `func.randomness`: how random functions run inside `vmap`
+
+# -- filling tensors ---------------------------------------------------------------------------------------------
+
+
+class _Drawn:
+    """The history of random values: they do not change with what they replaced or were drawn for."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.backward_name = name.title().replace("_", "") + "Backward0"
+
+    def backward(self, node: Node, g: Tensor, create_graph: bool) -> list[Any]:
+        return [None if e is None else engine_zeros(info) for e, info in zip(node.edges, node.info)]
+
+
+def engine_zeros(info: tuple[Any, dtype, int]) -> Tensor:
+    shape, d, k = info
+    return ops.zeros(shape, dtype=d, device="meta" if k & META else "cuda" if k & CUDA else "cpu")
+
+
+_histories: dict[str, _Drawn] = {}
+
+
+def _history(name: str, *sources: Any) -> Node | None:
+    """The node behind values drawn for tensors of which one requires grad."""
+    if not local.grad or not any(isinstance(t, Tensor) and t._k & GRAD for t in sources):
+        return None
+    tensors = [t for t in sources if isinstance(t, Tensor)]
+    node = Node(
+        _histories.setdefault(name, _Drawn(name)), tuple((t._edge or (t, 0)) if t._k & GRAD else None for t in tensors)
+    )
+    node.info = tuple((t._array.shape, t.dtype, t._k) for t in tensors)
+    return node
+
+
+def fill(t: Tensor, name: str, function: Callable[..., Any], generator: Any, *params: Any) -> Tensor:
+    """Writes random values into a tensor in the order that its elements have in memory."""
+    if local.batches:
+        return mapped.fill(lambda t: fill(t, name, function, generator, *params), t)
+    engine = engine_of(generator, name, t._k if isinstance(t, Tensor) else 0)
+    if not isinstance(t, Tensor):
+        raise TypeError(f"{name}_(): argument 'input' must be Tensor, not {type(t).__name__}")
+    check_writable(t)
+    node = _history(name, t)
+    array = t._array
+    if t._k & META:
+        function(engine, 0, t.dtype.numpy, *params)  # for its checks
+        bump(t)
+    else:
+        contiguous = bool(array.flags.c_contiguous)
+        if function is transforms.normal and not contiguous and not t._k & CUDA:
+            function = _normal_one_by_one
+        order = None if contiguous else _memory_order(array)
+        shape = array.shape if order is None else tuple(array.shape[i] for i in order)
+        values = draw_at(t._k, function, engine, t.dtype, shape, t.dtype.numpy, *params)
+        if order is not None:
+            values = ops.permute(values, sorted(range(array.ndim), key=order.__getitem__))
+        if modes.on:
+            assign(t, values, name)
+        else:
+            array[...] = values._array
+            bump(t)
+    if node is not None:
+        rewrite_history(t, (node, 0))
+    if t._k & DUAL:
+        ops.zero_(t._autograd_meta.tangent)  # type: ignore[union-attr]
+    return t
+
+
+def _memory_order(array: Any) -> list[int]:
+    """The dimensions from the outermost in memory to the innermost."""
+    return sorted(range(array.ndim), key=lambda i: -array.strides[i])
+
+
+def _normal_one_by_one(engine: Any, shape: Any, numpy_dtype: Any, mean: float = 0.0, std: float = 1.0) -> Any:
+    """What PyTorch draws for tensors with gaps or another order of dimensions."""
+    return transforms.normal(engine, shape, numpy_dtype, mean, std, contiguous=False)
+
+
+def _made(
+    name: str, function: Callable[..., Any], shape: tuple[int, ...], options: dict[str, Any], d: Any, *params: Any
+) -> Tensor:
+    """A new random tensor with the options that all functions making tensors have."""
+    if local.batches:
+        return mapped.new(lambda lead: _made(name, function, (*lead, *shape), dict(options), d, *params))
+    out = options.pop("out", None)
+    generator = options.pop("generator", None)
+    given = as_dtype(options.pop("dtype", None), name)
+    check_layout(options.pop("layout", None), options.pop("pin_memory", False))
+    where, requires_grad = options.pop("device", None), options.pop("requires_grad", False)
+    form = options.pop("memory_format", None)
+    if options:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(options))}'")
+    if out is not None:
+        if given is not None and out.dtype is not given:
+            raise RuntimeError(f"dtype {given} does not match dtype of out parameter ({out.dtype})")
+        resize_out(out, shape)
+        return fill(out, name, function, generator, *params)
+    d = given or d
+    k, index = device_bits(where)
+    engine = engine_of(generator, name, k)
+    if k or form is not None:
+        t = finished(memory(shape, d, k, index), d, k)
+        fill(t, name, function, generator, *params)
+    else:
+        t = draw(function, engine, d, shape, d.numpy, *params)
+        if not local.inference and not requires_grad:
+            return t
+    return finished(t._array, d, k, requires_grad)
+
+
+def _made_like(name: str, function: Callable[..., Any], input: Tensor, options: dict[str, Any], *params: Any) -> Tensor:
+    if local.batches:
+        return mapped.like(lambda t: _made_like(name, function, t, dict(options), *params), input)
+    generator, requires_grad = options.pop("generator", None), options.pop("requires_grad", False)
+    array, d, k = like(input, name=name, **options)
+    t = fill(finished(array, d, k), name, function, generator, *params)
+    return finished(t._array, d, k, True) if requires_grad else t
+
+
+def _is_plain_size(size: tuple[Any, ...]) -> bool:
+    """Whether a new tensor is an ordinary one of the default device, its size given as numbers."""
+    if local.inference or local.batches or current.device is not None or not size:
+        return False
+    return all([n.__class__ is int and n >= 0 for n in size])
+
+
+# -- new tensors -------------------------------------------------------------------------------------------------
+
+
+def _quickly(write: Callable[..., bool]) -> Callable[..., Any]:
+    """rand(2, 3) or the like in single precision, a few; `write` fills an array, or returns False."""
+
+    def fast(*size: Any) -> Any:
+        if default.float is not float32 or current.device is not None or local.inference or local.batches or not size:
+            return NotImplemented
+        try:
+            array = _empty(size[0] if len(size) == 1 else size, np.float32)
+        except (TypeError, ValueError, MemoryError):
+            return NotImplemented
+        engine = default_generator._engine
+        if array.nbytes < LARGE:
+            with engine.lock:
+                if write(engine, array):
+                    return wrap(array, float32)
+        return NotImplemented
+
+    return fast
+
+
+@quick(_quickly(MersenneState.write_floats))
+@public(method=False)
+def rand(*size: Any, **options: Any) -> Tensor:
+    """Uniform random numbers in [0, 1).
+
+    >>> import flambeau as torch
+    >>> torch.manual_seed(0); torch.rand(2)  # doctest: +ELLIPSIS
+    <...>
+    tensor([0.4963, 0.7682])
+    """
+    if not options and _is_plain_size(size):
+        d = default.float
+        return draw(draws.uniform, default_generator._engine, d, size, d.numpy)
+    return _made("rand", draws.uniform, shape_argument("rand", size, options), options, default.float)
+
+
+@quick(_quickly(transforms.write_normals))
+@public(method=False)
+def randn(*size: Any, **options: Any) -> Tensor:
+    """Random numbers of the standard normal distribution."""
+    if not options and _is_plain_size(size):
+        d = default.float
+        return draw(transforms.normal, default_generator._engine, d, size, d.numpy)
+    return _made("randn", transforms.normal, shape_argument("randn", size, options), options, default.float)
+
+
+@public(method=False)
+def randint(*args: Any, **options: Any) -> Tensor:
+    """Random integers in [low, high): randint(high, size) or randint(low, high, size).
+
+    >>> import flambeau as torch
+    >>> torch.randint(3, 5, (2, 2)).shape
+    torch.Size([2, 2])
+    """
+    rest = list(args)
+    size = options.pop("size", None)
+    if size is None:
+        if not rest or isinstance(rest[-1], (int, float)):
+            raise TypeError(
+                "randint() received an invalid combination of arguments: expected (high, size) or (low, high, size)"
+            )
+        size = rest.pop()
+    low, high = _bounds("randint", rest, options)
+    shape = shape_argument("randint", (size,))
+    return _made("randint", draws.randint, shape, options, int64, low, high)
+
+
+def _bounds(name: str, given: list[Any], options: dict[str, Any]) -> tuple[int, int]:
+    low, high = options.pop("low", None), options.pop("high", None)
+    for value in reversed(given):
+        if high is None:
+            high = value
+        elif low is None:
+            low = value
+        else:
+            raise TypeError(f"{name}() received an invalid combination of arguments")
+    if high is None:
+        raise TypeError(f"{name}() missing a required argument: 'high'")
+    return _whole(name, 0 if low is None else low), _whole(name, high)
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}(): argument must be int, not {type(value).__name__}")
+    return int(value.__index__())
+
+
+@public(method=False)
+def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = None, **options: Any) -> Tensor:
+    """A random order of the numbers from 0 to n - 1.
+
+    >>> import flambeau as torch
+    >>> torch.randperm(4).sort().values
+    tensor([0, 1, 2, 3])
+    """
+    if local.batches:
+        return mapped.each(lambda: randperm(n, generator=generator, out=out, dtype=dtype, **options))
+    d = as_dtype(dtype, "randperm") or (out.dtype if out is not None else int64)
+    n = _whole("randperm", n)
+    if n < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    check_layout(options.pop("layout", None), options.pop("pin_memory", False))
+    k, index = device_bits(options.pop("device", None))
+    if k & META:
+        return finished(memory((n,), d, k, index), d, k)
+    made = draw(draws.randperm, engine_of(generator, "randperm", k), d, n, d.numpy)
+    if out is not None:
+        return write_out(out, made, "randperm")
+    if k & CUDA:
+        made = ops.to_device(made, d, ops.zeros(0, device="cuda").device)
+    return finished(made._array, d, k, options.pop("requires_grad", False))
+
+
+@public(method=False)
+def rand_like(input: Tensor, **options: Any) -> Tensor:
+    """Uniform random numbers in [0, 1), in the shape and dtype of `input`."""
+    return _made_like("rand_like", draws.uniform, input, options)
+
+
+@public(method=False)
+def randn_like(input: Tensor, **options: Any) -> Tensor:
+    """Normal random numbers in the shape and dtype of `input`."""
+    return _made_like("randn_like", transforms.normal, input, options)
+
+
+@public(method=False)
+def randint_like(input: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Random integers in [low, high), in the shape and dtype of `input`."""
+    low, high = _bounds("randint_like", [number_of(a, "randint_like", "high") for a in args], options)
+    return _made_like("randint_like", draws.randint, input, options, low, high)
+
+
+# -- in place ----------------------------------------------------------------------------------------------------
+
+
+def _pair(name: str, args: tuple[Any, ...], named: dict[str, Any], **defaults: float) -> list[float]:
+    """Two numbers given by place or name (`from` cannot be a parameter's name in Python)."""
+    values = dict(zip(defaults, args))
+    if len(args) > len(defaults) or any(key not in defaults or key in values for key in named):
+        raise TypeError(f"{name}() received an invalid combination of arguments")
+    values.update(named)
+    return [float(number_of(values.get(key, value), name, key)) for key, value in defaults.items()]
+
+
+def _plain_target(t: Any, *numbers: Any) -> bool:
+    """Whether dense single precision without history is to be filled, with plain numbers as parameters."""
+    if not isinstance(t, Tensor) or t._k or t.dtype is not float32 or local.batches or modes.inferring is not None:
+        return False
+    flags = t._array.flags
+    if not flags.c_contiguous or not flags.writeable:
+        return False
+    return all([n.__class__ is float or n.__class__ is int for n in numbers])
+
+
+def _quick_uniform(input: Any, low: Any = 0.0, high: Any = 1.0, *more: Any) -> Any:
+    if more or not _plain_target(input, low, high) or not -_LIMIT <= low <= high <= _LIMIT:
+        return NotImplemented
+    engine = default_generator._engine
+    with engine.lock:
+        engine.write_floats(input._array, low, high)
+    bump(input)
+    return input
+
+
+_LIMIT = float(np.finfo(np.float32).max)
+
+
+@quick(_quick_uniform)
+@public("Tensor.uniform_")
+def uniform_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> Tensor:
+    """Fills with uniform random numbers in [from, to), by default [0, 1)."""
+    low, high = _pair("uniform_", args, named, **{"from": 0.0, "to": 1.0})
+    if input.dtype.category >= FLOATING:
+        limit = float(np.finfo(input.dtype.numpy).max) if input.dtype.numpy.kind in "fc" else 3.3895313892515355e38
+        if low > high:
+            raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+        if abs(low) > limit or abs(high) > limit:
+            raise RuntimeError(f"uniform_: from={low:g} or to={high:g} is out of bounds for {type_name(input.dtype)}")
+    return fill(input, "uniform", draws.uniform, generator, low, high)
+
+
+def _quick_normal(input: Any, mean: Any = 0.0, std: Any = 1.0, *more: Any) -> Any:
+    if more or not _plain_target(input, mean, std) or not std >= 0:
+        return NotImplemented
+    engine, array = default_generator._engine, input._array
+    with engine.lock:
+        array[...] = transforms.normal(engine, array.shape, array.dtype, float(mean), float(std))
+    bump(input)
+    return input
+
+
+@quick(_quick_normal)
+@public("Tensor.normal_")
+def normal_(input: Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Tensor:
+    """Fills with normal random numbers."""
+    mean, std = float(number_of(mean, "normal_", "mean")), float(number_of(std, "normal_", "std"))
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    return fill(input, "normal", transforms.normal, generator, mean, std)
+
+
+@public("Tensor.random_")
+def random_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> Tensor:
+    """Fills with random integers: random_(to), random_(from, to), or over the whole range of the dtype."""
+    rest = list(args)
+    low = named.pop("from", None)
+    high = named.pop("to", None)
+    if len(rest) == 2 or (rest and high is not None):
+        low = rest.pop(0)
+    if rest:
+        high = rest.pop(0)
+    if rest or named:
+        raise TypeError("random_() received an invalid combination of arguments")
+    if high is None:
+        if low is None:
+            return fill(input, "random", draws.random_full, generator)
+        return fill(input, "random", draws.random_from, generator, _whole("random_", low))
+    return fill(
+        input, "random", draws.randint, generator, 0 if low is None else _whole("random_", low), _whole("random_", high)
+    )
+
+
+@public("Tensor.bernoulli_")
+def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    """Fills with 0 and 1; `p` is the probability of 1, a number or a tensor."""
+    if not isinstance(p, Tensor):
+        return fill(input, "bernoulli", draws.bernoulli, generator, float(number_of(p, "bernoulli_", "p")))
+    if local.batches:
+        return mapped.filled(lambda t, p: bernoulli_(t, p, generator=generator), input, p)
+    check_writable(input)
+    engine = engine_of(generator, "bernoulli_", input._k)
+    node = _history("bernoulli", input, p)
+    if not input._k & META:
+        order = _memory_order(input._array)
+        wide = np.broadcast_to(host_array(p), input._array.shape).transpose(order)
+        values = draw(draws.bernoulli_tensor, engine, input.dtype, wide, input.dtype.numpy)
+        if input._k & CUDA:
+            values = wrap(backend_of(CUDA).from_numpy(values._array), input.dtype, CUDA)
+        values = ops.permute(values, sorted(range(len(order)), key=order.__getitem__))
+        assign(input, values, "bernoulli", check=False)
+    if node is not None:
+        rewrite_history(input, (node, 0))
+    if input._k & DUAL:
+        ops.zero_(input._autograd_meta.tangent)  # type: ignore[union-attr]
+    return input
+
+
+@public("Tensor.exponential_")
+def exponential_(input: Tensor, lambd: float = 1, *, generator: Any = None) -> Tensor:
+    """Fills with random numbers of the exponential distribution."""
+    return fill(
+        input, "exponential", transforms.exponential, generator, float(number_of(lambd, "exponential_", "lambd"))
+    )
+
+
+@public("Tensor.geometric_")
+def geometric_(input: Tensor, p: float, *, generator: Any = None) -> Tensor:
+    """Fills with numbers of trials up to the first success."""
+    return fill(input, "geometric", transforms.geometric, generator, float(number_of(p, "geometric_", "p")))
+
+
+@public("Tensor.log_normal_")
+def log_normal_(input: Tensor, mean: float = 1, std: float = 2, *, generator: Any = None) -> Tensor:
+    """Fills with exponentials of normal random numbers."""
+    return fill(input, "log_normal", transforms.log_normal, generator, float(mean), float(std))
+
+
+@public("Tensor.cauchy_")
+def cauchy_(input: Tensor, median: float = 0, sigma: float = 1, *, generator: Any = None) -> Tensor:
+    """Fills with random numbers of the Cauchy distribution."""
+    return fill(input, "cauchy", transforms.cauchy, generator, float(median), float(sigma))
+
+
+# -- distributions given by tensors ------------------------------------------------------------------------------
+
+
+def _sampled(
+    name: str, function: Callable[..., Any], generator: Any, d: dtype, sources: tuple[Any, ...], *args: Any
+) -> Tensor:
+    """Samples drawn for the elements of tensors; gradients through them are zero."""
+    if local.batches:
+        return mapped.sampled(lambda *sources: _sampled(name, function, generator, d, sources, *args), sources)
+    k = 0
+    for t in sources:
+        if isinstance(t, Tensor):
+            k |= t._k & (CUDA | META)
+    engine = engine_of(generator, name, k)
+    if k & META:
+        shape = np.broadcast_shapes(*[t._array.shape for t in sources if isinstance(t, Tensor)])
+        values = wrap(memory(shape, d, META), d, META)
+    else:
+        values = draw(function, engine, d, *[host_array(t) if isinstance(t, Tensor) else t for t in sources], *args)
+    if k & CUDA:
+        values = wrap(backend_of(CUDA).from_numpy(values._array), d, CUDA)
+    node = _history(name, *sources)
+    if node is not None:
+        values._edge, values._k = (node, 0), values._k | GRAD
+    if local.duals is not None and any(isinstance(t, Tensor) and t._k & DUAL for t in sources):
+        set_tangent(values, ops.zeros_like(values))
+    return values
+
+
+def _check_floating(name: str, t: Any) -> None:
+    if not isinstance(t, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(t).__name__}")
+    if t.dtype.category != FLOATING:
+        raise not_implemented(name, t.dtype)
+
+
+def _normal_of_tensors(engine: Any, mean: Any, std: Any, numpy_dtype: Any) -> Any:
+    if isinstance(std, np.ndarray) and not bool((std >= 0).all()):
+        raise RuntimeError("normal expects all elements of std >= 0.0")
+    return transforms.normal_tensor(engine, mean, std, numpy_dtype)
+
+
+@public(method=False)
+def normal(
+    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, **options: Any
+) -> Tensor:
+    """Normal random numbers with a mean and deviation for each element, or for all elements of a size.
+
+    >>> import flambeau as torch
+    >>> torch.normal(torch.zeros(3), 1.0).shape
+    torch.Size([3])
+    """
+    if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        if size is None:
+            raise TypeError("normal() received an invalid combination of arguments: a size is needed with two numbers")
+        if std < 0:
+            raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+        options.update(generator=generator, out=out)
+        return _made(
+            "normal", transforms.normal, size_argument((size,)), options, default.float, float(mean), float(std)
+        )
+    for t in (mean, std):
+        if isinstance(t, Tensor) and t.dtype.category == FLOATING - 1:
+            raise not_implemented("normal_kernel_cpu", t.dtype)
+    if isinstance(std, Tensor):
+        if std.dtype.is_complex:
+            raise RuntimeError("normal expects standard deviation to be non-complex")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    d = (mean if isinstance(mean, Tensor) else std).dtype
+    if isinstance(mean, Tensor) and isinstance(std, Tensor):
+        try:
+            np.broadcast_shapes(mean._array.shape, std._array.shape)
+        except ValueError:
+            raise broadcast_error((mean, std)) from None
+    made = _sampled("normal", _normal_of_tensors, generator, d, (mean, std), d.numpy)
+    relabel(made, f"NormalBackward{isinstance(mean, Tensor) + 2 * isinstance(std, Tensor)}")
+    return made if out is None else write_out(out, made, "normal")
+
+
+@public()
+def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
+    """0 and 1, where each element of `input` is the probability of 1 (or `p` is, for all).
+
+    >>> import flambeau as torch
+    >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+    if p is not None:
+        if local.batches and not isinstance(p, Tensor):
+            made = mapped.like(lambda t: bernoulli(t, p, generator=generator), input)
+        else:
+            made = bernoulli_(ops.empty_like(input, memory_format=contiguous_format), p, generator=generator)
+        return made if out is None else write_out(out, made, "bernoulli")
+    if out is not None and isinstance(out, Tensor) and out.dtype is not input.dtype:  # zeros and ones fit every dtype
+        resize_out(out, input._array.shape)
+        return bernoulli_(out, input, generator=generator)
+    _check_floating("bernoulli_tensor_cpu_p_", input)
+    made = _sampled("bernoulli", draws.bernoulli_tensor, generator, input.dtype, (input,), input.dtype.numpy)
+    return made if out is None else write_out(out, made, "bernoulli")
+
+
+@public()
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None
+) -> Tensor:
+    """Indices drawn with the weights in the last dimension of `input`.
+
+    >>> import flambeau as torch
+    >>> torch.multinomial(torch.tensor([0.0, 1.0]), 3, replacement=True)
+    tensor([1, 1, 1])
+    """
+    array = input._array
+    if array.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if input.dtype.category != FLOATING:
+        kind = type_name(input.dtype)
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {kind}")
+    if out is not None and out.dtype is not int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {type_name(out.dtype)}")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > array.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if local.batches:
+        return mapped.sampled(lambda t: _multinomial_rows(t, num_samples, replacement, generator), (input,))
+    if input._k & META:
+        return ops.empty((*array.shape[:-1], num_samples), dtype=int64, device="meta")
+    weights = host_array(input)
+    wide = weights.astype(np.float32) if weights.dtype.itemsize == 2 else weights
+    if not bool(((wide >= 0) & (wide < np.inf)).all()):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if array.size and not bool((wide.sum(-1) > 0).all()):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    made = draw(
+        transforms.multinomial, engine_of(generator, "multinomial", input._k), int64, weights, num_samples, replacement
+    )
+    if input._k & CUDA:
+        made = wrap(backend_of(CUDA).from_numpy(made._array), int64, CUDA)
+    return made if out is None else write_out(out, made, "multinomial")
+
+
+def _multinomial_rows(input: Tensor, num_samples: int, replacement: bool, generator: Any) -> Tensor:
+    """`multinomial` of any number of dimensions."""
+    *lead, n = input._array.shape
+    made = ops.multinomial(ops.reshape(input, (-1, n)), num_samples, replacement, generator=generator)
+    return ops.reshape(made, (*lead, num_samples))
+
+
+@public(method=False)
+def poisson(input: Tensor, generator: Any = None) -> Tensor:
+    """Random counts, where each element of `input` is the rate.
+
+    >>> import flambeau as torch
+    >>> torch.poisson(torch.zeros(2))
+    tensor([0., 0.])
+    """
+    _check_floating("poisson_cpu", input)
+    return _sampled("poisson", samplers.poisson, generator, input.dtype, (input,))
+
+
+@public(method=False)
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """Random numbers of successes among `count` trials of probability `prob`."""
+    for name, t in (("count", count), ("prob", prob)):
+        if t.dtype.category != FLOATING:
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {type_name(t.dtype)}")
+    if count.dtype is not prob.dtype:
+        raise RuntimeError(f"Found dtype {type_name(prob.dtype)} but expected {type_name(count.dtype)}")
+    return _sampled("binomial", samplers.binomial, generator, count.dtype, (count, prob))
+
+
+@public(method=False)
+def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
+    """Samples of the gamma distribution with the shape parameters in `input`, differentiable by them."""
+    drawn = _sampled("standard_gamma", samplers.standard_gamma, generator, input.dtype, (ops.detach(input),))
+    return drawn_gamma(input, drawn) if is_differentiated(input) else drawn
+
+
+@public(method=False)
+def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
+    """Samples of the Dirichlet distribution with the concentrations in `input`, differentiable by them."""
+    drawn = _sampled("sample_dirichlet", samplers.dirichlet, generator, input.dtype, (ops.detach(input),))
+    return drawn_dirichlet(input, drawn) if is_differentiated(input) else drawn
+
+
+SCHEMAS = """
+rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+randint(SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+randperm(SymInt n, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+rand_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+randn_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+randint_like.Tensor(Tensor self, Tensor high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+randint_like.Tensor_generator(Tensor self, Tensor high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+uniform_(Tensor(a!) self, float from=0., float to=1., *, Generator? generator=None) -> Tensor(a!)
+normal_(Tensor(a!) self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor(a!)
+random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)
+random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!)
+random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)
+bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)
+bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)
+exponential_(Tensor(a!) self, float lambd=1., *, Generator? generator=None) -> Tensor(a!)
+geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)
+log_normal_(Tensor(a!) self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor(a!)
+cauchy_(Tensor(a!) self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor(a!)
+normal.Tensor_float(Tensor mean, float std=1., *, Generator? generator=None) -> Tensor
+normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor
+normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor
+normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+normal.out(Tensor self, float mean=0., float std=1., *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)
+bernoulli(Tensor self, *, Generator? generator=None) -> Tensor
+bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor
+bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor
+bernoulli.float_out(Tensor self, float p=0.5, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)
+multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor
+poisson(Tensor self, Generator? generator=None) -> Tensor
+binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor
+_standard_gamma(Tensor self, Generator? generator=None) -> Tensor
+_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor
+"""

@@ -1,0 +1,684 @@
+"""`x[key]` and `x[key] = value`: numbers, slices and None give views; tensors, masks and lists gather and scatter."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..._autograd.node import Node
+from ..._backend.copies import duplicate, place
+from ..._backend.cpu import PARALLEL, cpu
+from ..._core.allocation import not_planned
+from ..._core.dtypes import BOOL, FLOATING, INTEGER, bool_, from_numpy_dtype, int32, int64, uint8
+from ..._core.state import BATCHED, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, SPECIAL, local, modes
+from ..._tensor import InferenceMeta, Tensor, bump, refuse_inference, wrap
+from .. import registry
+from ..records.batching import along
+from ..records.casting import checked_array
+from ..records.primitive import primitive
+from ..records.rules import type_name
+from ..records.shape_rules import dtype_of
+from ..records.tangents import linear
+from ..records.update import updates, write_into
+from ..records.view_op import view_of, view_primitive
+from ..records.writable import check_apart, check_writable, overlaps_itself, warn_of_expanded
+from ..registry import expose, functions, methods, ops, public, records, relabel
+from .fancy import read, records_for, without_masks
+
+_OVERRIDDEN = OVERRIDE | FUNCTION_MODE
+_ALL = slice(None)
+_NONE = type(None)
+_DOTS = type(...)
+
+# -- views -------------------------------------------------------------------------------------------------------
+
+
+@primitive(
+    batch=along,
+    meta=lambda x, shape, key: (shape, dtype_of(x)),
+    name="getitem_backward",
+    grad={"x": lambda g, key: slice_op(g, key)},
+    backward_name="SliceBackward0",
+    tangent=linear("x"),
+)
+def getitem_backward(backend: Any, x: Any, shape: tuple[int, ...], key: Any) -> Any:
+    """Zeros of a shape with x in the part that a basic key names."""
+    out = backend.zeros(shape, x.dtype)
+    part = out[key]
+    if part.ndim:
+        place(part, x)
+    else:  # NumPy has given a copy
+        out[key] = x
+    return out
+
+
+def _part(x: Any, key: Any) -> Any:
+    """x[key]; dimensions made by None get the strides that `unsqueeze` gives them, where NumPy's would be 0."""
+    if key.__class__ is not tuple or None not in key or x.flags.c_contiguous:
+        return x[key]
+    shape, source = [], 0
+    for part in key:
+        if part is None:
+            shape.append(1)
+        else:
+            count = x.ndim - sum(p is not None and p is not Ellipsis for p in key) if part is Ellipsis else 1
+            shape += x.shape[source : source + count]
+            source += count
+    return x.reshape((*shape, *x.shape[source:]))[tuple([_ALL if part is None else part for part in key])]
+
+
+def _slice_name(node: Any) -> str:
+    """What PyTorch calls x[key], of which the last part is a slice or an ellipsis: by the last part that does something."""
+    key, shape = node.saved[0], node.info[0][0]
+    if key.__class__ is slice:
+        return "SliceBackward0"
+    named, dim = "AliasBackward0", 0
+    for part in key if key.__class__ is tuple else ():
+        if part is None:
+            named = "UnsqueezeBackward0"
+        elif part is Ellipsis:
+            dim += len(shape) - sum(p is not None and p is not Ellipsis for p in key)
+        else:
+            if part.__class__ is int:
+                named = "SelectBackward0"
+            elif part.indices(shape[dim]) != (0, shape[dim], 1):
+                named = "SliceBackward0"
+            dim += 1
+    return named
+
+
+def _basic(name: str, backward_name: Any) -> Any:
+    def forward(backend: Any, x: Any, key: Any) -> Any:
+        return _part(x, key)
+
+    return view_primitive(lambda g, shape, key: getitem_backward(g, shape, key), name, backward_name, batch=along)(
+        forward
+    )
+
+
+# One view for a whole key; which of the three only says how it is called in the graph.
+select_op = _basic("getitem_select", "SelectBackward0")
+slice_op = _basic("getitem_slice", _slice_name)
+unsqueeze_op = _basic("getitem_unsqueeze", "UnsqueezeBackward0")
+expose("getitem_backward", getitem_backward, None, None)
+
+
+def basic_view(x: Tensor, key: tuple[Any, ...]) -> Tensor:
+    """x[key] for a key of numbers, slices, None and at most one Ellipsis that NumPy takes as it is."""
+    last = key[-1]
+    if last is Ellipsis:
+        last = key[-2] if len(key) > 1 else None
+    op = slice_op if last.__class__ is slice else unsqueeze_op if last is None else select_op
+    if (x._k | modes.on) & SPECIAL:
+        return op(x, key)
+    return view_of(op, x, _part(x._array, key), (key,))
+
+
+# -- keys ----------------------------------------------------------------------------------------------------------
+
+_INVALID = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})"
+
+
+def _as_tuple(key: Any) -> tuple[Any, ...]:
+    """The parts of a key; a short list that holds more than numbers counts as a tuple, as it once did in NumPy."""
+    if isinstance(key, tuple):
+        return key
+    if isinstance(key, list) and len(key) < 32:
+        if any(
+            part is None or part is Ellipsis or isinstance(part, (Tensor, slice, list, tuple, range)) for part in key
+        ):
+            warnings.warn(
+                "Indexing with a list that holds more than numbers is read as a tuple here, which is deprecated: "
+                "write x[tuple(key)] or x[torch.tensor(key)].",
+                UserWarning,
+                stacklevel=4,
+            )
+            return tuple(key)
+    return (key,)
+
+
+def _plain(part: Any) -> Any:
+    """Nested lists with 0-d tensors as lists of numbers."""
+    if isinstance(part, Tensor):
+        return part._array.tolist()
+    return [_plain(p) for p in part] if isinstance(part, (list, tuple)) else part
+
+
+def _sequence_index(part: Any) -> Any:
+    """A list, range or array as an array of indices or a mask."""
+    if isinstance(part, str):
+        raise TypeError("new(): invalid data type 'str'")
+    array = part if isinstance(part, np.ndarray) else np.array(_plain(part))
+    if array.dtype.kind in "US":
+        raise TypeError("new(): invalid data type 'str'")
+    if array.dtype.kind not in "bi" and array.dtype != np.uint8:
+        if array.dtype.kind not in "uf":
+            raise IndexError(_INVALID.format(type(part).__name__))
+        array = array.astype(np.int64)
+    elif array.dtype.kind == "i":
+        array = array.astype(np.int64)
+    return wrap(array, from_numpy_dtype(array.dtype))
+
+
+def _consumed(part: Any) -> int:
+    """How many dimensions a part of a key takes up."""
+    if part is None or part is Ellipsis or part is True or part is False:
+        return 0
+    if isinstance(part, Tensor) and part.dtype in (bool_, uint8):
+        return int(part._array.ndim)
+    return 1
+
+
+def _bool_index(value: bool, k: int) -> Tensor:
+    return wrap(np.zeros(1 if value else 0, np.int64), int64)
+
+
+def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int, ...]]:
+    """A key as a basic key for NumPy and, for the view which that gives, index tensors with their dimensions."""
+    parts = [
+        _sequence_index(p) if isinstance(p, (list, tuple, range, str)) or _is_array(p) else p for p in _as_tuple(key)
+    ]
+    shape = x._array.shape
+    used = sum(map(_consumed, parts))
+    if used > len(shape):
+        if not shape and used == 1 and not any(isinstance(p, (slice, Tensor)) for p in parts):
+            raise IndexError("invalid index of a 0-dim tensor; tensor.item() gives its number")
+        if not shape and any(isinstance(p, slice) for p in parts):
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+    basic: list[Any] = []
+    tensors: list[Tensor] = []
+    dims: list[int] = []
+    source = view = 0
+    expanded = False
+    for part in parts:
+        if part is Ellipsis:
+            count = 0 if expanded else len(shape) - used
+            basic += [_ALL] * count
+            source, view, expanded = source + count, view + count, True
+        elif part is None:
+            basic.append(None)
+            view += 1
+        elif part is True or part is False:
+            basic.append(None)
+            tensors.append(_bool_index(part, x._k))
+            dims.append(view)
+            view += 1
+        elif isinstance(part, slice):
+            basic.append(_slice(part))
+            source, view = source + 1, view + 1
+        elif isinstance(part, Tensor):
+            d, ndim = part.dtype, part._array.ndim
+            if d.category not in (BOOL, INTEGER) or (ndim and d not in (bool_, uint8, int32, int64)):
+                raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+            if d is uint8:
+                _warn_of_bytes()
+            if d in (bool_, uint8):
+                if ndim == 0:
+                    basic.append(None)
+                    tensors.append(_bool_index(bool(part._array), x._k))
+                    dims.append(view)
+                    view += 1
+                    continue
+                tensors.append(part)
+                dims.append(view)
+                basic += [_ALL] * ndim
+                source, view = source + ndim, view + ndim
+            elif ndim == 0 and not part._k & BATCHED:
+                basic.append(_number(int(part._array), shape, source))
+                source += 1
+            else:
+                tensors.append(part)
+                dims.append(view)
+                basic.append(_ALL)
+                source, view = source + 1, view + 1
+        else:
+            basic.append(_number(part, shape, source))
+            source += 1
+    return _short(basic), tensors, tuple(dims)
+
+
+def _is_array(part: Any) -> bool:
+    return isinstance(part, np.ndarray) and part.ndim > 0
+
+
+def _short(basic: list[Any]) -> tuple[Any, ...]:
+    """Without full slices at the end; () if nothing is left; a key of numbers alone ends with an Ellipsis."""
+    while basic and basic[-1] is _ALL:
+        basic.pop()
+    return (*basic, ...) if basic else ()
+
+
+def _number(part: Any, shape: Any, dim: int) -> int:
+    if not isinstance(part, int):
+        if isinstance(part, np.bool_) or not hasattr(part, "__index__"):
+            raise IndexError(_INVALID.format(type(part).__name__))
+        part = part.__index__()
+    n = shape[dim]
+    if not -n <= part < n:
+        if not -(1 << 63) <= part < 1 << 63:
+            raise ValueError("Overflow when unpacking long long")
+        raise IndexError(f"index {part} is out of bounds for dimension {dim} with size {n}")
+    return part
+
+
+def _slice(part: slice) -> slice:
+    start, stop, step = (
+        p if p is None or p.__class__ is int else _bound(p) for p in (part.start, part.stop, part.step)
+    )
+    if step is not None and step <= 0:
+        raise ValueError("slice step cannot be zero" if step == 0 else "step must be greater than zero")
+    return slice(start, stop, step)
+
+
+def _bound(value: Any) -> int:
+    if isinstance(value, Tensor) and value.dtype.category <= INTEGER and value._array.size == 1:
+        return int(value._array.reshape(()))
+    if not hasattr(value, "__index__"):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
+    return int(value.__index__())
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def _may_override(key: Any) -> bool:
+    """Whether a key, or a part of it, is of a class that takes over operations."""
+    kind = key.__class__
+    if kind is int or kind is slice or kind is Tensor or kind is float or key is None:
+        return False
+    if kind is tuple:
+        return any(_may_override(part) for part in key)
+    return hasattr(kind, "__torch_function__")
+
+
+def getitem(self: Tensor, key: Any) -> Tensor:
+    """Elements, parts and selections of a tensor: x[2], x[:, 1:], x[..., None], x[rows, columns], x[x > 0]."""
+    k = self._k | modes.on
+    if modes.overrides and (k & _OVERRIDDEN or _may_override(key)):
+        result = registry.overridden(getitem, (self, key), {})
+        if result is not NotImplemented:
+            return result
+    kind = key.__class__
+    short, op, made = key, slice_op, False
+    if kind is tuple:
+        last: Any = None
+        whole = True  # nothing but numbers
+        for part in key:
+            last = part.__class__
+            if last is int:
+                continue
+            if last is slice:
+                step = part.step
+                if step is not None and (step.__class__ is not int or step <= 0):
+                    return _general(self, key)
+            elif part is None:
+                made = True
+            elif part is not Ellipsis:
+                return _general(self, key) if k else _plain_selection(self, key)
+            whole = False
+        if whole:
+            short = (*key, ...)
+        if last is int:
+            op = select_op
+        elif last is _NONE:
+            op = unsqueeze_op
+    elif kind is int:
+        short, op = (key, ...), select_op
+    elif kind is slice:
+        step = key.step
+        if step is not None and (step.__class__ is not int or step <= 0):
+            return _general(self, key)
+    elif key is None:
+        short, op, made = (None, ...), unsqueeze_op, True
+    elif kind is Tensor and k <= 1:
+        if not k:
+            return _plain_selection(self, (key,))
+        if key.dtype is int64 and not key._k and key._array.ndim and self._array.ndim:
+            return _picked(self, key)
+        return _general(self, key)
+    else:
+        return _general(self, key)
+    try:
+        if not k & SPECIAL:
+            array = _part(self._array, short) if made else self._array[short]
+            return view_of(op, self, array, (short,))
+        return op(self, short)
+    except (IndexError, TypeError, OverflowError):
+        pass  # the general form says it in PyTorch's words
+    return _general(self, key)
+
+
+def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:
+    """Index tensors among full slices, of a plain tensor, where NumPy's rules are PyTorch's."""
+    arrays: list[Any] = []
+    found, dim, array = 0, 0, x._array
+    for i, part in enumerate(key):
+        if (
+            part.__class__ is Tensor
+            and not part._k
+            and (part.dtype is int64 or part.dtype is bool_)
+            and part._array.ndim
+        ):
+            found, dim = found + 1, i
+            arrays.append(part._array)
+        elif part.__class__ is slice and part.start is None and part.stop is None and part.step is None:
+            arrays.append(part)
+        else:
+            return _general(x, key)
+    if array.size < PARALLEL and array.flags.c_contiguous and array.ndim >= len(key):
+        index = arrays[dim]
+        try:
+            if found == 1:
+                if index.dtype != bool and array.size and index.size < PARALLEL >> 4:
+                    return wrap(array.take(index, dim), x.dtype)
+            elif array.size:
+                return wrap(np.ascontiguousarray(array[tuple(arrays)]), x.dtype)
+        except IndexError:
+            return _general(x, key)
+        if dim == 0 and index.shape == array.shape and index.dtype == bool:
+            return wrap(read(cpu, array, (index,), (0,)), x.dtype)
+    return _general(x, key)
+
+
+_index_one = records_for(1)[0]
+
+
+def _picked(x: Tensor, index: Tensor) -> Tensor:
+    """x[index] of plain tensors, one of which has a history: it is no function that could have plans."""
+    try:
+        out = wrap(_index_one.forward(cpu, x._array, index._array, (0,)), x.dtype)
+    except (MemoryError, ValueError) as error:
+        raise (registry.memory_problem(error) or error) from None
+    if local.grad and x.dtype.category >= FLOATING:
+        node = Node(_index_one, (x._edge or (x, 0), None), [None, index, (0,), None])
+        if index._autograd_meta.__class__ is InferenceMeta:
+            refuse_inference(node.saved)
+        node.info = ((x._array.shape, x.dtype, 1), (index._array.shape, index.dtype, 0))  # type: ignore[assignment]
+        if index._storage is not None and index._storage.version:
+            node.versions = [0, index._storage.version, 0, 0]
+        out._k, out._edge = 1, (node, 0)
+    return out
+
+
+def _warn_of_bytes() -> None:
+    not_planned()
+    warnings.warn(
+        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", stacklevel=5
+    )
+
+
+def _general(x: Tensor, key: Any) -> Tensor:
+    basic, tensors, dims = parse(x, key)
+    if basic:
+        x = basic_view(x, basic)
+    elif not tensors:
+        return basic_view(x, (...,)) if x._array.ndim == 0 else basic_view(x, (_ALL, ...))
+    if not tensors:
+        return x
+    return _indexed(x, tensors, dims)
+
+
+def _indexed(x: Tensor, tensors: list[Tensor], dims: tuple[int, ...]) -> Tensor:
+    tensors, dims = _settled(x, tensors, dims)
+    return records_for(len(tensors))[0](x, *tensors, dims)
+
+
+def _settled(
+    x: Tensor, tensors: list[Tensor], dims: tuple[int, ...], values: int = 0
+) -> tuple[list[Tensor], tuple[int, ...]]:
+    """Index tensors on the device of x; masks become indices where a history, of x or of values, will keep them."""
+    if x._k & CUDA:
+        tensors = [t if t._k & CUDA else ops.to(t, x.device) for t in tensors]
+    elif x._k & (META | DISPATCH) == META:
+        tensors = [t if t._k & META else ops.to(t, "meta") for t in tensors]
+    if (x._k or values) and local.grad and any(t.dtype in (bool_, uint8) for t in tensors) and not x._k & META:
+        k = x._k & CUDA
+        if not (k or values or x._k & ~GRAD) and len(tensors) == 1 and tensors[0].dtype is bool_:
+            mask = tensors[0]._array
+            if mask.shape == x._array.shape and mask.ndim:
+                return [wrap(duplicate(mask), bool_)], dims
+        arrays, places = without_masks(x._array.shape, [t._array for t in tensors], dims)
+        return [wrap(a, from_numpy_dtype(a.dtype), k) for a in arrays], tuple(places)
+    return tensors, dims
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+def setitem(self: Tensor, key: Any, value: Any) -> None:
+    """Writes a number or a tensor, which broadcasts, into the elements that `self[key]` names."""
+    if modes.overrides and ((self._k | modes.on) & _OVERRIDDEN or _may_override(key) or _may_override(value)):
+        result = registry.overridden(setitem, (self, key, value), {})
+        if result is not NotImplemented:
+            return
+    if not self._k | modes.on and _set_plain(self, key, value):
+        return
+    if not isinstance(value, (Tensor, int, float, complex, np.number, np.bool_)):
+        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{type_name(self.dtype)}Tensor")
+    _set_general(self, key, value)
+
+
+def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
+    """Common writes into a plain tensor; False leaves the rest, and all errors, to `_set_general`."""
+    kind = value.__class__
+    if kind is Tensor:
+        if value._k or value.dtype is not x.dtype or (value._storage is not None and value._storage is x._storage):
+            return False
+        given = value._array
+    elif kind is float or kind is int or kind is bool:
+        given = value if x.dtype.category > INTEGER and -128 < value < 128 else _given(value, x.dtype)
+    else:
+        return False
+    basic = _is_basic(key)
+    if not basic and not (key.__class__ is Tensor and not key._k and key._array.ndim and key.dtype in (int64, bool_)):
+        return False
+    check_writable(x, expanded=True)
+    if not basic:
+        check_apart(x, (key,))
+        if 0 in x._array.strides and overlaps_itself(x._array):
+            warn_of_expanded("index_put_")
+    try:
+        if basic:
+            x._array[key if key.__class__ is not tuple or Ellipsis in key else (*key, ...)] = given
+        elif key.dtype is bool_ and kind is not Tensor and key._array.shape == x._array.shape:
+            np.copyto(x._array, given, where=key._array)
+        else:
+            x._array[key._array] = given
+    except (IndexError, TypeError, ValueError):  # in PyTorch's words
+        return False
+    bump(x)
+    return True
+
+
+def _given(value: Any, d: Any) -> Any:
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
+    return checked_array(value, d, single=True)
+
+
+def _is_basic(key: Any) -> bool:
+    if key.__class__ is not tuple:
+        key = (key,)
+    dots = 0
+    for part in key:
+        kind = part.__class__
+        if kind is slice:
+            if part.step is not None and (part.step.__class__ is not int or part.step <= 0):
+                return False
+        elif kind is _DOTS:
+            dots += 1
+        elif kind is not int and kind is not _NONE:
+            return False
+    return dots < 2
+
+
+def _set_general(x: Tensor, key: Any, value: Any) -> None:
+    if key is False:
+        return
+    basic, tensors, dims = parse(x, key)
+    if not isinstance(value, Tensor):
+        value = wrap(_given(value, x.dtype), x.dtype)
+        number = True
+    else:
+        number = False
+    part = basic_view(x, basic) if basic else x
+    if not tensors:
+        if number:
+            ops.fill_(part, value._array[()].item() if x.dtype.category != 3 else complex(value._array))
+        else:
+            value = _stripped(value, part._array.ndim)
+            if value._storage is not None and value._storage is x._storage and value._array.shape != part._array.shape:
+                value = ops.clone(
+                    value
+                )  # which broadcasts: of expanded memory PyTorch does not ask whether it overlaps
+            ops.copy_(part, value)
+        return
+    if (
+        number
+        and len(tensors) == 1
+        and tensors[0]._array.shape == part._array.shape
+        and tensors[0].dtype in (bool_, uint8)
+    ):
+        ops.masked_fill_(part, tensors[0], value)
+        relabel(part, "IndexPutBackward0", records["masked_fill"])
+        return
+    put(part, tensors, dims, value, False)
+
+
+def _stripped(value: Tensor, ndim: int) -> Tensor:
+    """Without leading dimensions of extent 1 that the target does not have."""
+    shape = value._array.shape
+    extra = 0
+    while len(shape) - extra > ndim and shape[extra] == 1:
+        extra += 1
+    return ops.reshape(value, shape[extra:]) if extra else value
+
+
+def _check_fits(target: Any, given: Any) -> None:
+    try:
+        fits = np.broadcast_shapes(target, given) == target
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing result of shape "
+            f"{list(target)}"
+        )
+
+
+def _put_arguments(x: Tensor, tensors: list[Tensor], dims: Any, values: Tensor, accumulate: bool) -> Any:
+    if values.dtype is not x.dtype:
+        if not (x._k | values._k) & ~GRAD:
+            _check_fits(read(cpu, x._array, [t._array for t in tensors], dims).shape, values._array.shape)
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{type_name(values.dtype)} for {type_name(x.dtype)}"
+        )
+    tensors, dims = _settled(x, tensors, dims, values._k & local.grad)
+    if x._k & CUDA and not values._k & CUDA and values._array.ndim:
+        values = ops.to(values, x.device)
+    return (x, values, *tensors, dims, accumulate)
+
+
+def put(x: Tensor, tensors: list[Tensor], dims: Any, values: Tensor, accumulate: bool) -> Tensor:
+    """x[tensors at dims] = values, in place."""
+    given = _put_arguments(x, tensors, dims, values, accumulate)
+    return write_into(records_for(len(given) - 4)[1], *given)
+
+
+def _tensor_list(name: str, x: Tensor, indices: Any, optional: bool) -> tuple[list[Tensor], tuple[int, ...]]:
+    if isinstance(indices, Tensor) or not isinstance(indices, (tuple, list)):
+        raise TypeError(f"{name}(): argument 'indices' must be tuple of Tensors, not {type(indices).__name__}")
+    tensors, dims, at = [], [], 0
+    for i, t in enumerate(indices):
+        if t is None and optional:
+            at += 1
+            continue
+        if not isinstance(t, Tensor):
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}")
+        if t.dtype not in (bool_, uint8, int32, int64):
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        if t.dtype is uint8:
+            _warn_of_bytes()
+        tensors.append(t)
+        dims.append(at)
+        at += t._array.ndim if t.dtype in (bool_, uint8) else 1
+    if at > x._array.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x._array.ndim} (got {at})")
+    if not tensors:
+        raise RuntimeError(f"{name}: at least one index must be given")
+    return tensors, tuple(dims)
+
+
+@updates(out=False)
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
+    """A copy whose elements at a tuple of index tensors are set to `values`, or added to.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(3).index_put((torch.tensor([0, 0]),), torch.tensor([1.0, 2.0]), accumulate=True)
+    tensor([3., 0., 0.])
+    """
+    tensors, dims = _tensor_list("index_put", input, indices, False)
+    if not isinstance(values, Tensor):
+        raise TypeError(f"index_put(): argument 'values' (position 2) must be Tensor, not {type(values).__name__}")
+    given = _put_arguments(input, tensors, dims, values, bool(accumulate))
+    return records_for(len(given) - 4)[1], given
+
+
+@public("_unsafe_index", method=False)
+def _unsafe_index(input: Tensor, indices: Any) -> Tensor:
+    """x indexed by a list of tensors, with None for dimensions that stay whole."""
+    return _indexed(input, *_tensor_list("index", input, indices, True))
+
+
+@public("_unsafe_index_put", method=False)
+def _unsafe_index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy with elements at a list of index tensors set, with None for dimensions that stay whole."""
+    tensors, dims = _tensor_list("index_put", input, indices, True)
+    given = _put_arguments(input, tensors, dims, values, bool(accumulate))
+    return records_for(len(given) - 4)[1](*given)
+
+
+@public("_unsafe_masked_index", method=False)
+def _unsafe_masked_index(input: Tensor, mask: Tensor, indices: Any, fill: Any) -> Tensor:
+    """`_unsafe_index`, with `fill` where the mask does not hold; the indices there may be anything."""
+    found = _unsafe_index(input, _kept(input, mask, indices))
+    return ops.masked_fill(found, ops.logical_not(mask), fill)
+
+
+@public("_unsafe_masked_index_put_accumulate", method=False)
+def _unsafe_masked_index_put_accumulate(input: Tensor, mask: Tensor, indices: Any, values: Tensor) -> Tensor:
+    """Adds values at indices, but only where the mask holds."""
+    kept = ops.masked_fill(values, ops.logical_not(mask), 0)
+    return _unsafe_index_put(input, _kept(input, mask, indices), kept, True)
+
+
+def _kept(input: Tensor, mask: Tensor, indices: Any) -> list[Any]:
+    """Indices brought into range."""
+    sizes = input._array.shape
+    return [None if i is None else ops.clamp(i, -sizes[d], sizes[d] - 1) for d, i in enumerate(indices)]
+
+
+def delitem(self: Tensor, key: Any) -> None:
+    raise TypeError("Tensor does not support deleting items")
+
+
+for _function in (getitem, setitem, delitem):
+    _function.__name__ = f"__{_function.__name__}__"
+    methods[_function.__name__] = _function
+functions["index_put_"] = ops.index_put_
+
+
+SCHEMAS = """
+_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor
+_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
+_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor
+_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor
+index_put  # autocast=cuda:widest
+getitem_select  # record=select
+getitem_slice  # record=slice
+getitem_unsqueeze  # record=unsqueeze
+"""

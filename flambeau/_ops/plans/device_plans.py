@@ -1,0 +1,152 @@
+"""Plans of calls on a GPU: found by watching a call with arrays that have no memory, when its like comes a second time."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ... import _dispatch
+from ..._backend.cuda_watch import Shadow, Unwatchable, Watch
+from ..._core.config import when_changed
+from ..._core.dtypes import BY_NUMPY
+from ..._core.sizes import Size
+from ..._core.state import CUDA, GRAD, local
+from ..._dispatch import backend_of
+from ..._kernel.native.device_plan import ARGUMENTS, CALLS, RESULTS, DevicePlan
+from ..._kernel.native.plan import NO_PLAN, Several, Table, absent, description, taken_apart
+from ..._kernel.native.site import Site, site
+from ..._tensor import Tensor, wrap
+from .patterns import pattern_of
+
+_MOST_WORDS = 24  # arguments of a library's function
+
+
+_tables: weakref.WeakSet[Table] = weakref.WeakSet()
+
+
+def forget_plans() -> None:
+    """Drops all plans: a switch has changed that calls depend on."""
+    for table in list(_tables):
+        table.forget()
+
+
+when_changed.append(forget_plans)
+
+
+class Memory:
+    """Plans of one site for tensors on a GPU."""
+
+    def __init__(self, table: Table, names: Sequence[str], positional: int):
+        self.table, self.names, self.positional = table, names, positional
+        _tables.add(table)
+
+    def remember(self, function: Callable[..., Any], values: Sequence[Any], history: int) -> None:
+        """Makes the plan of a call that comes again."""
+        if Watch.current is not None and Watch.current.here():
+            return
+        backend = backend_of(CUDA)
+        tensors = [v for v in taken_apart(values) if isinstance(v, Tensor)]
+        usual = all([t._k | GRAD == CUDA | GRAD and t._array.__class__ is backend.xp.ndarray for t in tensors])
+        if usual and backend.ready():
+            words = description(values, Tensor, history, stream=backend.stream())
+            self.table.add(words, self.plan(backend, function, values, bool(history)) or NO_PLAN, values)
+
+    def plan(self, backend: Any, function: Any, values: Sequence[Any], history: bool) -> DevicePlan | None:
+        try:
+            return self._watched(backend, function, values, history)
+        except Exception:  # whatever went wrong, the call itself did not: it only has no plan
+            return None
+
+    def _watched(self, backend: Any, function: Any, values: Sequence[Any], history: bool) -> DevicePlan:
+        parts = taken_apart(values)
+        watch = Watch(backend, [v._array for v in parts if isinstance(v, Tensor)])
+        shadows = iter(watch.given)
+        parts = [wrap(next(shadows), v.dtype, v._k if history else CUDA) if isinstance(v, Tensor) else v for v in parts]
+        rest = iter(parts)
+        given = [_rebuilt(v, next(rest), rest) for v in values]
+        lead = 0
+        while lead < self.positional and given[lead] is not absent:
+            lead += 1
+        named = {name: v for name, v in zip(self.names[lead:], given[lead:]) if v is not absent}
+        before, local.grad = local.grad, history
+        try:
+            with watch:
+                out = function(*given[:lead], **named)
+        finally:
+            local.grad = before
+        several = isinstance(out, (tuple, list))
+        outs = out if several else (out,)
+        kept: list[Any] = []
+        pattern = pattern_of(outs, parts, kept) if history else None
+        made = _written(backend, watch, outs, kept)
+        made.together = (tuple if isinstance(out, list) else type(out)) if several else None
+        made.pattern = pattern
+        return made
+
+
+def _rebuilt(value: Any, first: Any, rest: Iterator[Any]) -> Any:
+    """An argument like `value` of parts; `first` is all of it, or stands before the parts of a list."""
+    if first.__class__ is not Several:
+        return first
+    items = [next(rest) for _ in value]
+    return value if value.__class__ is Size else value.__class__(items)
+
+
+def _written(backend: Any, watch: Watch, outs: Sequence[Any], kept: Sequence[Any]) -> DevicePlan:
+    """The plan of what was seen: results, in the order that they are returned, what the node keeps, other memory, then calls."""
+    inputs = len(watch.given)
+    plan = DevicePlan(inputs)
+    plan.keep.append(watch.keep)
+    numbers = {i: i for i in range(inputs)}
+    for i, x in enumerate((*[None if t is None else t._array for t in outs], *kept)):
+        if x is None:
+            plan.nothing()
+            continue
+        own = watch.made[x.owner - inputs] if isinstance(x, Shadow) and x.owner >= inputs else None
+        if own is None or x.offset or x.nbytes != own.nbytes or x.owner in numbers:
+            raise Unwatchable("a result that is a part of something")
+        d = outs[i].dtype if i < len(outs) else BY_NUMPY[x.dtype]
+        numbers[x.owner] = plan.result(_maker(backend, x), d, i < len(outs))
+    plan.kept = plan.counts[0]
+    for own in watch.made:
+        if own.owner not in numbers:
+            numbers[own.owner] = plan.result(_maker(backend, own), BY_NUMPY[own.dtype], False)
+    if plan.counts[0] > RESULTS or len(watch.calls) > CALLS:
+        raise Unwatchable("too much")
+    for kernel, address, sizes, args in watch.calls:
+        if len(args) > (_MOST_WORDS if address else ARGUMENTS):
+            raise Unwatchable("too many arguments")
+        plan.call(kernel, address, sizes, [(s if s < 0 else numbers[s], value) for s, value in args])
+    return plan
+
+
+def _maker(backend: Any, x: Shadow) -> Callable[[], Any]:
+    if x._c_contiguous:
+        return functools.partial(backend.xp.ndarray, x.shape, x.dtype)
+    return functools.partial(backend.xp.ndarray, x.shape, x.dtype, None, x.strides)
+
+
+def _bits(args: Sequence[Any]) -> int:
+    """Which arguments require gradients; 0 if nothing is recorded."""
+    if not local.grad:
+        return 0
+    return sum([1 << i for i, a in enumerate(taken_apart(args)) if isinstance(a, Tensor) and a._k & GRAD])
+
+
+def record_site(op: Any, slow: Callable[..., Any]) -> Callable[..., Any]:
+    """A record's call with tensors on a GPU: `slow`, with plans before it unless its own call has them."""
+    if not backend_of(CUDA).ready():
+        return slow
+    if isinstance(getattr(op.call, "__self__", None), Site) or len(op.names) > 12:
+        return slow
+    table = Table()
+    memory = Memory(table, op.names, len(op.names))
+    return site(slow, lambda values, out: memory.remember(slow, values, _bits(values)), table, op.names, name=op.name)
+
+
+def prepare(native: bool) -> None:
+    """Lets the dispatcher make sites of records, where there can be machine code."""
+    if native:
+        _dispatch.record_site = record_site

@@ -1,0 +1,144 @@
+"""Plans of pointwise operations: one native loop over operands that lie alike, or a few over such that do not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..._backend.cpu import cpu
+from ..._core.dtypes import FLOATING, bool_, int64
+from ..._core.sizes import contiguous_strides
+from ..._kernel.native import pool
+from ..._kernel.native.elementwise import arrangement
+from ..._kernel.native.plan import Plan
+from ..._kernel.ufunc import addresses, loops
+from ..._tensor import Tensor
+from ..records.casting import cast_kernel
+
+_LONG = 1 << 14  # elements from which other threads of the interpreter are given a chance
+_JOBS = 64  # parts that threads take of a large walk
+_NUMBER = {("f", float): 8, ("f", int): 8, ("d", float): 0, ("d", int): 0, ("q", int): 16, ("l", int): 16}
+
+
+def is_alike(args: Sequence[Any]) -> bool:
+    """Whether all tensors have one shape and are row-major."""
+    arrays = [a._array for a in args if isinstance(a, Tensor)]
+    shape = arrays[0].shape
+    return all([a.shape == shape and a.flags.c_contiguous and a.flags.aligned for a in arrays])
+
+
+def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool) -> Plan | None:
+    """The plan of a call with plain tensors (and numbers beside them, in places of `runtime`); None if it takes another way."""
+    if op.for_number(args) is not op:
+        return None
+    function, (result,), compute = op.variant(cpu, op.common(args))
+    ufunc = _ufunc(function)
+    if ufunc not in loops or not result.code:
+        return None
+    arrays = [a._array for a in args if isinstance(a, Tensor)]
+    shape, strides = ((), ()) if alike else arrangement(arrays, op.rows)
+    size = math.prod(shape)
+    if not alike and not (
+        size and size * result.itemsize < pool.settings[1] and all([a.flags.aligned for a in arrays])
+    ):
+        return None
+    made = Plan(len(args), record)
+    made.long = not alike and size >= _LONG
+    in_rows = alike or strides == contiguous_strides(shape)
+    target = made.result(result, shape, None if in_rows else [s * result.itemsize for s in strides])
+    operands: list[tuple[int, int]] = []
+    ways: list[list[int]] = []  # strides of each operand along the result's dimensions
+    for i, a in enumerate(args):
+        wanted = bool_ if i in op.masks else compute if i < op.arity else compute.wide
+        if isinstance(a, Tensor):
+            x = a._array
+            source, own = i + 1, x.strides
+            if a.dtype is not wanted:
+                cast = _ufunc(cast_kernel(a.dtype, wanted))
+                if cast not in loops:
+                    return None
+                source = made.result(wanted, () if alike else x.shape, returned=False)
+                own = [s * wanted.itemsize for s in contiguous_strides(x.shape)]
+                ends = [[a.dtype.itemsize], [wanted.itemsize]] if alike else [list(x.strides), own]
+                _walk(made, cast, None if alike else x.shape, ends, [(i + 1, 0), (source, 0)])
+            operands.append((source, 0))
+            if alike:
+                ways.append([wanted.itemsize])
+            else:
+                ways.append([0] * (len(shape) - x.ndim) + [0 if n == 1 else s for n, s in zip(x.shape, own)])
+        else:
+            place = _NUMBER.get((wanted.numpy.char, a.__class__))
+            if place is None or not runtime >> i & 1 or not (wanted.category == FLOATING or wanted is int64):
+                return None
+            operands.append((i + 1, place))
+            ways.append([0] * (1 if alike else len(shape)))
+    ways.append([result.itemsize] if alike else [s * result.itemsize for s in strides])
+    return made if _walk(made, ufunc, None if alike else shape, ways, [*operands, (target, 0)]) else None
+
+
+def _ufunc(call: Any) -> Any:
+    return getattr(call, "ufunc", call)  # NumPy knows bfloat16 by its bits
+
+
+def _walk(
+    made: Plan,
+    ufunc: Any,
+    shape: Sequence[int] | None,
+    ways: list[list[int]],
+    operands: list[tuple[int, int]],
+) -> bool:
+    """Adds a loop over all elements, or over as many as there are; False if they have too many dimensions."""
+    if shape is None:
+        made.loop(*loops[ufunc], (0,), [w[0] for w in ways], operands)
+        return True
+    sizes, steps = merged(shape, ways)
+    *outer, inner = sizes or [1]
+    if len(outer) > pool.MOST_DIMS or len(operands) > pool.MOST_OPERANDS:
+        return False
+    add_loop(made, ufunc, [inner], [w[-1] if w else 0 for w in steps], operands, outer, [w[:-1] for w in steps])
+    return True
+
+
+def add_loop(
+    made: Plan,
+    ufunc: Any,
+    dims: Sequence[int],
+    steps: list[int],
+    operands: list[tuple[int, int]],
+    outer: Sequence[int],
+    strides: list[list[int]],
+) -> None:
+    """Adds a ufunc's loop over `dims`, its turns and core sizes, at every place of `outer` sizes.
+
+    On several threads if it is one that splits itself and long enough."""
+    address, data = loops[ufunc]
+    rows = math.prod(outer)
+    weight = pool.weight(address, data)
+    if data is None or (weight and rows * math.prod(dims) * weight < pool.WORTHWHILE):
+        made.loop(addresses[ufunc], None, dims, steps, operands, outer, strides)
+    elif outer and weight:
+        lines = [tuple(line) for line in strides]
+        words = pool.walk(
+            data[0], min(rows, _JOBS), len(operands), dims[0], steps, tuple(dims[1:]), tuple(outer), lines
+        )
+        made.loop(*pool.spreading(words), dims, steps, operands)
+    else:
+        made.loop(address, data, dims, steps, operands, outer, strides)
+
+
+def merged(shape: Sequence[int], ways: list[list[int]]) -> tuple[list[int], list[list[int]]]:
+    """Dimensions in the order of the result in memory, those that can be walked as one merged."""
+    order = sorted((d for d in range(len(shape)) if shape[d] > 1), key=lambda d: -abs(ways[-1][d]))
+    sizes: list[int] = []
+    merged: list[list[int]] = [[] for _ in ways]
+    for d in order:
+        if sizes and all([m[-1] == w[d] * shape[d] for m, w in zip(merged, ways)]):
+            sizes[-1] *= shape[d]
+            for m, w in zip(merged, ways):
+                m[-1] = w[d]
+        else:
+            sizes.append(shape[d])
+            for m, w in zip(merged, ways):
+                m.append(w[d])
+    return sizes, merged

@@ -1,0 +1,158 @@
+"""Functions that find the plans of their calls by themselves, where the interpreter is one that machine code knows."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._autograd.node import Node, SavedOutput, sequence
+from ..._core import allocation
+from ..._core.state import CUDA, GRAD, local
+from ..._kernel.native.entry import ARGUMENTS
+from ..._kernel.native.plan import NO_PLAN, Table, absent, description, taken_apart
+from ..._kernel.native.site import prepare, site
+from ..._tensor import InferenceMeta, Tensor
+from .. import registry
+from . import device_plans
+from .patterns import Unplannable, pattern_of
+from .pointwise_plan import is_alike, plan
+from .watching import watched_plan
+
+_native = prepare(Tensor, Node, SavedOutput, InferenceMeta, sequence)
+device_plans.prepare(_native)
+
+
+def pointwise_site(
+    op: Any, slow: Callable[..., Any], record: Callable[..., Any], names: Sequence[str], runtime: int
+) -> Any:
+    """The function of a pointwise operation: `slow`, with the native entry before it if there can be one."""
+    if not _native:
+        return slow
+
+    def remember(args: Sequence[Any], out: Any) -> None:
+        """Makes the plan of a call that succeeded, unless one of its arguments is not plain."""
+        if out.__class__ is not Tensor or any([a is absent for a in args]):
+            return
+        if out._k & CUDA:
+            on_device.remember(slow, args, _history(args))
+            return
+        if any([a._k > GRAD for a in args if isinstance(a, Tensor)]):
+            return
+        alike, history = is_alike(args), _history(args)
+        made = plan(op, args, record, runtime, alike)
+        if made is not None and history and out._edge is not None:
+            with contextlib.suppress(Unplannable):
+                if not alike or out._edge[0].info is None:  # which holds shapes
+                    made.pattern = pattern_of((out,), args, in_order=True)
+        table.add(description(args, Tensor, history, runtime, alike), made or NO_PLAN, args)
+
+    table = Table()
+    on_device = device_plans.Memory(table, names, len(names))
+    return site(slow, remember, table, names, runtime=runtime, by_element=True)
+
+
+def _history(args: Sequence[Any]) -> int:
+    """Which arguments require gradients, in bits; 0 if nothing is recorded."""
+    bits = 0
+    if local.grad:
+        for i, a in enumerate(taken_apart(args)):
+            bits |= (isinstance(a, Tensor) and a._k & GRAD) << i
+    return bits
+
+
+def _described(name: str, function: Any) -> str:
+    """The docstring of a function, with its signature before it in the form that `inspect` reads of those without code."""
+    parts, named = [], False
+    given = inspect.signature(function).parameters
+    for p in given.values():
+        if p.name == "axis" and "dim" in given:  # NumPy's name for the same
+            continue
+        if p.kind is p.KEYWORD_ONLY and not named:
+            named = True
+            parts.append("*")
+        plain = isinstance(p.default, (bool, int, float, str, tuple))
+        default = repr(p.default) if plain else "None"
+        parts.append(p.name if p.default is p.empty else f"{p.name}={default}")
+    if hasattr(function, "takes_out"):
+        parts += ["out=None"] if named else ["*", "out=None"]
+    return f"{name}({', '.join(parts)})\n--\n\n{function.__doc__ or ''}"
+
+
+def _planned(slow: Any, name: str) -> Any:
+    """The form of a public function whose calls are planned by watching them."""
+    if not _native:
+        return slow
+    kinds = [p for p in inspect.signature(slow).parameters.values() if p.name != "out"]
+    if any([p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in kinds]):
+        raise TypeError(f"{slow.__name__}: a planned function has a fixed list of arguments")
+    if len(kinds) > ARGUMENTS:
+        raise TypeError(f"{slow.__name__}: a planned function has at most {ARGUMENTS} arguments")
+    names = [p.name for p in kinds]
+    positional = sum([p.kind is not p.KEYWORD_ONLY for p in kinds])
+    table = Table()
+    remember = _remembering(slow, names, table, positional)
+    made = site(slow, remember, table, names, positional, name=name, doc=_described(name, slow))
+    slow.site, inner = made.__self__, slow
+    while inner is not None:  # classes and modes that take over are given the site
+        inner.public = made
+        inner = getattr(inner, "__wrapped__", None)
+    return made
+
+
+def planned_call(call: Any, names: Sequence[str]) -> Any:
+    """The call of a record, whose arguments go by position, planned by watching it."""
+
+    def by_name(**given: Any) -> Any:
+        return call(*given.values())
+
+    table = Table()
+    return site(call, _remembering(by_name, names, table, len(names)), table, names) if _native else call
+
+
+def planned_formula(formula: Any) -> Any:
+    """A derivative whose calls are planned by watching them, unless they are differentiated in turn."""
+    names, table = registry.parameter_names(formula), Table()
+    if not _native or len(names) > ARGUMENTS:
+        return formula
+    remember = _remembering(formula, names, table, len(names))
+
+    def without_history(values: Sequence[Any], out: Any) -> None:
+        if not local.grad:
+            remember(values, out)
+
+    return site(formula, without_history, table, names)
+
+
+def _remembering(function: Any, names: Sequence[str], table: Table, positional: int) -> Callable[..., None]:
+    """What a site of a function is given to remember its calls by."""
+    on_device = device_plans.Memory(table, names, positional)
+
+    def remember(values: Sequence[Any], out: Any) -> None:
+        """Makes the plan of a call that comes again."""
+        if allocation.watcher is not None and allocation.watcher.here():
+            return  # inside of a call that is watched
+        tensors = [a for a in taken_apart(values) if isinstance(a, Tensor)]
+        if tensors and tensors[0]._k & CUDA:
+            on_device.remember(_way(function), values, _history(values))
+            return
+        if not tensors or any([a._k > GRAD or a._array.__class__ is not np.ndarray for a in tensors]):
+            return
+        history, plan = _history(values), None
+        results = [t for t in (out if isinstance(out, (tuple, list)) else (out,)) if isinstance(t, Tensor)]
+        if all([t._k <= GRAD and t._array.flags.c_contiguous for t in results]):  # as plans make them
+            plan = watched_plan(_way(function), names, values, bool(history))
+        table.add(description(values, Tensor, history), plan or NO_PLAN, values)
+
+    return remember
+
+
+def _way(function: Any) -> Any:
+    """A function with what was put before it since."""
+    return function.site.slow if hasattr(function, "site") else function
+
+
+registry.with_plans = _planned

@@ -1,0 +1,167 @@
+"""Activations with weights, chance or two halves: prelu, rrelu, glu."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..._backend.cpu import cpu
+from ..._core.dtypes import COMPLEX, float64, from_numpy_dtype
+from ..._core.layouts import contiguous_format
+from ..._core.sizes import wrap_dim
+from ..._core.state import CUDA, META
+from ..._tensor import Tensor, wrap
+from ..records.batching import along
+from ..records.declare import pointwise
+from ..records.inplace import assign, pointwise_in_place
+from ..records.primitive import primitive
+from ..records.rules import not_implemented, real_floating_only
+from ..records.shape_rules import dense
+from ..records.writable import check_writable
+from ..registry import labelled, ops, public, relabel
+from .activation import leaky_relu_op
+
+prelu_op = pointwise(
+    "prelu_kernel", lambda m, x, weight: m.where(x > 0.0, x, x * weight), real_floating_only, public=False,
+    grad={
+        "x": lambda m, g, x, weight: m.where(x > 0.0, g, g * weight),
+        "weight": lambda m, g, x: m.where(x > 0.0, m.zeros_like(g), g * x),
+    },
+)  # fmt: skip
+
+
+@public("prelu", "nn.functional.prelu")
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """x above zero, weight * x below; one weight, or one for each channel (dimension 1).
+
+    >>> import flambeau as torch
+    >>> torch.prelu(torch.tensor([[-1.0, -1.0]]), torch.tensor([0.1, 0.2]))
+    tensor([[-0.1000, -0.2000]])
+    """
+    for name, t in (("input", input), ("weight", weight)):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"prelu(): argument '{name}' must be Tensor, not {type(t).__name__}")
+    if weight.dtype is not input.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype} and {weight.dtype}")
+    count, ndim = weight._array.size, input._array.ndim
+    if weight._array.ndim > 1:
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight._array.ndim}"
+        )
+    if count != 1:
+        if not ndim:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        channels = input._array.shape[1] if ndim > 1 else 1
+        if channels != count:
+            raise RuntimeError(f"prelu: Mismatch of parameter numbers and input channel size, {count} and {channels}")
+    if weight._array.ndim:
+        weight = ops.reshape(weight, (1, count) + (1,) * (ndim - 2) if ndim > 1 else (count,) if ndim else ())
+    return prelu_op.call(input, weight)
+
+
+def _rrelu_noise(input: Tensor, lower: float, upper: float) -> Tensor:
+    """Random slopes where the input is not positive, 1 elsewhere; only those slopes are drawn, in double precision."""
+    noise = ops.ones_like(input, memory_format=contiguous_format)
+    if input._k & META:
+        return noise
+    below = ops.le(ops.detach(input), 0)
+    slopes = ops.empty((int(ops.sum(below)),), dtype=float64, device=input.device)
+    ops.uniform_(slopes, lower, upper)
+    return ops.masked_scatter(noise, below, ops.to_dtype(slopes, input.dtype))
+
+
+def _rrelu(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"rrelu(): argument 'input' must be Tensor, not {type(input).__name__}")
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not math.isfinite(bound):
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound}")
+    if lower > upper:
+        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
+    input = ops.contiguous(input)
+    if training:
+        real_floating_only("rrelu_with_noise", input.dtype)
+        return ops.mul(input, _rrelu_noise(input, lower, upper))
+    return leaky_relu_op.call(input, (lower + upper) / 2)
+
+
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """rrelu in place."""
+    if training:
+        check_writable(input)
+        return assign(input, relabel(_rrelu(ops.clone(input), lower, upper, True), "RreluWithNoiseBackward1"), "rrelu_")
+    made = pointwise_in_place(leaky_relu_op, input, (lower + upper) / 2)
+    return relabel(made, "RreluWithNoiseBackward1", leaky_relu_op)
+
+
+@public("rrelu", "nn.functional.rrelu", method=False)
+@labelled("RreluWithNoiseBackward0")
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """leaky_relu whose slope is drawn anew for each element while training, and fixed otherwise."""
+    return rrelu_(input, lower, upper, training) if inplace else _rrelu(input, lower, upper, training)
+
+
+public("rrelu_", "nn.functional.rrelu_", method=False)(rrelu_)
+
+halves_op = pointwise(
+    "glu_halves", lambda m, a, b: a * m.sigmoid(b), real_floating_only, public=False, backward_name="GluBackward0",
+    grad={
+        "a": lambda m, g, b: g * m.sigmoid(b),
+        "b": lambda m, g, a, b: g * a * (1.0 - m.sigmoid(b)) * m.sigmoid(b),
+    },
+)  # fmt: skip
+slope_op = pointwise(
+    "glu_slope", lambda m, x, a, b: x * a * (1.0 - m.sigmoid(b)) * m.sigmoid(b), real_floating_only, public=False,
+    grad={
+        "x": lambda m, g, a, b: g * a * (1.0 - m.sigmoid(b)) * m.sigmoid(b),
+        "a": lambda m, g, x, b: g * x * (1.0 - m.sigmoid(b)) * m.sigmoid(b),
+        "b": lambda m, g, x, a, b: g * x * a * (1.0 - m.sigmoid(b)) * m.sigmoid(b) * (1.0 - 2.0 * m.sigmoid(b)),
+    },
+)  # fmt: skip
+
+
+def _glu_gradient(g: Tensor, x: Tensor, dim: int) -> Tensor:
+    n = x._array.shape[dim] // 2
+    a, b = ops.narrow(x, dim, 0, n), ops.narrow(x, dim, n, n)
+    return ops.cat([halves_op.call(g, b), slope_op.call(g, a, b)], dim)
+
+
+def _glu_meta(x: Any, dim: int) -> Any:
+    return dense(x[(*(slice(None),) * dim, slice(x.shape[dim] // 2))])
+
+
+@primitive(name="glu", grad={"x": _glu_gradient}, meta=_glu_meta, batch=along)
+def glu_op(backend: Any, x: Any, dim: int) -> Any:
+    n, before, d = x.shape[dim] // 2, (slice(None),) * dim, from_numpy_dtype(x.dtype)
+    k = 0 if backend is cpu else CUDA
+    a, b = wrap(x[(*before, slice(n))], d, k), wrap(x[(*before, slice(n, None))], d, k)
+    return halves_op.call(a, b)._array
+
+
+@public("nn.functional.glu", method=False, out=True)
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half along `dim` times the sigmoid of the second.
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.glu(torch.tensor([3.0, 0.0]))
+    tensor([1.5000])
+    """
+    if not input._array.ndim:
+        raise RuntimeError("glu does not support scalars: there is nothing to halve")
+    dim = wrap_dim(dim, input._array.ndim)
+    n = input._array.shape[dim]
+    if n % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {n}")
+    if input.dtype.category == COMPLEX:
+        raise not_implemented("glu_cpu", input.dtype)
+    real_floating_only("glu", input.dtype)
+    return glu_op.call(input, dim)
+
+
+SCHEMAS = """
+prelu(Tensor self, Tensor weight) -> Tensor  # autocast=lower
+rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor
+glu(Tensor self, int dim=-1) -> Tensor
+"""

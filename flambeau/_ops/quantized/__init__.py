@@ -1,0 +1,1 @@
+"""Tensors of integers with a scale, and rounding like theirs."""

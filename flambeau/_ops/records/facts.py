@@ -1,0 +1,50 @@
+"""Facts about operations, read from the ends of the lines in `SCHEMAS` of the families that are imported.
+
+After a schema, or after a name alone, two spaces and a `#` come facts, with commas between them:
+
+    python         PyTorch has a function in Python, `torch.functional.name`, before the operator
+    parsed         the function reads its arguments itself: it takes lists for tensors, or gives other results than the operator
+    builtin        calls of `nn.functional.name` are recorded as they are written; those of others with all defaults named
+    composite      PyTorch's operator consists of others, which traces show in its place
+    autocast=…     what autocast does with the tensors: lower, single, widest; after a device and a colon if only there; `whole`: nothing,
+                   and the function is made of nothing that has a policy; with slashes between several
+    record=…       what PyTorch calls the record of this name
+    flops=…        the formula for its floating-point operations (`profiler/_flops.py`)
+    onnx=…         the ONNX operator of one operand that it is
+    silent         a question about a tensor, which profiles do not show
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+__all__ = ["fact", "facts_in"]
+
+_NAME = re.compile(r"\w+")
+_known: dict[str, dict[str, str]] = {}
+_read: set[str] = set()
+_modules = [0]  # how many there were when they were last looked through
+
+
+def facts_in(module: Any) -> dict[str, dict[str, str]]:
+    """By name of an operation, fact -> value ("" if it has none)."""
+    found: dict[str, dict[str, str]] = {}
+    for line in getattr(module, "SCHEMAS", "").split("\n"):
+        text, _, said = line.partition("  # ")
+        for one in said.split(", ") if said else ():
+            kind, _, value = one.partition("=")
+            found.setdefault(_NAME.match(text)[0], {})[kind] = value  # type: ignore[index]
+    return found
+
+
+def fact(name: str, kind: str) -> str | None:
+    """What is said of an operation whose family is imported; None if nothing is."""
+    if name not in _known and len(sys.modules) != _modules[0]:
+        _modules[0] = len(sys.modules)
+        for module in [m for m in sys.modules if m.startswith(__package__.rpartition(".")[0]) and m not in _read]:
+            if hasattr(sys.modules[module], "SCHEMAS"):  # it is imported to its end
+                _read.add(module)
+                _known.update(facts_in(sys.modules[module]))
+    return _known.get(name, {}).get(kind)

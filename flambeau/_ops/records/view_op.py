@@ -1,0 +1,109 @@
+"""View records: primitives whose result looks into their input's memory, with a short path for plain tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+from ..._autograd.node import Node
+from ..._core.state import CUDA, GRAD, local
+from ..._tensor import Storage, Tensor, inherited, is_inference
+from ..registry import derivative_name, parameter_names
+from .primitive import Primitive, view_link
+from .saved import trace
+
+_new = object.__new__
+
+
+class View(Primitive):
+    """A view with one result. Its derivative takes (g, shape of the input, arguments...) and keeps no tensor."""
+
+    def __init__(
+        self, forward: Callable[..., Any], gradient: Callable[..., Any], name: str, backward_name: str | None,
+        batch: Any = None,
+    ):  # fmt: skip
+        backward_name = backward_name or derivative_name(name)
+        super().__init__(forward, None, view=True, name=name, backward_name=backward_name, batch=batch)
+        self.gradient = gradient
+        self.differentiable, self.missing = True, False
+        expected, given = len(self.names) + 1, len(parameter_names(gradient))
+        if expected != given:
+            raise TypeError(f"{name}: its derivative takes {given} arguments instead of {expected}")
+
+    def record(self, args: tuple[Any, ...], out: Tensor, traced: bool = False) -> None:
+        x = args[0]
+        if not x._k & GRAD or out.dtype.category < 2 or is_inference(x):
+            return
+        node = Node(self, (x._edge or (x, 0),), args[1:])
+        node.info = ((x._array.shape, x.dtype, x._k),)
+        out._edge = (node, 0)
+        out._k |= GRAD
+        if traced:
+            trace(node)
+
+    def backward(self, node: Node, g: Any, create_graph: bool) -> list[Any]:
+        return [self.gradient(g, node.info[0][0], *node.saved)]
+
+
+def view_primitive(
+    gradient: Callable[..., Any], name: str, backward_name: str | None = None, batch: Any = None
+) -> Callable[[Any], View]:
+    """Declares a view over arrays; `gradient` is its derivative over tensors, `batch` its rule for batches."""
+    return lambda forward: View(forward, gradient, name, backward_name, batch)
+
+
+def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
+    """The tensor around a view of `x`, which has no property but a device and a history: what `op(x, *static)` comes to."""
+    t = _new(Tensor)
+    t._array = array
+    t.dtype = x.dtype
+    k = x._k
+    t._k = k & CUDA
+    t._edge = None
+    t._autograd_meta = mark = None if x._autograd_meta is None else x._autograd_meta.inherited
+    storage = x._storage
+    if storage is None:
+        storage = x._storage = Storage(x._array)
+    t._storage = storage
+    recorded = local.grad
+    t._view = (x, op, static, None, 0, 0, 0) if recorded and x._view is None else view_link(t, x, op, static, None)
+    if mark is not None and mark.inference:
+        t._view = None
+    elif recorded:
+        views = storage.views
+        if views is not None and len(views) & 63 != 63:
+            views.append(ref(t))
+        else:
+            storage.add_view(t)
+        if k & GRAD:  # what `record` does
+            node = Node(op, (x._edge or (x, 0),), static)
+            node.info = ((x._array.shape, x.dtype, k),)
+            t._edge = (node, 0)
+            t._k = k
+    return t
+
+
+def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    """The tensors around several views of `x`, which has no property but a history; `op` keeps no tensor."""
+    d, mark = x.dtype, inherited(x)
+    storage = x._storage
+    if storage is None:
+        storage = x._storage = Storage(x._array)
+    normal = mark is None or not mark.inference
+    recorded, node = local.grad and normal, None
+    if recorded and x._k and d.category >= 2:
+        node = Node(op, (x._edge or (x, 0),), [None, *static], tuple([(a.shape, d, 0) for a in arrays]))
+        node.info = [(x._array.shape, d, 1)]
+    out = []
+    for number, array in enumerate(arrays):
+        t = _new(Tensor)
+        t._array, t.dtype, t._k = array, d, 0
+        t._edge, t._autograd_meta, t._storage = None, mark, storage
+        t._view = view_link(t, x, op, static, number) if normal else None
+        if node is not None:
+            t._k, t._edge = 1, (node, number)
+        if recorded:
+            storage.add_view(t)
+        out.append(t)
+    return tuple(out)
