@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ._core.state import local
-from ._interception.overrides import (  # fmt: skip
+from ._interception.overrides import (
     BaseTorchFunctionMode,
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
@@ -21,13 +23,25 @@ from ._interception.overrides import (  # fmt: skip
     overloaded,
     quiet,
     unwrapped,
-)
+)  # fmt: skip
 from ._ops.registry import functions, methods
 from ._tensor import Tensor
 
 _convert = as_class
 _disabled_torch_function_impl = disabled_torch_function
 _get_overloaded_args = overloaded
+
+
+_HERE = os.path.dirname(__file__)
+
+
+class _Once(threading.local):
+    """Whether the next question for overrides is answered with no."""
+
+    skip = False
+
+
+_once = _Once()
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
@@ -37,6 +51,9 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     >>> torch.overrides.has_torch_function((torch.tensor(1.0),))
     False
     """
+    if _once.skip:
+        _once.skip = False
+        return False
     if local.function_modes:
         return True
     return not local.overrides_off and bool(overloaded(tuple(relevant_args)))
@@ -50,6 +67,35 @@ def has_torch_function_unary(argument: Any) -> bool:
 def has_torch_function_variadic(*arguments: Any) -> bool:
     """`has_torch_function` of several arguments."""
     return has_torch_function(arguments)
+
+
+def redispatch_function(
+    func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
+) -> Any:
+    """Calls a function past one level of `__torch_function__`: what a function of Python calls inside is seen again.
+
+    >>> import flambeau as torch
+    >>> class Loud(torch.Tensor):
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         return torch.overrides.redispatch_function(func, types, args, kwargs)
+    >>> def twice(x):
+    ...     if torch.overrides.has_torch_function((x,)):
+    ...         return torch.overrides.handle_torch_function(twice, (x,), x)
+    ...     return torch.add(x, x)
+    >>> out = twice(torch.ones(1).as_subclass(Loud))
+    twice
+    add
+    """
+    if not inspect.isfunction(func) or func.__code__.co_filename.startswith(_HERE):  # an operation
+        with DisableTorchFunction():
+            return func(*args, **(kwargs or {}))
+    _once.skip = True
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        _once.skip = False
 
 
 def handle_torch_function(
@@ -172,5 +218,6 @@ __all__ = [
     "BaseTorchFunctionMode", "DisableTorchFunction", "DisableTorchFunctionSubclass", "TorchFunctionMode",
     "enable_reentrant_dispatch", "get_default_nowrap_functions", "get_ignored_functions", "get_overridable_functions", "get_testing_overrides",
     "handle_torch_function",
-    "has_torch_function", "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
+    "has_torch_function", "is_tensor_like", "is_tensor_method_or_property", "redispatch_function", "resolve_name",
+    "wrap_torch_function",
 ]  # fmt: skip

@@ -12,17 +12,6 @@ from ..func.batched import Batched, levels, make_batched, next_level, opened, un
 from ..func.tracking import derived_in
 from ..func.transforms import transform
 
-__all__ = [
-    "CInterpreter", "RandomnessType", "TransformType", "_add_batch_dim", "_grad_decrement_nesting",
-    "_grad_increment_nesting", "_is_vmap_fallback_enabled", "_jvp_decrement_nesting", "_jvp_increment_nesting",
-    "_remove_batch_dim", "_set_vmap_fallback_enabled", "_unwrap_batched", "_vmap_decrement_nesting",
-    "_vmap_increment_nesting", "current_level", "get_dynamic_layer_stack_depth", "get_interpreter_stack",
-    "get_single_level_autograd_function_allowed", "get_unwrapped", "is_batchedtensor", "is_functionaltensor",
-    "is_functorch_wrapped_tensor", "is_gradtrackingtensor", "is_legacy_batchedtensor", "maybe_current_level",
-    "maybe_get_bdim", "maybe_get_level", "peek_interpreter_stack", "pop_dynamic_layer_stack_and_undo_to_depth",
-    "reshape_dim_into", "reshape_dim_outof", "set_single_level_autograd_function_allowed",
-]  # fmt: skip
-
 
 class TransformType(enum.Enum):
     """The kinds of transforms."""

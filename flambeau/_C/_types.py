@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "AnyType", "BoolType", "ComplexType", "DeviceObjType", "DictType", "FloatType", "FutureType", "IntType", "ListType",
-    "NoneType", "NumberType", "OptionalType", "StringType", "TensorType", "TupleType", "Type", "UnionType",
-]  # fmt: skip
-
 
 class Type:
     """A type of TorchScript. Those without parts have one instance, which `get` gives.

@@ -9,10 +9,12 @@ from sys import getrefcount, stderr
 from threading import RLock, Thread
 from typing import Any
 
+import numpy as np
+
 from .._core.dtypes import dtype
 from .._core.sizes import Size
 from .._core.state import CAPTURE, DISPATCH, GRAD, LEAVES, SAVED_HOOKS, SPARSE, held_over_forks, local, modes
-from .._tensor import Tensor, meta_of
+from .._tensor import Tensor, meta_of, wrap
 from .node import AccumulateGrad, Node, edge_of, gradient_function, sequence
 
 
@@ -57,7 +59,7 @@ PLAIN = {type(None), bool, int, float, complex, str, tuple, Size, dtype}
 class Walk:
     """A backward pass while it runs, in `local.walk`."""
 
-    __slots__ = ("callbacks", "depth", "given", "node", "number_given", "outer")
+    __slots__ = ("callbacks", "depth", "given", "leaves", "node", "number_given", "outer", "owned", "pending")
     number_given: int
 
     callbacks: list[Any] | None  # what is called at its end
@@ -67,6 +69,9 @@ class Walk:
     ]  # the roots, the nodes that run (None for all), the wanted edges or None, whether leaves get theirs
     node: Node | None  # the one that runs now
     outer: Walk | None  # the pass that it runs in
+    pending: dict[Node, Any]  # what nodes and leaves have received so far
+    leaves: dict[Tensor, Any]
+    owned: dict[Any, int]  # by target, the object among these into which parts may be added (see `add_part`)
 
     @property
     def wanted(self) -> Any:
@@ -114,6 +119,7 @@ def run(
     walk = _new(Walk)
     walk.given = roots, needed, wanted_edges, into_leaves
     walk.callbacks = None
+    walk.pending, walk.leaves, walk.owned = pending, leaves, {}
     walk.depth = 0
     walk.outer = outer_walk
     if outer_walk is not None:
@@ -402,6 +408,36 @@ def _send(edge: Any, g: Tensor, pending: dict[Node, Any], heap: list[Any]) -> No
         pending[target] = add(held, g)
     else:
         held[number] = g if held[number] is None else add(held[number], g)
+
+
+def add_part(node: Node, g: Tensor, part: Callable[[Any], Any]) -> bool:
+    """Adds the gradient of a part of a tensor in place to what the whole has received, as `part` of its array; whether that was done.
+
+    Otherwise each part of a sequence would cost zeros and a sum of the size of the whole."""
+    edge = node.edges[0]
+    if edge is None or modes.on or node.hooks or g._k:
+        return False
+    walk, (target, number) = local.walk, edge
+    table: Any = walk.leaves if isinstance(target, Tensor) else walk.pending
+    held = table.get(target)
+    if held.__class__ is list:  # of the outputs of a node
+        table, target, held = held, number, held[number]
+    if held is None or held._k or held.dtype is not g.dtype:
+        return False
+    key = id(edge[0]), edge[1]
+    if walk.owned.get(key) != id(held):  # somebody else may hold it
+        held = table[target] = wrap(held._array.copy("K"), g.dtype)
+        walk.owned[key] = id(held)
+    whole = part(held._array)
+    np.add(whole, g._array, whole)
+    return True
+
+
+def own_part(node: Node, made: Tensor) -> None:
+    """Says that a part made a gradient of the whole which nobody else holds."""
+    edge = node.edges[0]
+    if edge is not None and not (modes.on or node.hooks or made._k):
+        local.walk.owned[id(edge[0]), edge[1]] = id(made)
 
 
 def _capture(node: Node, g: Any, wanted: Any, captured: dict[Any, Tensor]) -> bool:

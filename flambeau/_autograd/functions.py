@@ -293,7 +293,7 @@ class Function(FunctionCtx):
         cls._record = FunctionRecord(cls)
         cls._backward_cls = class_named(cls._record.backward_name)
 
-    def __init__(self, *args: Any, **named: Any):
+    def __init__(self, *args: Any, **kwargs: Any):
         warnings.warn(
             f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so you should "
             "invoke them on the class itself: call .apply of the class.",

@@ -195,7 +195,7 @@ class AccumulateGrad(Node):
 class RemovableHandle:
     """Takes a hook away again: by `remove()` or at the end of a `with` block.
 
-    Without `hook` it only stands for a number, under which the caller enters the hook. `extra_dict` names further
+    Without `_hook` it only stands for a number, under which the caller enters the hook. `extra_dict` names further
     dictionaries (one, or a list) that may hold something under the same number.
     """
 
@@ -203,13 +203,13 @@ class RemovableHandle:
 
     id: Any
 
-    def __init__(self, hooks_dict: dict[Any, Any], hook: Any = None, *, extra_dict: Any = None):
+    def __init__(self, hooks_dict: dict[Any, Any], _hook: Any = None, *, extra_dict: Any = None):
         self.hooks, self.id = hooks_dict, next(self._ids)
         while self.id in hooks_dict:  # hooks that came out of a file have numbers of another process
             self.id = next(self._ids)
         self.extra = extra_dict if isinstance(extra_dict, (list, tuple)) else [] if extra_dict is None else [extra_dict]
-        if hook is not None:
-            hooks_dict[self.id] = hook
+        if _hook is not None:
+            hooks_dict[self.id] = _hook
 
     def remove(self) -> None:
         self.hooks.pop(self.id, None)

@@ -24,9 +24,23 @@ from .cpu_rows import RowKernels
 from .heap import keep_freed_memory
 from .threads import PARALLEL as PARALLEL
 
+_NONE = np.asarray(0)
+
+
+class Errors:
+    """Where kernels say that they met wrong targets."""
+
+    def word(self) -> tuple[Any, Any]:
+        """What a program adds the number of wrong targets to, as an operand and as a result."""
+        return _NONE, empty((), np.bool_)
+
+    def found(self, word: Any) -> bool:
+        return bool(word)
+
 
 class Cpu:
     name = "cpu"
+    errors = Errors()
     xp = np
     attention = None  # kernels of a device's own, which take 16-bit floats as they are
 

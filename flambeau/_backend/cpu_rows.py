@@ -12,14 +12,13 @@ import numpy as np
 from .._core.allocation import empty, zeros
 from .._core.dtypes import BY_NUMPY
 from .._kernel.native.pool import settings
-from .._kernel.render_llvm import Llvm
-from .._kernel.rows import COLUMNS, LONGEST, Rows, row_kernel, total_types
-from .._kernel.symbols import symbols
-from .._kernel.value import COMPUTE, Value
+from .._kernel.rows import LONGEST, Rows, row_kernel, trial, variances
+from .._kernel.value import COMPUTE
 from . import threads
 from .copies import row_major
 from .threads import PARALLEL
 
+_LINE = 64  # columns that are worth a thread
 _NARROW = 8  # columns below which rows are walked one by one
 _KEPT = 4096  # ways remembered
 _PIECE = 1 << 14  # elements of one long row that are worth a thread
@@ -62,19 +61,29 @@ class RowKernels:
         if rows.each and not arrays[0].size:
             return
         given = [*arrays, *[np.asarray(float(v)) for v in numbers]]
-        walked = len(given) - rows.fixed
+        walked = len(given) - rows.fixed - rows.parts
+        parted = bool(rows.parts or rows.weighed()) or _is_parted(given[:walked], dims)
+        if parted and given[0].ndim > 3:
+            given, outs = _in_one_dimension(given, outs, walked, rows.parts)
+            dims = (1, 2)
         if len(dims) > 1 and max(dims) - min(dims) >= len(dims):  # they are no neighbours
+            if len(arrays) == 1 and tuple(dims) == (0, 2) and arrays[0].ndim == 3 and not rows.each:
+                self.run(name, rows, [arrays[0].transpose(1, 0, 2)], outs, (1, 2), numbers)  # parts that lie apart
+                return
             kept = [d for d in range(arrays[0].ndim) if d not in dims]
             given[:walked] = [a.transpose(*kept, *dims) for a in given[:walked]]
             dims = range(len(kept), arrays[0].ndim)
-        given[:walked] = [a if a.flags.c_contiguous or not any(a.strides) else row_major(a) for a in given[:walked]]
+        if not parted:
+            given[:walked] = [a if a.flags.c_contiguous or not any(a.strides) else row_major(a) for a in given[:walked]]
+        if not rows.each and not any([any(a.strides) for a in given[:walked]]):  # one has to tell the length
+            given[0] = row_major(given[0])
         operands = [*given, *outs]
         key = (rows, tuple(dims), settings[0], settings[1], *[(a.shape, a.strides, a.dtype) for a in operands])
         way = self.ways.get(key)
         if way is None:
             if len(self.ways) >= _KEPT:
                 self.ways.clear()
-            way = self.ways[key] = self.way(name, rows, operands, len(given), dims)
+            way = self.ways[key] = self.way(name, rows, operands, len(given), dims, parted)
         views = [_one(a) if s == () else a.reshape(s) for a, s in zip(operands, way.shapes)]
         if way.turned:
             views = [v.transpose(0, 2, 1) if v.ndim == 3 else v for v in views]
@@ -101,7 +110,7 @@ class RowKernels:
         types = tuple([BY_NUMPY[a.dtype].code for a in (*arrays, out)])
         kind = COMPUTE.get(types[0], types[0])
         kernel = row_kernel(name, rows, (*layout, "rn", *["n"] * (2 * sums)), inputs)
-        call = self.cpu.kernel(kernel, (*types, *["f64"] * sums, *[kind] * sums))
+        call = self.cpu.kernel(kernel, (*types, *["f64"] * sums, *[kind] * sums), adjacent=True)
         work = first.size * _weight(rows, types[:inputs])
         parts = threads.ranges(length) if work >= PARALLEL else [(0, length)]
         totals, room = zeros((len(parts), sums, n), _DOUBLE), empty((len(parts), sums, n), _NUMPY[kind])
@@ -116,8 +125,15 @@ class RowKernels:
             return list(made)
         return [totals[0, k].astype(dtype) for k in range(sums)]
 
+    def moments(self, x: Any, dims: Sequence[int], free: float, root: bool) -> list[Any]:
+        """Variances (or their roots) and means along dimensions, without them."""
+        shape = [n for d, n in enumerate(x.shape) if d not in dims]
+        outs = [empty(shape, x.dtype) for _ in range(2)]
+        self.run("moments", variances(root), [x], outs, dims, (free,))
+        return outs
+
     def in_pieces(self, name: str, rows: Rows, operands: Sequence[Any], inputs: int, parts: Any) -> None:
-        """The sums of one long row: each thread takes a piece of it, and the sums of the pieces are added up."""
+        """The totals of one long row: each thread takes a piece of it, and the totals of the pieces are joined."""
         walked, fixed = operands[: inputs - rows.fixed], operands[inputs - rows.fixed : inputs]
         sums, again = _pieces(rows, len(fixed))
         outs = [empty((len(parts),), _DOUBLE) for _ in rows.stages]
@@ -129,13 +145,16 @@ class RowKernels:
         ]
         self.cpu.side_by_side(call, jobs)
         total = np.asarray(float(walked[0].size))
-        self.run(f"{name}_whole", again, [*outs, *[_one(a) for a in fixed], total], operands[inputs:], (0,))
+        sizes = [np.asarray([high - low for low, high in parts], _DOUBLE)] if rows.moments else []
+        self.run(f"{name}_whole", again, [*outs, *sizes, *[_one(a) for a in fixed], total], operands[inputs:], (0,))
 
-    def way(self, name: str, rows: Rows, operands: Sequence[Any], inputs: int, dims: Sequence[int]) -> _Way:
+    def way(
+        self, name: str, rows: Rows, operands: Sequence[Any], inputs: int, dims: Sequence[int], parted: bool
+    ) -> _Way:
         shape = operands[0].shape
         outer, n, columns = _cut(shape, dims)
         down = columns >= _NARROW
-        walked = inputs - rows.fixed
+        walked = inputs - rows.fixed - rows.parts
         layout: list[str] = []
         shapes: list[tuple[int, ...]] = []
         seen: tuple[int, ...]
@@ -143,6 +162,9 @@ class RowKernels:
             own = "n" * (k < walked or (rows.each and k == inputs))
             if k < inputs and not any(a.strides) and a.size and (k or inputs > 1):  # one number
                 own, seen = "", ()
+            elif parted:
+                part = walked <= k < walked + rows.parts or k >= len(operands) - len(rows.weighed())
+                own, seen = "bn" if own else "b" * part, a.shape
             elif own and a.ndim < len(shape):  # the same for all rows
                 seen = (n,)
             else:
@@ -150,22 +172,58 @@ class RowKernels:
             layout.append(own)
             shapes.append(seen)
         types = tuple([BY_NUMPY[a.dtype].code for a in operands])
-        size = outer * n * columns
-        far = rows.each and not down and n <= LONGEST and size * operands[inputs].itemsize >= settings[1]
-        options = {"stream": far and types[inputs] not in COMPUTE}
+        size = outer * columns * (n if rows.stages or rows.each else 1)
+        fits = n * max(operands[0].itemsize, operands[inputs].itemsize) <= LONGEST
+        far = rows.each and not down and fits and size * operands[inputs].itemsize >= settings[1]
+        turned = not down and columns > 1
+        options = {
+            "stream": far and types[inputs] not in COMPUTE,
+            "adjacent": not turned and _neighbours(operands, layout, parted),
+        }
         kernel = row_kernel(name, rows, tuple(layout), inputs)
         cut, parts, make = [], [], self.cpu.large
         if size * _weight(rows, types[:inputs]) < PARALLEL:
             make = self.cpu.small
         elif down and outer < settings[0]:
-            make, parts, cut = self.cpu.kernel, threads.ranges(columns, COLUMNS // 4), ["c" in dims for dims in layout]
+            make, parts, cut = self.cpu.kernel, threads.ranges(columns, _LINE), ["c" in dims for dims in layout]
         elif (
-            settings[0] > 1 and outer == columns == 1 and not rows.indexed and not rows.picks
+            settings[0] > 1 and outer == columns == 1 and not rows.indexed and not rows.picks and not parted
         ):  # one long row, if threads can share it
-            if not rows.stages or (not rows.each and rows.settle is None and _one_visit_of_sums(rows, types)):
+            if not rows.stages or (not rows.each and rows.settle is None and (rows.moments or _is_a_sum(rows))):
                 parts, cut = threads.ranges(n, _PIECE), ["n" in dims for dims in layout]
                 make = self.cpu.kernel
-        return _Way(shapes, not down and columns > 1, make(kernel, types, **options), cut, parts)
+        return _Way(shapes, turned, make(kernel, types, **options), cut, parts)
+
+
+def _is_parted(arrays: Sequence[Any], dims: Sequence[int]) -> bool:
+    """Whether rows are matrices whose own rows lie apart, as what a batch has of one channel."""
+    if arrays[0].ndim != 3 or tuple(dims) != (1, 2):
+        return False
+    return any([any(a.strides) and not a.flags.c_contiguous for a in arrays])
+
+
+def _in_one_dimension(
+    given: Sequence[Any], outs: Sequence[Any], walked: int, parts: int
+) -> tuple[list[Any], list[Any]]:
+    """Operands of rows in parts, with one dimension before the rows in the place of several."""
+    *lead, b, _ = given[0].shape
+    made = []
+    for k, a in enumerate(given):
+        if not walked <= k < walked + parts:
+            made.append(a.reshape(-1, *a.shape[len(lead) :]) if a.ndim else a)
+        elif math.prod(a.shape[:-1]) == 1:
+            made.append(a.reshape(b))
+        else:
+            made.append(empty((*lead, b), a.dtype))
+            made[-1][...] = a
+            made[-1] = made[-1].reshape(-1, b)
+    return made, [a.reshape(-1, *a.shape[len(lead) :]) for a in outs]
+
+
+def _neighbours(operands: Sequence[Any], layout: Sequence[str], parted: bool) -> bool:
+    """Whether elements of the last core dimension of all operands follow each other; rows in parts are seen as they are."""
+    walked = [a for a, dims in zip(operands, layout) if dims]
+    return all([a.flags.c_contiguous or (parted and a.strides[-1] == a.itemsize) for a in walked])
 
 
 def _one(a: Any) -> Any:
@@ -179,7 +237,7 @@ def _cut(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, int, int]:
     return math.prod(shape[:first]), math.prod(shape[first : last + 1]), math.prod(shape[last + 1 :])
 
 
-def _one_visit_of_sums(rows: Rows, types: Sequence[str]) -> bool:
+def _is_a_sum(rows: Rows) -> bool:
     return len(rows.stages) == 1 and rows.stages[0][0] == "sum" and len(rows.stages[0]) == 2
 
 
@@ -191,24 +249,20 @@ def _pieces(rows: Rows, fixed: int) -> tuple[Rows, Rows]:
     def last(m: Any, *given: Any) -> Any:
         return rows.last(m, *given[:fixed], *given[fixed + 1 : -1], m.cast(given[fixed], "i64"))
 
-    again = Rows(
-        tuple([("sum", lambda m, *parts, k=k: parts[k]) for k in range(len(rows.stages))]),
-        last,
-        each=False,
-        fixed=fixed + 1,
-    )
-    return sums, again
+    def away(m: Any, mean: Any, squares: Any, size: Any, *rest: Any) -> Any:
+        gap = mean - rest[fixed + 1]
+        return squares + gap * gap * size
+
+    joined: tuple[Any, ...] = tuple([("sum", lambda m, *parts, k=k: parts[k]) for k in range(len(rows.stages))])
+    if rows.moments:  # operands are means, squared distances from them and numbers of elements
+        joined = ("sum", lambda m, mean, squares, size, *rest: mean * (size / rest[fixed])), ("sum", away)
+    return sums, Rows(joined, last, each=False, fixed=fixed + 1)
 
 
 @functools.cache
 def _weight(rows: Rows, types: tuple[str, ...]) -> int:
     """How many moved elements an element of a program costs as much as."""
-    r = Llvm("trial", [])
-    count = Value(r, "%n", "i64")
-    given = [Value(r, "%x", COMPUTE.get(t, t)) for t in types]
-    walked = len(given) - rows.fixed
-    totals: list[Any] = []
-    for s, wide in enumerate(total_types(rows, types[0])):
-        rows.stages[s][1](symbols, *given[: walked - rows.late], *given[walked:], *totals, count)
-        totals.append(rows.finished(s, Value(r, "%t", wide), count))
-    return 2 + len(r.lines) // (4 if rows.each else 8)
+    lines = 0
+    for r in trial(rows, types):
+        lines = len(r.lines)
+    return 2 + lines // (4 if rows.each else 8)

@@ -18,7 +18,7 @@ from .cuda_attention import Attention
 from .cuda_driver import addresses
 from .cuda_layout import NUMPY, THREADS, Plan, blocks, memory_order, plan
 from .cuda_products import Products
-from .cuda_rows import RowKernels
+from .cuda_rows import Operand, RowKernels
 from .cuda_watch import Shadow, watching
 from .cudnn import Convolutions
 from .placement import gpu_count
@@ -156,12 +156,18 @@ class Errors:
         self.backend = backend
         self.words: Any = None
 
-    def address(self) -> int:
+    def word(self) -> tuple[Any, Any]:
+        """What a program adds the number of wrong targets to, as an operand and as a result."""
         if self.words is None:
             self.memory = self.backend.xp.cuda.alloc_pinned_memory(8)
             self.words = np.frombuffer(self.memory, np.int64, 1)
             self.words[0] = 0
-        return int(self.memory.ptr)
+        operand = int(self.memory.ptr), Operand((), (), self.words.dtype)
+        return operand, operand
+
+    def found(self, word: Any) -> bool:
+        """Whether there were wrong targets: nobody waits to know that."""
+        return False
 
     def check(self) -> None:
         """Raises for what went wrong since the last time."""
@@ -237,6 +243,9 @@ class Cuda:
         if found is None:
             found = self.made[key] = Kernel(self, kernel, types, options)
         return found
+
+    def sized(self, work: int, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
+        return self.kernel(kernel, types, **options)
 
     def parallel(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
         return call(*arrays, out=out)

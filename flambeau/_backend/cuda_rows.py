@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from .._core.dtypes import BY_NUMPY
 from .._kernel.reduce import FOLDS, finish
 from .._kernel.render_rows import Schedule, held_packs, render_rows
-from .._kernel.rows import Rows
-from .._kernel.value import PART
+from .._kernel.rows import Rows, variances
 from .cuda_layout import NUMPY, merged
 
 _BLOCKS = 1056  # blocks that keep a large GPU busy
@@ -66,10 +65,12 @@ def _dense(shape: tuple[int, ...], dtype: Any) -> Operand:
 
 
 def _spread(a: Any, shape: tuple[int, ...]) -> Operand:
-    """How an array is read that lacks leading dimensions of a shape."""
-    if a.ndim == len(shape):
+    """How an array is read that lacks leading dimensions of a shape, or has one element for all of others."""
+    if a.shape == shape:
         return Operand(a.shape, a.strides, a.dtype)
-    return Operand(shape, (*[0] * (len(shape) - a.ndim), *a.strides), a.dtype)
+    lead = len(shape) - len(a.shape)
+    own = [s if n == wanted else 0 for s, n, wanted in zip(a.strides, a.shape, shape[lead:])]
+    return Operand(shape, (*[0] * lead, *own), a.dtype)
 
 
 class RowKernels:
@@ -202,6 +203,9 @@ class RowKernels:
         numbers: Sequence[float] = (), pieces: int = 1,
     ) -> None:  # fmt: skip
         """A program along `dims` of arrays, into others. What stands for one may be (array or address, how it is read)."""
+        if rows.parts or rows.weighed():
+            self._run_in_parts(name, rows, arrays, outs, dims, numbers)
+            return
         shape = arrays[0][1].shape if isinstance(arrays[0], tuple) else arrays[0].shape
         kept = tuple([n for d, n in enumerate(shape) if d not in dims])
         walked = len(arrays) + rows.numbers - rows.fixed
@@ -219,30 +223,40 @@ class RowKernels:
         bits = [struct.unpack("q", struct.pack("d", v))[0] for v in numbers]
         found([a[0] if isinstance(a, tuple) else a for a in (*arrays, *outs)], bits)
 
-    def moments(self, x: Any, dims: Sequence[int], correction: float, root: bool) -> list[Any]:
+    def _run_in_parts(
+        self, name: str, rows: Rows, arrays: Sequence[Any], outs: Sequence[Any], dims: Sequence[int], numbers: Any
+    ) -> None:
+        """Rows in parts: what parts have is read as elements; totals of parts, if they are results, are a program of their own."""
+        shape, weighed = arrays[0].shape, rows.weighed()
+        walked = len(arrays) + rows.numbers - rows.fixed - rows.parts
+        first, last = outs[: len(outs) - len(weighed)], outs[len(outs) - len(weighed) :]
+        spread = [
+            (a, _spread(Operand((*a.shape, 1), (*a.strides, 0), a.dtype), shape)) for a in arrays[walked:][: rows.parts]
+        ]
+        fixed = arrays[walked + rows.parts :]
+        self.run(name, _whole_rows(rows, walked), [*arrays[:walked], *spread, *fixed], first, dims, numbers)
+        if weighed:
+            kept = shape[:-1]
+            given = [_spread(Operand((*a.shape, 1), (*a.strides, 0), a.dtype), kept) for a in fixed]
+            parts = [(a, _spread(a, kept)) for a in arrays[walked:][: rows.parts]]
+            self.run(f"{name}_parts", _part_rows(rows), [*arrays[:walked], *parts, *zip(fixed, given)], last, dims[-1:])
+
+    def moments(self, x: Any, dims: Sequence[int], free: float, root: bool) -> list[Any]:
         """Variances (or their roots) and means along dimensions, without them."""
-        code = BY_NUMPY[x.dtype].code
         count = math.prod(x.shape[d] for d in dims)
         if count > _LONG and x.size < _BLOCKS * count:  # few long rows: by many blocks each
-            return self._long_moments(x, dims, correction, root, code, count)
-        program = self.programs.get((correction, root))
-        if program is None:
-            program = self.programs[correction, root] = _moments(correction, root)
+            return self._long_moments(x, dims, free, root)
         shape = tuple(n for d, n in enumerate(x.shape) if d not in dims)
-        outs = [self.backend.empty(shape, t) for t in (NUMPY[PART.get(code, code)], x.dtype)]
-        self.run("moments", program, [x], outs, dims)
+        outs = [self.backend.empty(shape, x.dtype) for _ in range(2)]
+        self.run("moments", variances(root), [x], outs, dims, (free,))
         return outs
 
-    def _long_moments(
-        self, x: Any, dims: Sequence[int], correction: float, root: bool, code: str, count: int
-    ) -> list[Any]:
+    def _long_moments(self, x: Any, dims: Sequence[int], free: float, root: bool) -> list[Any]:
         xp = self.backend.xp
-        wide = FOLDS["sum"].wide(code)
-        mean = self.fold(x, dims, "sum", wide, "mean")
+        mean = self.fold(x, dims, "sum", "f64", "mean")
         squares = self.fold(x - xp.expand_dims(mean, tuple(dims)), dims, "squares", "f64", None)
-        variance = squares / (max(count - correction, 0.0) or math.nan)
-        made = xp.sqrt(variance) if root else variance
-        return [made.astype(NUMPY[PART.get(code, code)]), mean.astype(x.dtype)]
+        variance = squares / (free or math.nan)
+        return [a.astype(x.dtype) for a in (xp.sqrt(variance) if root else variance, mean)]
 
     def program(self, fold: str, how: str | None) -> Rows:
         found = self.programs.get((fold, how))
@@ -265,17 +279,23 @@ def _down_program(rows: Rows, count: int) -> Rows:
     return Rows(tuple([stage(lift) for lift in rows.down]), lambda m, *sums: sums[:-1], each=False)
 
 
-def _moments(correction: float, root: bool) -> Rows:
-    def deviation(m: Any, x: Any, total: Any, count: Any) -> Any:
-        d = m.cast(x, total.type) - total / m.cast(count, "f64")
-        return d.re * d.re + d.im * d.im if m.is_complex(d) else d * d
+@functools.cache
+def _whole_rows(rows: Rows, first: int) -> Rows:
+    """A program of rows in parts, whose values are elements after the first ones."""
 
-    def last(m: Any, total: Any, squares: Any, count: Any) -> tuple[Any, Any]:
-        n = m.cast(count, "f64")
-        variance = squares / m.maximum(n - correction, 0.0)
-        return m.real_sqrt(variance) if root else variance, total / n
+    def stage(fold: str, lift: Any, finish: Any = None, weigh: Any = None) -> Any:
+        if weigh is None:
+            return (fold, lift) if finish is None else (fold, lift, finish)
+        return fold, lambda m, *given: weigh(m, lift(m, *given), *given[first : first + rows.parts])
 
-    return Rows((("sum", lambda m, x, count: x), ("absolute", deviation)), last, each=False)
+    return rows._replace(stages=tuple([stage(*s) for s in rows.stages]), parts=0)
+
+
+@functools.cache
+def _part_rows(rows: Rows) -> Rows:
+    """The totals of parts as those of rows."""
+    stages = tuple([rows.stages[s][:2] for s in rows.weighed()])
+    return Rows(stages, lambda m, *given: given[-1 - len(stages) : -1], each=False, fixed=rows.fixed + rows.parts)
 
 
 def _remember(table: dict[Any, Any], key: Any, value: Any) -> None:

@@ -1,7 +1,7 @@
-"""Matrix factorisations that NumPy has no function for: LU with pivots, LDL, triangular systems.
+"""Factorisations of matrices by the LAPACK that NumPy itself is linked with, for batches of matrices.
 
-LU and triangular systems use the LAPACK that NumPy itself is linked with, where its 64-bit symbols can be found, and
-array code otherwise (which also serves CuPy arrays). Everything works on batches of matrices.
+`call` runs a routine for each matrix of a batch. Where NumPy's build shows no routines, and for CuPy's arrays, LU and triangular
+systems are array code.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import math
 import os
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from .._kernel.native.direct import address_function
 from . import threads
 
 _PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
-_SPELLINGS = ("scipy_{}_64_", "{}_64_", "{}64_")
+_SPELLINGS = {  # of routines, and their integers
+    "scipy_{}_64_": "i8", "{}_64_": "i8", "{}64_": "i8", "{}$NEWLAPACK$ILP64": "i8", "{}_": "i4",
+}  # fmt: skip
 _NATIVE_SVD = 256  # elements from which one call for each matrix costs less than NumPy's working memory does
 _TINY = 1024  # elements up to which the library has no use for threads, and preparation costs more than the work
 _UNTHREADED = 512  # elements from which it has threads for triangular systems, though
@@ -38,18 +40,103 @@ def _library() -> Any:
 
 
 @functools.cache
+def _spelling() -> tuple[str, Any]:
+    """How routines are spelt, and the dtype of integers in arrays."""
+    for spelling, integers in _SPELLINGS.items():
+        if hasattr(_library(), spelling.format("dgetrf")):
+            return spelling, np.dtype(integers)
+    raise AttributeError("NumPy's build shows no routines of LAPACK")
+
+
+@functools.cache
 def _routine(name: str, arguments: int) -> Any:
-    """A LAPACK routine with 64-bit integers, all arguments by reference; None if there is none."""
+    """A LAPACK routine, all of whose arguments are by reference; None if there is none."""
     try:
-        library = _library()
+        function = getattr(_library(), _spelling()[0].format(name))
     except (ImportError, OSError, AttributeError):
         return None
-    for spelling in _SPELLINGS:
-        function = getattr(library, spelling.format(name), None)
-        if function is not None:
-            function.restype, function.argtypes = None, [ctypes.c_void_p] * arguments
-            return function
-    return None
+    function.restype, function.argtypes = None, [ctypes.c_void_p] * arguments
+    return function
+
+
+@functools.lru_cache(4096)
+def _integer(value: int) -> Any:
+    return ctypes.byref(ctypes.c_int64(value))  # routines with short integers read its first half, which comes first
+
+
+def integers(*shape: int) -> Any:
+    """Zeros in the integers of the library."""
+    return np.zeros(shape, _spelling()[1])
+
+
+class Room(NamedTuple):
+    """Memory that a routine works in. Without a length it is as long as the routine wishes, which is told the length then."""
+
+    kind: Any
+    length: int | None = None
+
+
+def call(name: str, *arguments: Any, size: int) -> Any:
+    """Runs a routine for each matrix of a batch, on all cores if there are several; the library itself on one thread if matrices
+    of this size are small. Arguments are letters, numbers, arrays with an entry for each matrix, and `Room`s, as the routine
+    has them but for the last, the state it ends with: an array of these is what is given back, or None if there is no routine."""
+    given: list[Any] = []
+    moving, rooms, address = [], [], address_function()
+    for a in arguments:
+        kind = a.__class__
+        if kind is np.ndarray:
+            moving.append((len(given), address(a), a.strides[0], a))
+            given.append(moving[-1][1])
+        elif kind is Room:
+            rooms.append((len(given), a))
+            given += (None, None) if a.length is None else (None,)
+        else:
+            given.append(_integer(a) if kind is int else a)
+    first = moving[0][3]
+    name = _PREFIXES[first.dtype.char] + name
+    routine = _routine(name, len(given) + 1)
+    if routine is None:
+        return None
+    if rooms:
+        lengths = _lengths(name, tuple([None if a.__class__ is np.ndarray else a for a in arguments]))
+        rooms = [(at, a.kind, length, a.length is None) for (at, a), length in zip(rooms, lengths)]
+    info = integers(len(first))
+    moving.append((len(given), address(info), info.itemsize, info))
+    given.append(moving[-1][1])
+
+    def run(start: int, stop: int) -> None:
+        passed, held = given.copy(), []
+        for at, kind, length, told in rooms:
+            held.append(np.empty(length, kind))
+            passed[at] = address(held[-1])
+            if told:
+                passed[at + 1] = _integer(length)
+        for i in range(start, stop):
+            for at, place, step, _ in moving if i else ():
+                passed[at] = place + i * step
+            routine(*passed)
+
+    with few_threads(size):
+        if len(first) == 1:
+            run(0, 1)
+        else:
+            threads.over(threads.ranges(len(first)), run)
+    return info
+
+
+@functools.lru_cache(1024)
+def _lengths(name: str, arguments: tuple[Any, ...]) -> list[int]:
+    """How many elements each `Room` has: a routine says how many it likes when asked with lengths of -1."""
+    rooms = [a for a in arguments if isinstance(a, Room)]
+    best = [np.zeros(1, a.kind) for a in rooms]
+    given, places, nothing = [], iter(best), ctypes.byref(ctypes.c_int64())
+    for a in arguments:
+        if isinstance(a, Room):
+            given += [next(places).ctypes.data] if a.length is not None else [next(places).ctypes.data, _integer(-1)]
+        else:
+            given.append(_integer(a) if isinstance(a, int) else nothing if a is None else a)
+    _routine(name, len(given) + 1)(*given, nothing)
+    return [max(1, int(made[0].real)) if a.length is None else a.length for a, made in zip(rooms, best)]
 
 
 class few_threads:
@@ -151,10 +238,6 @@ def _has_nan(array: Any, several: bool) -> bool:
     return first != first
 
 
-def _integer(value: int) -> Any:
-    return ctypes.byref(ctypes.c_int64(value))
-
-
 def _column_major(a: Any) -> Any:
     """A fresh copy of a batch of matrices, each lying column after column; and that memory, as rows."""
     memory = np.array(a.swapaxes(-1, -2), order="C", copy=True)
@@ -167,24 +250,13 @@ def _column_major(a: Any) -> Any:
 def lu_factor(xp: Any, a: Any, pivot: bool = True) -> tuple[Any, Any, Any]:
     """(L and U in one matrix, pivots counted from 1, position of the first zero on U's diagonal or 0)."""
     m, n = a.shape[-2:]
-    if pivot and xp is np and m and n and a.dtype.char in _PREFIXES:
-        routine = _routine(_PREFIXES[a.dtype.char] + "getrf", 6)
-        if routine is not None:
-            return _native_lu(routine, a, m, n)
+    if pivot and xp is np and m and n and a.dtype.char in _PREFIXES and _routine("dgetrf", 6) is not None:
+        packed, memory = _column_major(a)
+        flat, lead = memory.reshape(-1, n, m), a.shape[:-2]
+        pivots = integers(len(flat), min(m, n))
+        info = call("getrf", m, n, flat, m, pivots, size=m * n)
+        return packed, pivots.reshape(*lead, min(m, n)).astype(np.int32), info.reshape(lead).astype(np.int32)
     return _array_lu(xp, a, m, n, pivot)
-
-
-def _native_lu(routine: Any, a: Any, m: int, n: int) -> tuple[Any, Any, Any]:
-    packed, memory = _column_major(a)
-    lead, k = a.shape[:-2], min(m, n)
-    pivots, info = np.zeros((*lead, k), np.int64), np.zeros(lead, np.int64)
-    rows, columns = _integer(m), _integer(n)
-    start, step = memory.ctypes.data, m * n * a.itemsize
-    with few_threads(m * n):
-        for i in range(info.size):
-            place = pivots.ctypes.data + 8 * k * i
-            routine(rows, columns, start + i * step, rows, place, info.ctypes.data + 8 * i)
-    return packed, pivots.astype(np.int32), info.astype(np.int32)
 
 
 def _array_lu(xp: Any, a: Any, m: int, n: int, pivot: bool) -> tuple[Any, Any, Any]:
@@ -238,62 +310,31 @@ def permutation(xp: Any, pivots: Any, m: int) -> Any:
 # -- singular values -----------------------------------------------------------------------------------------------
 
 
-@functools.cache
-def _svd_room(kind: str, m: int, n: int, job: bytes) -> int:
-    """How many elements of working memory the routine likes to have."""
-    best, failed = np.zeros(1, kind), ctypes.c_int64(0)
-    rows, columns, least = _integer(m), _integer(n), _integer(min(m, n))
-    one = best.ctypes.data
-    extra = (one,) if kind in "FD" else ()
-    routine = _routine(_PREFIXES[kind] + "gesdd", 14 + len(extra))
-    tall = least if job == b"S" else columns
-    query = _integer(-1)
-    routine(job, rows, columns, one, rows, one, one, rows, one, tall, one, query, *extra, one, ctypes.byref(failed))
-    return int(best[0].real)
-
-
 def svd(a: Any, full: bool, vectors: bool) -> tuple[Any, Any, Any] | None:
     """(U, S, Vh) of matrices that are not tiny, U and Vh None without `vectors`; None if NumPy should do it.
 
     Row-major memory of A is column-major memory of Aᵀ, whose factors lie as those of A do in rows: nothing is turned.
     """
     n, m = a.shape[-2:]  # the routine sees the transposed matrix
-    kind, least = a.dtype.char, min(m, n)
-    if kind not in _PREFIXES or m * n < _NATIVE_SVD or not a.size:
+    kind, least, lead = a.dtype.char, min(m, n), a.shape[:-2]
+    if kind not in _PREFIXES or m * n < _NATIVE_SVD or not a.size or _routine("dgesdd", 14) is None:
         return None
-    whole = kind in "FD"
-    routine = _routine(_PREFIXES[kind] + "gesdd", 15 if whole else 14)
-    if routine is None:
-        return None
-    job = (b"A" if full else b"S") if vectors else b"N"
-    lead = a.shape[:-2]
-    source = np.array(a, order="C", copy=True)
-    values = np.empty((*lead, least), np.dtype(kind.lower()))
-    left = np.empty((*lead, m if full else least, m) if vectors else (1,), kind)
-    right = np.empty((*lead, n, n if full else least) if vectors else (1,), kind)
-    room = _svd_room(kind, m, n, job)
-    work, places = np.empty(room, kind), np.empty(8 * least, np.int64)
-    extra: tuple[Any, ...] = ()
-    if whole:
-        size = max(5 * least * least + 7 * least, 2 * max(m, n) * least + 2 * least * least + least)
-        spare = np.empty(size, values.dtype)
-        extra = (spare.ctypes.data,)
-    failed = ctypes.c_int64(0)
-    rows, columns, width = _integer(m), _integer(n), _integer(n if full else least)
-    starts = [x.ctypes.data for x in (source, values, left, right)]
-    steps = [m * n * a.itemsize, least * values.itemsize, *([0, 0] if not vectors else [])]
-    if vectors:
-        steps += [left.shape[-1] * left.shape[-2] * a.itemsize, right.shape[-1] * right.shape[-2] * a.itemsize]
-    with few_threads(m * n):
-        for i in range(values.size // least):
-            x, s, u, v = (start + i * step for start, step in zip(starts, steps))
-            routine(
-                job, rows, columns, x, rows, s, u, rows, v, width, work.ctypes.data, _integer(room), *extra,
-                places.ctypes.data, ctypes.byref(failed),
-            )  # fmt: skip
-            if failed.value:
-                raise np.linalg.LinAlgError("SVD did not converge")
-    return (right, values, left) if vectors else (None, values, None)
+    memory = np.array(a, order="C", copy=True).reshape(-1, n, m)
+    count, real = len(memory), np.dtype(kind.lower())
+    values = np.empty((count, least), real)
+    left = np.empty((count, m if full else least, m) if vectors else (count, 1), kind)
+    right = np.empty((count, n, n if full else least) if vectors else (count, 1), kind)
+    extra = max(5 * least * least + 7 * least, 2 * max(m, n) * least + 2 * least * least + least)
+    info = call(
+        "gesdd", (b"A" if full else b"S") if vectors else b"N", m, n, memory, m, values, left, m, right, n if full else least,
+        Room(kind), *([Room(real, extra)] if kind in "FD" else []), Room(integers().dtype, 8 * least), size=m * n,
+    )  # fmt: skip
+    if info.any():
+        raise np.linalg.LinAlgError("SVD did not converge")
+    values = values.reshape(*lead, least)
+    if not vectors:
+        return None, values, None
+    return right.reshape(*lead, *right.shape[1:]), values, left.reshape(*lead, *left.shape[1:])
 
 
 # -- eigenvalues ---------------------------------------------------------------------------------------------------
@@ -302,32 +343,19 @@ def svd(a: Any, full: bool, vectors: bool) -> tuple[Any, Any, Any] | None:
 def eig(a: Any, vectors: bool) -> tuple[Any, Any] | None:
     """(eigenvalues, right eigenvectors or None) of single-precision matrices, which NumPy would compute in double
     precision, with another order of eigenvalues; None if there is no routine for them."""
-    n = a.shape[-1]
-    whole = a.dtype.kind == "c"
-    if a.dtype.char not in "fF" or not n:
-        return None
-    routine = _routine(_PREFIXES[a.dtype.char] + "geev", 14)
-    if routine is None:
+    n, whole = a.shape[-1], a.dtype.kind == "c"
+    if a.dtype.char not in "fF" or not n or _routine("sgeev", 14) is None:
         return None
     memory = _column_major(a)[1].reshape(-1, n, n)
-    count = memory.shape[0]
-    parts = 1 if whole else 2  # real and imaginary parts lie apart for real matrices
-    values = np.zeros((count, parts, n), a.dtype)
-    made = np.zeros((count, n, n) if vectors else (1, 1, 1), a.dtype)
-    work, extra = np.zeros(max(1, 34 * n), a.dtype), np.zeros(2 * n, np.float32)
-    failed, order, room = ctypes.c_int64(0), _integer(n), _integer(work.size)
-    flag, step = b"V" if vectors else b"N", n * n * a.itemsize
-    for i in range(count):
-        w = values.ctypes.data + i * parts * n * a.itemsize
-        v = made.ctypes.data + (i * step if vectors else 0)
-        head = (b"N", flag, order, memory.ctypes.data + i * step, order)
-        tail = (v, order, v, order, work.ctypes.data, room)
-        if whole:
-            routine(*head, w, *tail, extra.ctypes.data, ctypes.byref(failed))
-        else:
-            routine(*head, w, w + n * a.itemsize, *tail, ctypes.byref(failed))
-        if failed.value:
-            raise np.linalg.LinAlgError("Eigenvalues did not converge")
+    values = np.zeros((len(memory), 1 if whole else 2, n), a.dtype)  # real matrices: their real and imaginary parts
+    made = np.zeros((len(memory), n, n) if vectors else (len(memory), 1, 1), a.dtype)
+    parts = [values[:, i] for i in range(values.shape[1])]
+    info = call(
+        "geev", b"N", b"V" if vectors else b"N", n, memory, n, *parts, made, n, made, n, Room(a.dtype),
+        *([Room(np.float32, 2 * n)] if whole else []), size=n * n,
+    )  # fmt: skip
+    if info.any():
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
     together = values[:, 0] if whole else values[:, 0] + np.complex64(1j) * values[:, 1]
     columns: Any = made.swapaxes(-1, -2)
     if vectors and not whole:
@@ -425,136 +453,38 @@ def _substitute(xp: Any, a: Any, x: Any, upper: bool, unit: bool) -> None:
 
 # -- LDL -----------------------------------------------------------------------------------------------------------
 
-_ALPHA = (1 + 17**0.5) / 8  # bounds the growth of elements in Bunch and Kaufman's pivoting
-
 
 def ldl_factor(a: Any, hermitian: bool) -> tuple[Any, Any, Any]:
-    """Bunch and Kaufman's factorisation of a lower triangle, one matrix after another; pivots as LAPACK writes them."""
-    n = a.shape[-1]
-    packed = np.tril(a)
-    pivots, info = np.zeros(a.shape[:-1], np.int32), np.zeros(a.shape[:-2], np.int32)
-    places, marks = pivots.reshape(-1, n) if n else pivots, info.reshape(-1)
-    matrices = packed.reshape(-1, n, n) if n else packed
-    with np.errstate(all="ignore"):
-        for i in range(marks.size if n else 0):
-            marks[i] = _ldl_one(matrices[i], places[i], hermitian)
-    return packed, pivots, info
-
-
-def _size(z: Any, hermitian: bool) -> Any:
-    """The size that pivots are compared by: |re| + |im| for vectors, as LAPACK does."""
-    return np.abs(z.real) + np.abs(z.imag) if np.iscomplexobj(z) else np.abs(z)
-
-
-def _ldl_one(a: Any, pivots: Any, hermitian: bool) -> int:
-    n, k, info = a.shape[0], 0, 0
-    while k < n:
-        step, place = _ldl_pivot(a, k, hermitian)
-        if step == 0:
-            info = info or k + 1
-            pivots[k] = k + 1
-            if hermitian:
-                a[k, k] = a[k, k].real
-            k += 1
-            continue
-        _exchange(a, k + step - 1, place, k, step, hermitian)
-        if hermitian:
-            for i in (k, k + step - 1, place):
-                a[i, i] = a[i, i].real
-        below = slice(k + step, n)
-        column = a[below, k : k + step].copy()
-        turned = column.conj() if hermitian else column
-        if step == 1:
-            if k + 1 < n:
-                a[below, k : k + 1] = column / a[k, k]
-                a[below, below] -= np.tril(column / a[k, k] @ turned.T)
-            pivots[k] = place + 1
-        else:
-            if k + 2 < n:
-                corner = a[k + 1, k].conj() if hermitian else a[k + 1, k]
-                block = np.array([[a[k, k], corner], [a[k + 1, k], a[k + 1, k + 1]]])
-                factor = np.linalg.solve(block.T, column.T).T  # column @ block⁻¹
-                a[below, below] -= np.tril(factor @ turned.T)
-                a[below, k : k + 2] = factor
-            pivots[k] = pivots[k + 1] = -(place + 1)
-        if hermitian:
-            rest = np.arange(k + step, n)
-            a[rest, rest] = a[rest, rest].real
-        k += step
-    return info
-
-
-def _ldl_pivot(a: Any, k: int, hermitian: bool) -> tuple[int, int]:
-    """(size of the next pivot block, row to exchange its last row with); size 0 for a column of zeros."""
-    n = a.shape[0]
-    own = abs(a[k, k].real) if hermitian else _size(a[k, k], hermitian)
-    largest, row = 0.0, k
-    if k + 1 < n:
-        sizes = _size(a[k + 1 :, k], hermitian)
-        row = k + 1 + int(sizes.argmax())
-        largest = sizes[row - k - 1]
-    if max(own, largest) == 0 or np.isnan(own):
-        return 0, k
-    if own >= _ALPHA * largest:
-        return 1, k
-    across = _size(a[row, k:row], hermitian).max()
-    if row + 1 < n:
-        across = max(across, _size(a[row + 1 :, row], hermitian).max())
-    if own >= _ALPHA * largest * (largest / across):
-        return 1, k
-    other = abs(a[row, row].real) if hermitian else _size(a[row, row], hermitian)
-    return (1, row) if other >= _ALPHA * across else (2, row)
-
-
-def _exchange(a: Any, i: int, j: int, k: int, step: int, hermitian: bool) -> None:
-    """Exchanges rows and columns i < j of a matrix of which the lower triangle is stored."""
-    if i == j:
-        return
-    below = slice(j + 1, None)
-    a[below, i], a[below, j] = a[below, j].copy(), a[below, i].copy()
-    middle_column, middle_row = a[i + 1 : j, i].copy(), a[j, i + 1 : j].copy()
-    a[i + 1 : j, i] = middle_row.conj() if hermitian else middle_row
-    a[j, i + 1 : j] = middle_column.conj() if hermitian else middle_column
-    if hermitian:
-        a[j, i] = a[j, i].conj()
-    a[i, i], a[j, j] = a[j, j].copy(), a[i, i].copy()
-    if step == 2:
-        a[i, k], a[j, k] = a[j, k].copy(), a[i, k].copy()
+    """Bunch and Kaufman's factorisation of lower triangles; pivots as LAPACK writes them."""
+    n, lead = a.shape[-1], a.shape[:-2]
+    packed, memory = _column_major(np.tril(a))
+    if not a.size:
+        return packed, np.zeros(a.shape[:-1], np.int32), np.zeros(lead, np.int32)
+    pivots = integers(memory.size // (n * n), n)
+    name = "hetrf" if hermitian else "sytrf"
+    info = _needed(call(name, b"L", n, memory.reshape(-1, n, n), n, pivots, Room(a.dtype), size=n * n))
+    return packed, pivots.reshape(a.shape[:-1]).astype(np.int32), info.reshape(lead).astype(np.int32)
 
 
 def ldl_solve(packed: Any, pivots: Any, b: Any, hermitian: bool) -> Any:
     """x of a @ x = b, with the factorisation of `a` from `ldl_factor`; equal batch dimensions."""
-    n = packed.shape[-1]
-    x = np.array(b, order="C", copy=True)
+    n, k = b.shape[-2:]
+    x, memory = _column_major(b)
     if not x.size:
         return x
     low = int(np.abs(pivots).min()), int(np.abs(pivots).max())
     if low[0] < 1 or low[1] > n:
         raise RuntimeError("linalg.ldl_solve: pivots must be between 1 and the number of rows")
-    rows = x.reshape(-1, *x.shape[-2:])
-    with np.errstate(all="ignore"):
-        for a, places, right in zip(packed.reshape(-1, n, n), pivots.reshape(-1, n), rows):
-            _ldl_solve_one(a, places, right, hermitian)
+    factors = _column_major(packed)[1].reshape(-1, n, n)
+    places = np.ascontiguousarray(pivots.reshape(-1, n).astype(integers().dtype))
+    name = "hetrs" if hermitian else "sytrs"
+    _needed(call(name, b"L", n, k, factors, n, places, memory.reshape(-1, k, n), n, size=n * max(n, k)))
     return x
 
 
-def _ldl_solve_one(a: Any, pivots: Any, x: Any, hermitian: bool) -> None:
-    n, k = a.shape[0], 0
-    steps = []
-    while k < n:  # x = D⁻¹ L⁻¹ Pᵀ x
-        step = 1 if pivots[k] > 0 or k + 1 == n else 2
-        i, j = k + step - 1, abs(int(pivots[k])) - 1
-        x[[i, j]] = x[[j, i]]
-        below = slice(k + step, n)
-        x[below] -= a[below, k : k + step] @ x[k : k + step]
-        if step == 1:
-            x[k] /= a[k, k].real if hermitian else a[k, k]
-        else:
-            corner = a[k + 1, k].conj() if hermitian else a[k + 1, k]
-            x[k : k + 2] = np.linalg.solve(np.array([[a[k, k], corner], [a[k + 1, k], a[k + 1, k + 1]]]), x[k : k + 2])
-        steps.append((k, step, i, j))
-        k += step
-    for k, step, i, j in reversed(steps):  # x = P L⁻ᵀ x
-        column = a[k + step :, k : k + step]
-        x[k : k + step] -= (column.conj() if hermitian else column).T @ x[k + step :]
-        x[[i, j]] = x[[j, i]]
+def _needed(info: Any) -> Any:
+    if info is None:
+        raise NotImplementedError(
+            "linalg.ldl: this build of NumPy shows no LAPACK, which does it; its wheels bring one"
+        )
+    return info

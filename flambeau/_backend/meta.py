@@ -4,6 +4,7 @@ so that every view of them is computed by NumPy itself; whoever asks for an elem
 from __future__ import annotations
 
 import mmap
+import sys
 from typing import Any, NoReturn
 
 import numpy as np
@@ -56,7 +57,7 @@ class Elementless(np.ndarray):
 
 def _space() -> Any:
     if not _state:
-        reserve = getattr(mmap, "MAP_NORESERVE", 0x4000)
+        reserve = getattr(mmap, "MAP_NORESERVE", 0x40 if sys.platform == "darwin" else 0x4000)
         size = _SPACE
         while True:
             try:

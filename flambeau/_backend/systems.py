@@ -7,7 +7,6 @@ Every function gives None where another way is to be taken.
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from .._kernel.native import pool
 from . import lapack, threads
 from .blas import product
 from .copies import row_major
-from .cpu import cpu, native_call, start_of
+from .cpu import cpu, native_call
 
 _SMALL = 32  # rows of matrices that are small
 _KNOWN = 4  # rows up to which there are kernels for the very size
@@ -92,37 +91,14 @@ def lu(a: Any) -> Any:
 # -- by LAPACK --------------------------------------------------------------------------------------------------------
 
 
-def _each(count: int, run: Any, size: int) -> None:
-    """run(i) for all matrices of a batch, on all cores if there are several; the library itself on one thread."""
-
-    def part(start: int, stop: int) -> None:
-        for i in range(start, stop):
-            run(i)
-
-    with lapack.few_threads(size):
-        if count == 1:
-            run(0)
-        else:
-            threads.over(threads.ranges(count), part)
-
-
 def _factors(a: Any) -> tuple[Any, Any, Any] | None:
     """(memory, pivots, info) of the factorisation of each transposed matrix, column by column."""
     n = a.shape[-1]
-    routine = lapack._routine(lapack._PREFIXES[a.dtype.char] + "getrf", 6)
-    if routine is None:
+    if lapack._routine("dgetrf", 6) is None:
         return None
     memory = row_major(a).reshape(-1, n, n)
-    pivots, info = np.zeros((len(memory), n), np.int64), np.zeros(len(memory), np.int64)
-    size, starts = lapack._integer(n), (start_of(memory), start_of(pivots), start_of(info))
-    steps = n * n * a.itemsize, 8 * n, 8
-
-    def run(i: int) -> None:
-        place, swaps, failed = (start + i * step for start, step in zip(starts, steps))
-        routine(size, size, place, size, swaps, failed)
-
-    _each(len(memory), run, n * n)
-    return memory, pivots, info
+    pivots = lapack.integers(len(memory), n)
+    return memory, pivots, lapack.call("getrf", n, n, memory, n, pivots, size=n * n)
 
 
 def solve(a: Any, b: Any) -> Any:
@@ -133,22 +109,12 @@ def solve(a: Any, b: Any) -> Any:
     if n <= _SMALL and a.ndim > 2:
         made = _small_solve(a, b)
         return None if np.count_nonzero(made[1]) else made
-    routine = lapack._routine(lapack._PREFIXES[a.dtype.char] + "getrs", 9)
-    found = _factors(a) if routine is not None else None
+    found = _factors(a)
     if found is None or found[2].any():
         return None
     memory, pivots, _ = found
     x = row_major(b.swapaxes(-1, -2))
-    size, width = lapack._integer(n), lapack._integer(k)
-    starts = start_of(memory), start_of(pivots), start_of(x)
-    steps = n * n * a.itemsize, 8 * n, n * k * a.itemsize
-
-    def run(i: int) -> None:
-        place, swaps, to = (start + i * step for start, step in zip(starts, steps))
-        failed = ctypes.c_int64(0)
-        routine(b"T", size, width, place, size, swaps, to, size, ctypes.byref(failed))
-
-    _each(len(memory), run, n * max(n, k))
+    lapack.call("getrs", b"T", n, k, memory, n, pivots, x.reshape(-1, k, n), n, size=n * max(n, k))
     return x.swapaxes(-1, -2), np.zeros(a.shape[:-2], np.int32)
 
 
@@ -254,18 +220,9 @@ def cholesky(a: Any) -> Any:
     n = a.shape[-1]
     if n <= _SMALL and a.ndim > 2:
         return _small_cholesky(a)
-    routine = lapack._routine(lapack._PREFIXES[a.dtype.char] + "potrf", 5)
-    if routine is None:
-        return None
     memory = row_major(a.swapaxes(-1, -2)).reshape(-1, n, n)  # column by column
-    info = np.zeros(len(memory), np.int64)
-    size, step, start, failed = lapack._integer(n), n * n * a.itemsize, start_of(memory), start_of(info)
-
-    def run(i: int) -> None:
-        routine(b"L", size, start + i * step, size, failed + 8 * i)
-
-    _each(len(memory), run, n * n)
-    if info.any():
+    info = lapack.call("potrf", b"L", n, memory, n, size=n * n)
+    if info is None or info.any():
         return None
     code = _CODES[a.dtype.char]
     cpu.small(elimination.clear_lower, (code, code))(np.zeros((), a.dtype), memory)
@@ -275,88 +232,36 @@ def cholesky(a: Any) -> Any:
 # -- QR and eigenvalues -----------------------------------------------------------------------------------------------
 
 
-def _room(name: str, arguments: Any, at: int, kind: str) -> int:
-    """How many elements of working memory a routine likes to have: it says so when asked with a size of -1."""
-    best = np.zeros(1, kind)
-    given = list(arguments)
-    given[at], given[at + 1] = best.ctypes.data, lapack._integer(-1)
-    lapack._routine(name, len(given))(*given)
-    return max(1, int(best[0].real))
-
-
 def qr(a: Any, complete: bool) -> Any:
     """(Q, R) of matrices; Q is square if `complete`."""
     m, n = a.shape[-2:]
     if not _plain(a) or m * n < lapack._TINY:
         return None
-    prefix, kind = lapack._PREFIXES[a.dtype.char], a.dtype.char
-    make = prefix + ("ungqr" if kind in "FD" else "orgqr")
-    if lapack._routine(prefix + "geqrf", 8) is None or lapack._routine(make, 9) is None:
-        return None
-    k = min(m, n)
+    lead, k, room = a.shape[:-2], min(m, n), lapack.Room(a.dtype)
     wide = m if complete else k
-    count = a.size // (m * n)
-    memory = np.zeros((count, max(n, wide), m), a.dtype)  # the columns of a matrix follow each other
-    memory[:, :n] = a.reshape(count, m, n).swapaxes(-1, -2)
-    r = np.empty((count, wide, n), a.dtype)
-    tau, failed = np.zeros((count, k), a.dtype), ctypes.byref(ctypes.c_int64(0))
-    rows, columns, least, square = lapack._integer(m), lapack._integer(n), lapack._integer(k), lapack._integer(wide)
-    step, start, taus = memory.strides[0], memory.ctypes.data, tau.ctypes.data
-    first = (rows, columns, start, rows, taus, 0, 0, failed)
-    second = (rows, square, least, start, rows, taus, 0, 0, failed)
-    size = max(_room(prefix + "geqrf", first, 5, kind), _room(make, second, 6, kind))
-    factorise, expand = lapack._routine(prefix + "geqrf", 8), lapack._routine(make, 9)
-
-    def run(i: int) -> None:
-        work = np.empty(size, a.dtype)
-        place, own, room = start + i * step, taus + i * tau.strides[0], (work.ctypes.data, lapack._integer(size))
-        problem = ctypes.byref(ctypes.c_int64(0))
-        factorise(rows, columns, place, rows, own, *room, problem)
-        r[i] = np.triu(memory[i, :n, :wide].T)
-        expand(rows, square, least, place, rows, own, *room, problem)
-
-    _each(count, run, m * n)
-    lead = a.shape[:-2]
+    memory = np.zeros((a.size // (m * n), max(n, wide), m), a.dtype)  # the columns of a matrix follow each other
+    memory[:, :n] = a.reshape(-1, m, n).swapaxes(-1, -2)
+    tau = np.zeros((len(memory), k), a.dtype)
+    if lapack.call("geqrf", m, n, memory, m, tau, room, size=m * n) is None:
+        return None
+    r = np.triu(memory[:, :n, :wide].swapaxes(-1, -2))
+    lapack.call("ungqr" if a.dtype.kind == "c" else "orgqr", m, wide, k, memory, m, tau, room, size=m * n)
     q = np.ascontiguousarray(memory[:, :wide].swapaxes(-1, -2))
     return q.reshape(*lead, m, wide), r.reshape(*lead, wide, n)
 
 
 def eigh(a: Any, uplo: str, vectors: bool) -> Any:
     """(eigenvalues, eigenvectors or None) of symmetric or Hermitian matrices, of which one triangle is read."""
-    if not _plain(a) or a.shape[-1] ** 2 < lapack._TINY:
-        return None
-    n, kind = a.shape[-1], a.dtype.char
-    whole = kind in "FD"
-    name = lapack._PREFIXES[kind] + ("heevd" if whole else "syevd")
-    routine = lapack._routine(name, 13 if whole else 11)
-    if routine is None:
+    n, lead, whole = a.shape[-1], a.shape[:-2], a.dtype.kind == "c"
+    if not _plain(a) or n * n < lapack._TINY or lapack._routine("dsyevd", 11) is None:
         return None
     # by columns it is the transposed matrix, which is the conjugate one
     memory = np.array(a.conj() if whole else a, order="C", copy=True).reshape(-1, n, n)
-    values = np.empty((len(memory), n), np.dtype(kind.lower()))
-    job, side, size = b"V" if vectors else b"N", b"U" if uplo == "L" else b"L", lapack._integer(n)
-    best, extra_best, places_best = np.zeros(1, kind), np.zeros(1, values.dtype), np.zeros(1, np.int64)
-    asked, failed = lapack._integer(-1), ctypes.c_int64(0)
-    query: list[Any] = [best.ctypes.data, asked]
-    if whole:
-        query += [extra_best.ctypes.data, asked]
-    head = (job, side, size)
-    routine(*head, memory.ctypes.data, size, values.ctypes.data, *query, places_best.ctypes.data, asked,
-            ctypes.byref(failed))  # fmt: skip
-    sizes = [max(1, int(b[0].real)) for b in (best, extra_best, places_best)]
-    info = np.zeros(len(memory), np.int64)
-
-    def run(i: int) -> None:
-        rooms = [np.empty(s, d) for s, d in zip(sizes, (kind, values.dtype, np.int64))]
-        used = rooms if whole else [rooms[0], rooms[2]]
-        given = [x for room in used for x in (room.ctypes.data, lapack._integer(room.size))]
-        place, to = memory.ctypes.data + i * memory.strides[0], values.ctypes.data + i * values.strides[0]
-        routine(*head, place, size, to, *given, info.ctypes.data + 8 * i)
-
-    _each(len(memory), run, n * n)
-    if info.any():
+    values = np.empty((len(memory), n), np.dtype(a.dtype.char.lower()))
+    rooms = [lapack.Room(d) for d in (a.dtype, *([values.dtype] if whole else []), lapack.integers().dtype)]
+    head = b"V" if vectors else b"N", b"U" if uplo == "L" else b"L"
+    if lapack.call("heevd" if whole else "syevd", *head, n, memory, n, values, *rooms, size=n * n).any():
         raise np.linalg.LinAlgError("Eigenvalues did not converge")
-    lead = a.shape[:-2]
     made = np.ascontiguousarray(memory.swapaxes(-1, -2)).reshape(a.shape) if vectors else None
     return values.reshape(*lead, n), made
 
@@ -366,30 +271,23 @@ def eigh(a: Any, uplo: str, vectors: bool) -> Any:
 
 def least_squares(a: Any, b: Any, rcond: float) -> Any:
     """(solutions of least norm, ranks) by orthogonal factors with pivots, for equal batches of matrices."""
-    (m, n), k, kind = a.shape[-2:], b.shape[-1], a.dtype.char
-    if not _plain(a) or m * n < lapack._TINY or not b.size or a.dtype != b.dtype:
+    (m, n), k, lead = a.shape[-2:], b.shape[-1], a.shape[:-2]
+    if (
+        not _plain(a)
+        or m * n < lapack._TINY
+        or not b.size
+        or a.dtype != b.dtype
+        or lapack._routine("dgelsy", 13) is None
+    ):
         return None
-    whole = kind in "FD"
-    routine = lapack._routine(lapack._PREFIXES[kind] + "gelsy", 14 if whole else 13)
-    if routine is None:
-        return None
-    count, long = a.size // (m * n), max(m, n)
-    memory = np.array(a.reshape(count, m, n).swapaxes(-1, -2), order="C", copy=True)  # column after column
+    memory = np.array(a.reshape(-1, m, n).swapaxes(-1, -2), order="C", copy=True)  # column after column
+    count, long, real = len(memory), max(m, n), np.dtype(a.dtype.char.lower())
     right = np.zeros((count, k, long), a.dtype)
     right[..., :m] = b.reshape(count, m, k).swapaxes(-1, -2)
-    ranks, info = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    size = 4 * long + 64 * (n + 1) + 64 * k + 2 * long
-    cut = np.asarray(rcond, np.dtype(kind.lower()))
-    numbers = [lapack._integer(i) for i in (m, n, k, m, long, size)]
-
-    def run(i: int) -> None:
-        work, places, extra = np.empty(size, kind), np.zeros(n, np.int64), np.empty(2 * n, cut.dtype)
-        rows, columns, width, step, lead, room = numbers
-        place, to = memory.ctypes.data + i * memory.strides[0], right.ctypes.data + i * right.strides[0]
-        given = [rows, columns, width, place, step, to, lead, places.ctypes.data, cut.ctypes.data]
-        given += [ranks.ctypes.data + 8 * i, work.ctypes.data, room]
-        routine(*given, *([extra.ctypes.data] if whole else []), info.ctypes.data + 8 * i)
-
-    _each(count, run, m * n)
-    x = np.ascontiguousarray(right[..., :n].swapaxes(-1, -2)).reshape(*a.shape[:-2], n, k)
-    return None if info.any() else (x, ranks.reshape(a.shape[:-2]))
+    places, ranks = lapack.integers(count, n), lapack.integers(count)
+    info = lapack.call(
+        "gelsy", m, n, k, memory, m, right, long, places, np.full(count, rcond, real), ranks, lapack.Room(a.dtype),
+        *([lapack.Room(real, 2 * n)] if a.dtype.kind == "c" else []), size=m * n,
+    )  # fmt: skip
+    x = np.ascontiguousarray(right[..., :n].swapaxes(-1, -2)).reshape(*lead, n, k)
+    return None if info.any() else (x, ranks.astype(np.int64).reshape(lead))

@@ -152,3 +152,14 @@ def ranges(length: int, least: int = 1) -> list[tuple[int, int]]:
     """Cuts range(length) into at most one part for each thread, each at least `least` long."""
     parts = max(1, min(_pool.size, length // max(least, 1)))
     return [(length * i // parts, length * (i + 1) // parts) for i in range(parts)]
+
+
+def parts_of(length: int, work: int, least: int = 1) -> list[tuple[int, int]]:
+    """The ranges into which a length is cut if `work` elements pay for it: some for each thread, so that one which
+    starts late does less; fewer for many threads, as describing a part takes the interpreter some microseconds."""
+    threads_now = get_num_threads()
+    if work < PARALLEL or threads_now == 1:
+        return [(0, length)]
+    each = 1 if threads_now > 8 else 2 if threads_now > 4 or work < 8 * PARALLEL else 4
+    count = max(1, min(each * threads_now, length // least))
+    return [(length * i // count, length * (i + 1) // count) for i in range(count)]

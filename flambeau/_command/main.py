@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from .._version import __version__
-from . import arguments as _cli_arguments
+from .arguments import parser as argument_parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     examined = None
     if given[:1] == ["doctor"]:
         from ..doctor.cli import add_arguments as examined  # loads the doctor: only for its own command
-    parser = _cli_arguments.parser(__version__, examined)
+    parser = argument_parser(__version__, examined)
     if given[:1] == ["launch"]:  # its options are the launcher's
         return launch(given[1:])
     if given[:1] == ["plan"]:  # with options of its own, too
@@ -136,7 +136,7 @@ def run_code(text: str, arguments: Sequence[str]) -> int:
 
 def warmed(program: str, arguments: Sequence[str]) -> int:
     """Runs a program, and says how many kernels it left on disk, and how many it did not need to."""
-    from .._kernel import jit
+    from .._kernel import ahead, jit
     from .._kernel.cache import Cache
 
     cache = Cache.open()
@@ -148,6 +148,7 @@ def warmed(program: str, arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 2
+    ahead.finish()
     new = [n for _, n, path in cache.kept() if path not in before]
     brought, compiled = jit.counts()
     print(
@@ -161,7 +162,7 @@ def warmed(program: str, arguments: Sequence[str]) -> int:
 def show_cache(clear: bool, limit: float | None) -> int:
     """Says what is kept on disk, after removing what is asked for, and what came with the package."""
     from .._kernel import archives
-    from .._kernel.cache import Cache
+    from .._kernel.cache import MOST, Cache
 
     cache = Cache.open()
     if cache is None:
@@ -176,7 +177,9 @@ def show_cache(clear: bool, limit: float | None) -> int:
     if clear or limit is not None:
         print(f"{cache.bound(0 if clear or limit is None else int(limit * 1e6))} kernels removed")
     files = cache.kept()
-    print(f"{len(files)} kernels, {sum([n for _, n, _ in files]) / 1e6:.1f} MB, in {cache.path}")
+    print(
+        f"{len(files)} kernels, {sum([n for _, n, _ in files]) / 1e6:.1f} MB (at most {MOST / 1e6:.0f} are kept), in {cache.path}"
+    )
     for archive in archives.usable():
         print(f"{len(archive)} pieces of kernels for {archive.cpu} came with flambeau")
     return 0
@@ -202,8 +205,8 @@ def launch(arguments: Sequence[str]) -> int:
     from .. import install_as_torch
 
     install_as_torch()
+    from ..distributed.elastic.multiprocessing import SignalException
     from ..distributed.elastic.multiprocessing.errors import ChildFailedError
-    from ..distributed.launcher.agent import SignalException
     from ..distributed.run import main as run
 
     try:
@@ -277,7 +280,7 @@ def make_typings(folder: str) -> int:
     if os.path.lexists(link):
         print(f"flambeau typings: {link} is there already; remove it first", file=sys.stderr)
         return 2
-    os.symlink(os.path.dirname(os.path.abspath(__file__)), link, target_is_directory=True)
+    os.symlink(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), link, target_is_directory=True)
     print(f"{link} made: pyright finds it in a folder called typings, mypy with MYPYPATH={folder}")
     return 0
 

@@ -8,8 +8,6 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-__all__ = ["Expr", "integer", "read", "symbol"]
-
 _QUOTIENTS: dict[str, Callable[[int, int], int]] = {
     "FloorDiv": lambda a, b: a // b,
     "Mod": lambda a, b: a % b,

@@ -200,3 +200,8 @@ def is_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:
         if shape[d] > 1:
             least *= shape[d]
     return True
+
+
+def is_flat(array: Any) -> bool:
+    """Whether all elements are one number in memory, as in the gradient of a sum."""
+    return not any(array.strides)

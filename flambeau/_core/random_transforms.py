@@ -47,6 +47,8 @@ def _rows64(engine: MersenneState, out: Array, mean: float, std: float) -> None:
 def _normal_rows(engine: MersenneState, count: int, dtype: np.dtype[Any], mean: float, std: float) -> Array:
     """count >= 16: whole rows of 16, then the last 16 elements anew if the count is ragged."""
     out = empty(count, dtype)
+    if dtype == np.float32 and write_normals(engine, out, mean, std):
+        return out
     fill = _rows64 if dtype == np.float64 else _rows32
     whole = count // 16 * 16
     for start in range(0, whole, CHUNK // 2):
@@ -58,11 +60,18 @@ def _normal_rows(engine: MersenneState, count: int, dtype: np.dtype[Any], mean: 
     return out
 
 
-def write_normals(engine: MersenneState, out: Array) -> bool:
+def write_normals(engine: MersenneState, out: Array, mean: float = 0.0, std: float = 1.0) -> bool:
     """Fills dense float32 memory with what `normal` draws; False if that is not one step."""
-    if out.size < 16 or out.size % 16:
+    count, kernels = out.size, random.kernels
+    if not 16 <= count <= CHUNK:
         return False
-    _rows32(engine, out, 0.0, 1.0)
+    ragged = count % 16 > 0  # PyTorch has drawn a uniform for each element by then
+    words = empty(count + 16 * ragged, np.uint32)
+    engine.fill(words)
+    given, made = kernels.address(words), kernels.address(out)
+    kernels.normal(given, made, count // 16, mean, std)
+    if ragged:
+        kernels.normal(given + 4 * count, made + 4 * (count - 16), 1, mean, std)
     return True
 
 

@@ -55,6 +55,10 @@ class Modes:
             if bit == FUNCTION_MODE:
                 self._watch()
 
+    def seen(self) -> int:
+        """The bits of those who look at single operations and want the usual ones; who records programs takes any record."""
+        return self.on & ~(CAPTURE | FUNCTION_MODE) if self.on & CAPTURE else self.on
+
     def leave(self, bit: int) -> None:
         with self.lock:
             self.counts[bit] -= 1
@@ -180,7 +184,7 @@ def unobserved() -> Iterator[None]:
 
 
 # Locks from the outermost to the innermost: whoever holds one may wait for a later one, never for an earlier one.
-WATCHING, LEAVES, DRAWING, FACTORISING, IMPORTING, STARTING, LOADING, COMPILING, MOMENT = range(9)
+HELPING, WATCHING, LEAVES, DRAWING, FACTORISING, IMPORTING, STARTING, LOADING, COMPILING, MOMENT = range(10)
 _over_forks: list[tuple[int, Any]] = []
 _taken: list[Any] = []
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from .expressions import Expr
 
-__all__ = ["SymBool", "SymFloat", "SymInt"]
-
 
 class _Symbolic:
     """A number: `node` is its expression, or the number itself."""

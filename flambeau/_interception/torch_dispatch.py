@@ -21,8 +21,6 @@ from .._ops.records.writable import check_writable
 from .._ops.registry import ops, records
 from .._tensor import Tensor
 
-__all__ = ["dispatches", "take_function", "take_operator"]
-
 _MOST = (1 << 63) - 1
 
 

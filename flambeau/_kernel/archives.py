@@ -26,6 +26,8 @@ from .target import interpreter
 
 FOLDER = Path(__file__).parent / "shipped"
 FOLDERS = ("_backend", "_compile", "_core", "_kernel", "_ops")
+# whose kernels are known by their names
+MODULES = tuple([f"{__package__.partition('.')[0]}.{folder}." for folder in FOLDERS])
 _PACKAGE = Path(__file__).parent.parent
 _MARK = b"flambeau kernels 1\n"
 _HEAD = struct.Struct("<19s32sQ")  # mark, checksum and bytes of the table, which comes next
@@ -75,6 +77,7 @@ class Archive:
         if about["machine"] != platform.machine().lower() or not cpus.words().issuperset(about["words"]):
             raise ValueError("the archive is for another machine")
         self.cpu, self._path, self._sources = about["cpu"], path, about["sources"]
+        self.vectors = cpus.vectors(cpus.named(self.cpu).target(about["llvm"]).abilities())
         self._places: dict[str, list[int]] = about["objects"]
         self._index: dict[str, str] = about["indexes"].get(interpreter(), {})
 

@@ -14,7 +14,9 @@ from typing import Any
 
 _MARK = b"flambeau kernel 1\n"
 _SUM = 32  # bytes of the checksum
-_STALE = 3600.0  # seconds after which a file that was never finished belongs to a process that was killed
+MOST = 512_000_000  # bytes that are kept; a kernel has about fifteen thousand
+_DAY = 86400.0  # seconds: how exactly is known when a kernel was last used
+_STALE = 3600.0  # seconds after which one looks again, and a file that was never finished belongs to a process that was killed
 
 
 def chosen_root() -> str | None:
@@ -113,6 +115,9 @@ class Cache:
         if reason is not None:
             self.tell(digest, reason)
             return None
+        if time.time() - max(info.st_atime, info.st_mtime) > _DAY:  # many systems do not note when a file is read
+            with contextlib.suppress(OSError):
+                os.utime(self._file(digest))
         return bytes(data)
 
     def tell(self, digest: str, reason: str) -> None:
@@ -153,21 +158,32 @@ class Cache:
         for _, n, path in files:
             if size <= most:
                 break
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 os.unlink(path)
+            except FileNotFoundError:  # another process was faster
+                pass
+            except OSError:
+                continue
             size, removed = size - n, removed + 1
         return removed
 
     def _clean(self) -> None:
-        """Removes what processes that were killed have left."""
+        """Removes what processes that were killed have left, and what was not used for longest if there is too much. A process does
+        so before it first writes, if none has within an hour: to look through a full folder takes a second."""
         if self._cleaned:
             return
         self._cleaned = True
-        old = time.time() - _STALE
+        looked, old = f"{self.path}.looked", time.time() - _STALE
+        with contextlib.suppress(OSError):
+            if os.stat(looked).st_mtime > old:
+                return
+        with contextlib.suppress(OSError), open(looked, "wb", opener=_private):
+            os.utime(looked)
         with contextlib.suppress(OSError), os.scandir(self.path) as entries:
             for entry in entries:
                 if entry.name.endswith(".tmp") and entry.stat(follow_symlinks=False).st_mtime < old:
                     os.unlink(entry.path)
+        self.bound(MOST)
 
 
 def _private(path: str, flags: int) -> int:

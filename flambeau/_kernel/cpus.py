@@ -6,6 +6,7 @@ import functools
 import os
 import platform
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from .target import Target
@@ -79,6 +80,15 @@ def able() -> list[Cpu]:
 def features() -> dict[str, bool]:
     """What this machine can do, in LLVM's words; nothing if the system does not say."""
     return {_LLVM.get(word, word.replace("_", "")): True for word in words()}
+
+
+def vectors(features: Mapping[str, bool]) -> tuple[int, int]:
+    """Width in bytes and number of the vector registers of a CPU that can do this, in LLVM's words."""
+    if features.get("avx512f"):
+        return 64, 32
+    if features.get("avx"):
+        return 32, 16
+    return 16, 32 if features.get("neon") else 16
 
 
 @functools.cache

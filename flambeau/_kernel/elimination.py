@@ -175,6 +175,3 @@ def clear_lower(m, zero, out):
     for i in range(out.n):
         for c in independent(i):
             out[i, c] = zero[()]
-
-
-__all__ = ["cholesky", "clear_lower", "determinant", "factor", "invert_lower", "solve", "triangles"]

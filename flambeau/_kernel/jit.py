@@ -8,8 +8,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +16,15 @@ from typing import Any
 from .._core.state import COMPILING, held_over_forks, unobserved
 from . import archives, cpus, elf, llvm
 from .cache import Cache
+from .compiling import Compiling, Notice
 from .modules import DIGITS, Part, split
 from .target import Host, Target, interpreter
 
+_compiling = Compiling()
 _lock = threading.RLock()  # finalizers and signal handlers that run in the midst may need kernels, too
+held_over_forks(_compiling, COMPILING)
 held_over_forks(_lock, COMPILING)
+_notice = Notice()
 _addresses: dict[str, int] = {}  # of the functions of parts, by symbol
 _words: dict[str, Any] = {}  # that kernels read, by name
 _BEGAN = time.time_ns()
@@ -30,10 +32,11 @@ _BEGAN = time.time_ns()
 
 class Shelf:
     """Object code that somebody brought, by digests: a package's, made for a target. `index` has the symbols of kernels by their names
-    and keys; it holds for the same files of ours (`sources`)."""
+    and keys; it holds for the same files of ours (`sources`) and for vectors of the same width."""
 
     def __init__(self, target: Target, objects: Mapping[str, bytes], index: Mapping[str, str], sources: str):
         self.target, self.objects, self._index, self.sources = target, objects, index, sources
+        self.vectors = cpus.vectors(target.abilities())
 
     def read(self, digest: str) -> bytes | None:
         return self.objects.get(digest)
@@ -52,7 +55,9 @@ class _Setting:
         self.shelves: list[Shelf | archives.Archive] = []
         self.gathered: Gathered | None = None
         self.brought = 0  # parts that were taken from a shelf
+        self.made: dict[str, bytes] = {}  # object code that is kept nowhere else
         self.features = target.abilities() if target else cpus.features() or self.target.abilities()
+        self.vectors = cpus.vectors(self.features)
         self.rendered = f"{interpreter()} {sorted(self.features.items())}"  # what texts depend on besides files
 
     @functools.cached_property
@@ -67,6 +72,8 @@ class _Setting:
 
     def kept(self, digest: str) -> bytes | None:
         """The object code of a part on disk. Where nobody has asked yet what this machine is, there is none."""
+        if digest in self.made:
+            return self.made[digest]
         target = vars(self).get("target") or self.known
         return None if self.cache is None or target is None else self.cache.read(_digest(target.key, digest))
 
@@ -124,6 +131,12 @@ def gather(target: Target | None = None, native: Callable[[str], str] | None = N
         if native is not None:
             setting.target = setting.target._replace(hurry=True)
         return found
+
+
+def gathers() -> bool:
+    """Whether this process collects its kernels."""
+    with _lock:
+        return _setting().gathered is not None
 
 
 def in_use() -> bool:
@@ -210,30 +223,39 @@ def _sources() -> str | None:
 def compile_rendered(name: str, key: Any, render: Callable[[], str]) -> int:
     """The same for a module whose text takes long to make: it is not made if one is known by its `key`, which says, together with
     the files of the package, all that the text depends on."""
-    sources = _sources()
-    with _lock, unobserved():
-        setting = _setting()
-        if sources is not None and setting.gathered is None:
-            known = f"{name} {key}"
-            for shelf in setting.shelves:
-                address = _named(setting, shelf.symbols(known))
-                if address is not None:
-                    return address
-            own = _digest(known, sources, setting.rendered)
-            if setting.cache is not None and (kept := setting.cache.read(own)) is not None:
-                address = _named(setting, kept.decode("ascii", "replace"))
-                if address is not None:
-                    return address
+    address = kept_rendered(name, key)
+    if address is not None:
+        return address
     with unobserved():
         text = render()
+    address, parts = _compiled(name, text)
+    sources, symbols = _sources(), " ".join([part.symbol for part in parts])
     with _lock:
-        address, parts = _compiled(name, text)
-        symbols = " ".join([part.symbol for part in parts])
+        setting = _setting()
         if setting.gathered is not None:
             setting.gathered.index[f"{name} {key}"] = symbols
         elif setting.cache is not None and sources is not None:
-            setting.cache.write(own, symbols.encode())
+            setting.cache.write(_digest(f"{name} {key}", sources, setting.rendered), symbols.encode())
     return address
+
+
+def kept_rendered(name: str, key: Any) -> int | None:
+    """The same if it is known by its key and need not be compiled."""
+    sources, known = _sources(), f"{name} {key}"
+    with _lock, unobserved():
+        setting = _setting()
+        if sources is None or setting.gathered is not None:
+            return None
+        for shelf in setting.shelves:
+            if shelf.vectors != setting.vectors:
+                continue  # tiles have other sizes there, and who calls them counts on ours
+            address = _named(setting, shelf.symbols(known))
+            if address is not None:
+                return address
+        if setting.cache is None:
+            return None
+        kept = setting.cache.read(_digest(known, sources, setting.rendered))
+        return None if kept is None else _named(setting, kept.decode("ascii", "replace"))
 
 
 def compile(name: str, text: str) -> int:
@@ -243,15 +265,15 @@ def compile(name: str, text: str) -> int:
 
 def _compiled(name: str, text: str) -> tuple[int, list[Part]]:
     """The address, and the parts that are known by it."""
-    with _lock, unobserved():
-        setting = _setting()
-        wanted = parts = split(name, text)
-        if setting.gathered is not None:
-            setting.gathered.parts.update({part.digest: part for part in parts})
-            if setting.gathered.native is not None:
-                parts = split(name, setting.gathered.native(text))
-        address = _kept(setting, parts)
-        return _from_source(setting, parts) if address is None else address, wanted
+    with unobserved():
+        with _lock:
+            setting = _setting()
+            wanted = parts = split(name, text)
+            if setting.gathered is not None:
+                setting.gathered.parts.update({part.digest: part for part in parts})
+                if setting.gathered.native is not None:
+                    parts = split(name, setting.gathered.native(text))
+        return _from_source(setting, parts), wanted
 
 
 def _named(setting: _Setting, symbols: str) -> int | None:
@@ -281,42 +303,40 @@ def _kept(setting: _Setting, parts: Sequence[Part]) -> int | None:
 
 def _from_source(setting: _Setting, parts: Sequence[Part]) -> int:
     """The same, for which the parts that are neither loaded nor kept are compiled; all, if those on disk do not fit."""
-    if elf.machine():
-        parts = [part for part in parts if part.symbol not in _addresses]
-    kept = {part.digest: setting.read(part.digest) for part in parts}
-    missing = [part for part in parts if kept[part.digest] is None] or parts
+    with _lock:
+        address = _kept(setting, parts)
+        if address is not None:
+            return address
+        if elf.machine():
+            parts = [part for part in parts if part.symbol not in _addresses]
+        found = {part.digest: setting.read(part.digest) for part in parts}
+        missing = [part for part in parts if found[part.digest] is None] or list(parts)
+    while missing:
+        mine = _compiling.begin(missing)
+        try:
+            made = _made(setting, mine) if mine else {}
+        finally:
+            _compiling.end(mine)
+        _compiling.wait(missing)
+        with _lock:
+            found |= {p.digest: made.get(p.digest) or setting.read(p.digest) for p in missing}
+            missing = [p for p in missing if found[p.digest] is None and p.symbol not in _addresses]
+    objects = [found[part.digest] for part in parts]
+    with _lock:
+        try:
+            return _link(setting, parts, objects)
+        except elf.Unloadable:  # something that only LLVM's linker knows
+            return _linked(setting, parts[-1].symbol, [data or b"" for data in objects])
+
+
+def _made(setting: _Setting, parts: Sequence[Part]) -> dict[str, bytes]:
+    """The object code of parts that this thread compiles, kept for others."""
     with _notice:
-        made = llvm.objects_of(setting.target, missing)
-    if setting.cache is not None:
+        made = llvm.objects_of(setting.target, parts)
+    with _lock:
         for digest, data in made.items():
-            setting.cache.write(_digest(setting.target.key, digest), data)
-    objects = [made.get(part.digest) or kept[part.digest] or b"" for part in parts]
-    try:
-        return _link(setting, parts, objects)
-    except elf.Unloadable:  # something that only LLVM's linker knows
-        return _linked(setting, parts[-1].symbol, objects)
-
-
-class _Notice:
-    """A line on a terminal while kernels are compiled, once that has taken more than a second; never if FLAMBEAU_PROGRESS is 0."""
-
-    def __init__(self) -> None:
-        self.count, self.spent, self.start, self.shown = 0, 0.0, 0.0, False
-
-    def __enter__(self) -> None:
-        self.count, self.start = self.count + 1, time.monotonic()
-        wanted = self.spent > 1.0 and os.environ.get("FLAMBEAU_PROGRESS") != "0"
-        self.shown = wanted and sys.stderr is not None and sys.stderr.isatty()
-        if self.shown:
-            text = f"flambeau: compiling kernel {self.count} for this processor, kept for later runs"
-            sys.stderr.write(f"\r{text}\x1b[K")
-            sys.stderr.flush()
-
-    def __exit__(self, *error: Any) -> None:
-        self.spent += time.monotonic() - self.start
-        if self.shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-
-_notice = _Notice()
+            if setting.cache is None:
+                setting.made[digest] = data
+            else:
+                setting.cache.write(_digest(setting.target.key, digest), data)
+    return made

@@ -331,9 +331,3 @@ def channel_sums(type: str, rows: int) -> Any:
         f"channel_sums_{type}_{rows}", jit.compile("kernel", text), (type, type, "i64"), (type,),
         "(t,o),(t,c),()->(q,c)",
     )  # fmt: skip
-
-
-__all__ = [
-    "channel_sums", "columns", "from_lanes", "gather_windows", "pitch", "position_products", "position_rows",
-    "scatter_windows", "to_lanes",
-]  # fmt: skip

@@ -22,9 +22,6 @@ from .symbols import Complex, symbols
 from .ufunc import make_ufunc
 from .value import PART, SIZE, Value, is_float
 
-# Where kernels stand that are known by their names: changes of these files are seen.
-_OURS = tuple([f"{__package__.partition('.')[0]}.{folder}." for folder in archives.FOLDERS])
-
 
 class Array:
     """One operand inside a kernel: its elements by core index, its core sizes as `shape`."""
@@ -37,6 +34,11 @@ class Array:
     @property
     def n(self) -> Any:
         return self.shape[-1]
+
+    @property
+    def dense(self) -> bool:
+        """Whether the kernel is being written for elements that follow each other; it is written for any others, too."""
+        return not self.strides[-1].name.startswith("%")
 
     def _address(self, index: Any) -> str:
         index = index if isinstance(index, tuple) else (index,)
@@ -414,7 +416,9 @@ class Kernel:
         functools.update_wrapper(self, function)
 
     def __call__(self, types: tuple[str, ...], **options: Any) -> Any:
-        """The ufunc for operand types (inputs, then outputs); options are constants of the kernel."""
+        """The ufunc for operand types (inputs, then outputs); options are constants of the kernel. With `adjacent=True` the
+        caller says that elements of the last core dimension follow each other in every operand, and with False that they need not:
+        one loop is made. Without it there are two, and each call takes the one that fits."""
         key = (types, *options.items()) if options else types
         found = self.cache.get(key)
         if found is None:
@@ -422,6 +426,8 @@ class Kernel:
         return found
 
     def render(self, types: tuple[str, ...], options: dict[str, Any]) -> str:
+        known = options.get("adjacent")
+        options = {name: value for name, value in options.items() if name != "adjacent"}
         operands = [*self.inputs, *self.outputs]
         r = Llvm("kernel", _PARAMETERS)
         pointers = [_pointer(r, "%args", i) for i in range(len(operands))]
@@ -448,12 +454,13 @@ class Kernel:
                     arrays.append(Array(r, pointer, types[k], [sizes[d] for d in dims], core))
                 self.write(KernelScope(r), arrays, options)
 
-        if dense:
+        if dense and known is None:
             with r.when(functools.reduce(lambda a, b: a & b, dense)):
                 body(True)
                 r.branch(end)
                 r.start_block(r.label())
-        body(False)
+        r.brief = bool(dense) and not known
+        body(bool(known))
         r.branch(end)
         r.start_block(end)
         r.clear_float_status()
@@ -467,7 +474,7 @@ class Kernel:
     def key(self) -> Any:
         """What, together with our files, says all about the kernel; None if nothing does."""
         function = self.function
-        ours = function.__module__.startswith(_OURS)
+        ours = function.__module__.startswith(archives.MODULES)
         return (function.__module__, function.__qualname__) if ours and not function.__closure__ else None
 
     def build(self, types: tuple[str, ...], options: dict[str, Any]) -> Any:

@@ -126,7 +126,7 @@ def objects_of(target: Target, parts: Sequence[Part]) -> dict[str, bytes]:
             if entered:
                 passing.discard(me)
 
-    lock = _passable() if len(parts) > 1 else None
+    lock = _passable()  # others may compile at the same time
     threads = (
         [threading.Thread(target=work, args=(lock,)) for _ in range(min(len(parts), _cores()) - 1)] if lock else []
     )
@@ -153,9 +153,9 @@ _libraries: list[Any] = []  # they are unloaded when they are forgotten
 def linked(target: Target, symbol: str, objects: Sequence[bytes], words: Mapping[str, int]) -> int:
     """The address of a function in object files, by LLVM's own linker: for systems whose files are not known to ours. `words` are the
     addresses of numbers that they read."""
-    for name, address in words.items():
-        loaded().add_symbol(name, address)
     builder = loaded().JITLibraryBuilder()
+    for name, address in words.items():
+        builder.import_symbol(name, address)
     for data in objects:
         builder.add_object_img(data)
     builder.export_symbol(symbol).add_current_process()

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from . import jit
+from .gathering import gathered
 from .llvm import NoCompiler
 from .native import pool
 from .render_llvm import Llvm
@@ -23,6 +24,7 @@ _BLOCK = 512  # elements that are searched for rare cases together: few, so that
 # registers for one vector.
 _CHAINS = range(16, 80)
 _ABREAST = 4
+_LONG = 16  # instructions of a body that is written once for all layouts
 _WHOLE = 64  # elements that vectors take side by side
 
 recipes: dict[Any, tuple[Any, ...]] = {}  # what each ufunc was made from: name, body, inputs, outputs, compute
@@ -194,6 +196,20 @@ def render_pointwise(
             write_lines(r, r.address(pointers[-1], block * size), lines, count)
         plain(single, last, stop)
 
+    if known is None and not stream and (rare or length >= _LONG):
+        with gathered(r, types, len(inputs), pointers, steps, n, _BLOCK if rare else 0) as (places, count):
+            pointers = places
+            after = r.label()
+            with r.when(find_rare({}, zero, count)) if rare else nullcontext():
+                contiguous({}, zero, count)
+                r.branch(after)
+                r.start_block(r.label())
+            if rare:
+                plain({}, zero, count, fast=False)
+            r.branch(after)
+            r.start_block(after)
+        r.clear_float_status()
+        return r.text()
     layouts = _layouts(len(inputs), not length) if known is None else _known_layout(types, len(inputs), known)
     apart = apart and rare and not stream
     certain = known is not None and bool(layouts) and (apart or not rare)  # then there is no other loop
@@ -220,7 +236,7 @@ def render_pointwise(
                     plain(single, start, stop, fast=False)
                     leave()
         if not certain:
-            with r.loop(start, stop, independent=True) as i:
+            with r.loop(start, stop, brief=True) as i:
                 save(evaluate({}, lambda k: i * steps[k]), lambda k: i * steps[k])
         r.branch(end)
         r.start_block(end)

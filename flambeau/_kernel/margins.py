@@ -1,41 +1,8 @@
-"""Kernels of margins between the scores of classes, row by row, and their gradients."""
+"""Kernels of margins between the scores of several classes and those of all others, row by row, and their gradients."""
 
 from __future__ import annotations
 
 from .lang import independent, kernel
-
-
-@kernel("(n),(),(n),()->()")
-def multi_margin_rows(m, x, target, weight, margin, loss, p):
-    """The mean over classes of max(0, margin - x[target] + x[i])**p without the target's own, times its weight."""
-    at = m.cast(target[()], "i64")
-    total = m.value(0, "f64")
-    if (at >= 0) & (at < x.n):
-        level = m.cast(margin[()], x.type) - x[at]
-        for i in range(x.n):
-            gap = m.cast(m.maximum(level + x[i], m.value(0, x.type)), "f64")
-            total = total + m.where(i == at, m.value(0, "f64"), gap * gap if p == 2 else gap)
-        total = total * m.cast(weight[at], "f64") / m.cast(x.n, "f64")
-    loss[()] = total
-
-
-@kernel("(),(n),(),(n),()->(n)")
-def multi_margin_gradient(m, g, x, target, weight, margin, out, p):
-    at = m.cast(target[()], "i64")
-    zero = m.value(0, x.type)
-    for i in independent(x.n):
-        out[i] = zero
-    if (at >= 0) & (at < x.n):
-        level = m.cast(margin[()], x.type) - x[at]
-        factor = g[()] * weight[at] / m.cast(x.n, x.type)
-        own = m.value(0, "f64")
-        for i in range(x.n):
-            gap = level + x[i]
-            if (gap > zero) & (i != at):
-                slope = factor * gap * 2.0 if p == 2 else factor
-                out[i] = slope
-                own = own + m.cast(slope, "f64")
-        out[at] = m.cast(-own, x.type)
 
 
 @kernel("(n),(n)->(),(n)")

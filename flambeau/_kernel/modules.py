@@ -12,7 +12,8 @@ import re
 from typing import NamedTuple
 
 _APART = re.compile(r"define internal [^@<]*@(\w+)\([^<\n]*\bnoinline\b")  # and without vectors for arguments
-_GIVEN = re.compile(r"declare |@\w+ = external global ")  # by others
+_GIVEN = re.compile(r"declare |@\w+ = external global |!\d+ = ")  # by others, or what loops are said to be like
+_NODES = re.compile(r"!(\d+)\b")
 _FUNCTION = re.compile(r"define [^@]*@(\w+)\(")
 _NAMES = re.compile(r"@([\w.$]+)")
 DIGITS = 40  # of a digest
@@ -46,7 +47,7 @@ def split(name: str, text: str) -> list[Part]:
                 head = apart[other].partition(" {\n")[0].replace("define internal", "declare").replace(" noinline", "")
                 lines.append(head.replace(f"@{other}(", f"@{symbol}("))
                 body = body.replace(f"@{other}(", f"@{symbol}(")
-        return "\n".join([*lines, body])
+        return "\n".join([*lines, _with_nodes(body, shared)])
 
     for own in _in_order(apart):
         parts[own] = _part(own, complete(apart[own], own).replace("define internal", "define"))
@@ -69,9 +70,22 @@ def _pieces(text: str) -> tuple[dict[str, str], dict[str, str]]:
         elif (found := _FUNCTION.match(line)) is not None:
             own, lines = found[1], [line]
         elif line.strip():
-            named = _NAMES.search(line)
+            named = _NODES.match(line) or _NAMES.search(line)
             shared[named[1] if named else f" {len(shared)}"] = line
     return shared, functions
+
+
+def _with_nodes(body: str, shared: dict[str, str]) -> str:
+    """Functions with the nodes that they name, and those that these name; numbered here, as they are in whatever module."""
+    numbers: dict[str, int] = {}
+
+    def numbered(text: str) -> str:
+        return _NODES.sub(lambda found: f"!{numbers.setdefault(found[1], len(numbers))}", text)
+
+    lines = [numbered(body)]
+    for number in iter(lambda: next(iter(list(numbers)[len(lines) - 1 :]), ""), ""):
+        lines.append(numbered(shared[number]))
+    return "\n".join(lines)
 
 
 def _needs(body: str, among: dict[str, str]) -> set[str]:

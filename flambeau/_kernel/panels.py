@@ -73,7 +73,7 @@ def _left_elements(r: Vectors, start: Value) -> None:
     """One by one, from a depth on: what is left of whole blocks, and any other strides."""
     plan, scalar, n, size = r.plan, SCALAR[r.plan.compute], r.plan.lanes, r.plan.size
     lanes = r.constant("i64", plan.rows)
-    with r.loop(start, r.i64("%depth")) as p, r.loop(r.constant("i64", 0), lanes) as i:
+    with r.loop(start, r.i64("%depth"), brief=True) as p, r.loop(r.constant("i64", 0), lanes, brief=True) as i:
         place = r.at("%from", p * r.i64("%step"), minimum(i, r.i64("%count") - 1) * r.i64("%lane"))
         element = r.widened(r.raw(f"load {MEMORY[plan.type]}, ptr {place}, align {plan.step}"), 1)
         to = r.at("%to", (p & -n) * (plan.rows * size), i * (n * size) + (p & (n - 1)) * size)
@@ -156,10 +156,10 @@ def _copy_rows(r: Vectors, width: int) -> None:
 def _turn(r: Vectors, panel: str, source: str, used: Value, whole: Value, width: int) -> None:
     """The depth lies side by side: square blocks are transposed."""
     plan, n = r.plan, r.plan.lanes
-    last = used - 1
-    for g in range(0, width, n):
-        starts = [r.at(source, minimum(r.constant("i64", g + i), last) * r.i64("%lane")) for i in range(n)]
-        with r.loop(r.constant("i64", 0), whole, n) as p:
+    last, zero = used - 1, r.constant("i64", 0)
+    with r.loop(zero, r.constant("i64", width), n, brief=True) as g:
+        starts = [r.at(source, minimum(g + i, last) * r.i64("%lane")) for i in range(n)]
+        with r.loop(zero, whole, n) as p:
             block = r.transpose([r.load_elements(r.at(start, p * plan.step)) for start in starts])
             for i, vector in enumerate(block):
                 r.store_vector(r.at(panel, (p + i) * (width * plan.size), g * plan.size), vector)
@@ -168,12 +168,12 @@ def _turn(r: Vectors, panel: str, source: str, used: Value, whole: Value, width:
 def _copy_elements(r: Vectors, panel: str, source: str, used: Value, start: Value, width: int) -> None:
     """One by one, from a depth on: what is left of whole blocks, and any other strides."""
     plan, scalar, zero = r.plan, SCALAR[r.plan.compute], r.constant("i64", 0)
-    with r.loop(start, r.i64("%depth")) as p:
-        with r.loop(zero, used) as i:
+    with r.loop(start, r.i64("%depth"), brief=True) as p:
+        with r.loop(zero, used, brief=True) as i:
             place = r.at(source, p * r.i64("%step"), i * r.i64("%lane"))
             element = r.widened(r.raw(f"load {MEMORY[plan.type]}, ptr {place}, align {plan.step}"), 1)
             to = r.at(panel, p * (width * plan.size), i * plan.size)
             r.emit(f"store {scalar} {element}, ptr {to}, align {plan.size}")
-        with r.loop(used, r.constant("i64", width)) as at:
+        with r.loop(used, r.constant("i64", width), brief=True) as at:
             to = r.at(panel, p * (width * plan.size), at * plan.size)
             r.emit(f"store {scalar} zeroinitializer, ptr {to}, align {plan.size}")

@@ -434,9 +434,3 @@ def backward(mode: str, type: str, projected: bool) -> int:
     """The loop back through time. Operands are those of _BACKWARD: `g_hidden` and `g_cell` come as gradients of the
     last state and leave as those of the first; `before` and `start` are states (of cells for LSTM) to step from."""
     return _compiled(_backward, mode, _BACKWARD, type, _COLUMNS[mode][1], projected=projected)
-
-
-__all__ = [
-    "GATES", "backward", "forward", "gru_gates", "gru_gates_backward", "lstm_gates", "lstm_gates_backward", "no_product",
-    "packing", "product",
-]  # fmt: skip

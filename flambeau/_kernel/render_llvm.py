@@ -30,6 +30,8 @@ _INTRINSIC = {
 _SATURATES = platform.machine().lower() in ("aarch64", "arm64")  # whether this CPU converts floats so, in vectors
 
 
+_HEAVY = 30  # instructions that are worth vectors even where elements are gathered one by one
+
 NOT_NUMPY = 1  # the data of a loop that NumPy does not call, and that has none of its own
 
 
@@ -44,6 +46,7 @@ class Llvm:
         self.declarations: set[str] = set()
         self.metadata: list[str] = []
         self.access_group: str | None = None
+        self.brief = False  # whether independent loops with little arithmetic are left as they are written
         # a list while the conditions of rare cases are gathered and their slow forms left out
         self.rare_conditions: list[Value] | None = None
         self.slow_everywhere = True  # whether all slow forms that were left out are right for every element
@@ -309,10 +312,12 @@ class Llvm:
         independent: bool = False,
         abreast: int = 0,
         masked: bool = False,
+        brief: bool = False,
     ) -> Iterator[Value]:
         """A counted loop over i64, downwards if the step is a negative number. `independent` promises that no iteration reads what another writes; `abreast` says
         how many vectors are computed side by side (1 where there are hardly more iterations than lanes); `masked`, that
-        the last vector may have lanes beyond the end, which are masked."""
+        the last vector may have lanes beyond the end, which are masked. A `brief` loop is left as it is written, which keeps the
+        compiler's work small."""
         slot = self.variable("i64")
         self.write(slot, "i64", start)
         head, body, end = self.label(), self.label(), self.label()
@@ -322,20 +327,28 @@ class Llvm:
         down = not isinstance(step, Value) and step < 0
         self.branch_if(self.compare("gt" if down else "lt", i, stop), body, end)
         self.start_block(body)
-        outer, properties = self.access_group, []
+        outer, written = self.access_group, len(self.lines)
         if independent:
             self.access_group = self._node("distinct !{}")
-            properties.append(self._node(f'!{{!"llvm.loop.parallel_accesses", {self.access_group}}}'))
-        if abreast:
-            properties.append(self._node(f'!{{!"llvm.loop.interleave.count", i32 {abreast}}}'))
-        if masked:
-            properties.append(self._node('!{!"llvm.loop.vectorize.predicate.enable", i1 true}'))
+        group = self.access_group
+        yield i
+        self.access_group = outer
+        light = independent and len(self.lines) - written < _HEAVY  # others may wait for their own results
+        properties = []
+        if brief or (self.brief and light and "%" in start.name + stop.name):
+            properties = ['!{!"llvm.loop.vectorize.enable", i1 false}', '!{!"llvm.loop.unroll.disable"}']
+        else:
+            if independent:
+                properties.append(f'!{{!"llvm.loop.parallel_accesses", {group}}}')
+            if abreast:
+                properties.append(f'!{{!"llvm.loop.interleave.count", i32 {abreast}}}')
+            if masked:
+                properties.append('!{!"llvm.loop.vectorize.predicate.enable", i1 true}')
+        properties = [self._node(text) for text in properties]
         hint = ""
         if properties:
             names = ", ".join([f"!{len(self.metadata)}", *properties])  # the first is the node itself
             hint = f", !llvm.loop {self._node(f'distinct !{{{names}}}')}"
-        yield i
-        self.access_group = outer
         following = self.value(f"add nsw i64 {i.name}, {step.name if isinstance(step, Value) else step}", "i64")
         self.write(slot, "i64", following)
         self.emit(f"br label %{head}{hint}")

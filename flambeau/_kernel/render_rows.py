@@ -49,11 +49,11 @@ class _Functions:
         self.walked, self.fixed = list(range(count)), list(range(count, len(inputs)))
         self.early = self.walked[: count - rows.late]
         for s, stage in enumerate(rows.stages):
-            self._stage(s, FOLDS[stage[0]], stage[1], inputs)
+            self._stage(s, rows, FOLDS[stage[0]], stage[1], inputs)
             self._finish(rows, s)
         self.settled = self.finished
         if rows.settle is not None:
-            self._settle(rows.settle, inputs)
+            self._settle(rows, inputs)
         given = [*(self.walked if rows.each else ()), *self.fixed]
         targets = [f"char* y{k}" for k in range(1 if rows.each else len(outputs))]
         place = ["long long index"] if rows.each and rows.indexed else []
@@ -63,17 +63,15 @@ class _Functions:
         r = self._function(
             "last", [*_pointers("x", given), *picked, *totals, *raw, *targets, "long long count", *place]
         )
-        values = [
-            *self._loaded(r, inputs, given),
-            *[load(r, f"q{j}", inputs[k]) for j, (k, _) in enumerate(rows.picks)],
-        ]
-        values += [*self._totals(r, self.settled), Value(r, "count", "i64")]
+        values = [*self._loaded(r, inputs, given), *self._picked(r, rows, inputs)]
+        fixed = values[len(self.walked) :]
+        values += [*self._totals(r, self.settled), *self._end(r, rows, rows.each)]
         if rows.reused:
-            elements = [*values[: len(self.early)], *values[len(self.walked) : len(given)]]
             before = [load(r, f"u{s}", t) for s, t in enumerate(self.finished[:-1])]
-            again = rows.stages[-1][1](symbols, *elements, *before, Value(r, "count", "i64"))
+            elements = [*values[: len(self.early)], *fixed, *before]
+            again = rows.stages[-1][1](symbols, *elements, *self._end(r, rows))
             values = [again, *values[len(self.early) :]]
-        results = rows.last(symbols, *values, *([Value(r, "index", "i64")] if place else []))
+        results = rows.last(symbols, *values)
         for k, value in enumerate(results if isinstance(results, tuple) else (results,)):
             store(r, f"y{k}", outputs[k], value)
         if rows.each:
@@ -91,15 +89,20 @@ class _Functions:
     def _totals(self, r: Cuda, types: Sequence[str]) -> list[Any]:
         return [load(r, f"t{s}", t) for s, t in enumerate(types)]
 
-    def _stage(self, s: int, f: Any, lift: Any, inputs: Sequence[str]) -> None:
+    def _end(self, r: Cuda, rows: Rows, each: bool = True) -> list[Any]:
+        """The last arguments of steps: the length of a row, and the place of an element if it is asked for."""
+        return [Value(r, name, "i64") for name in ["count", *(["index"] if each and rows.indexed else [])]]
+
+    def _stage(self, s: int, rows: Rows, f: Any, lift: Any, inputs: Sequence[str]) -> None:
         wide, part = self.totals[s], self.parts[s]
         r = self._function(f"start{s}", ["char* total"])
         store(r, "total", part, KernelScope(r).value(f.start(part), part))
         given = [*self.early, *self.fixed]
-        parameters = [*_pointers("x", given), *_pointers("t", range(s)), "long long count"]
-        r = self._function(f"take{s}", ["char* total", *parameters])
-        values = [*self._loaded(r, inputs, given), *self._totals(r, self.finished), Value(r, "count", "i64")]
-        lifted = lift(symbols, *values)
+        parameters = [*_pointers("x", given), *_pointers("q", range(len(rows.picks))), *_pointers("t", range(s))]
+        place = ["long long index"] if rows.indexed else []
+        r = self._function(f"take{s}", ["char* total", *parameters, "long long count", *place])
+        values = [*self._loaded(r, inputs, given), *self._picked(r, rows, inputs), *self._totals(r, self.finished)]
+        lifted = lift(symbols, *values, *self._end(r, rows))
         store(r, "total", part, f.join(symbols, load(r, "total", part), symbols.cast(lifted, part)))
         r = self._function(f"widen{s}", ["char* total", "char* part"])
         store(r, "total", wide, symbols.cast(load(r, "part", part), wide))
@@ -112,11 +115,14 @@ class _Functions:
         self.finished.append(value.type)
         store(r, "made", value.type, value)
 
-    def _settle(self, settle: Any, inputs: Sequence[str]) -> None:
-        parameters = [*_pointers("x", self.fixed), *_pointers("t", range(len(self.totals))), "long long count"]
-        r = self._function("settle", parameters)
-        given = [*self._loaded(r, inputs, self.fixed), *self._totals(r, self.finished), Value(r, "count", "i64")]
-        values = settle(symbols, *given)
+    def _picked(self, r: Cuda, rows: Rows, inputs: Sequence[str]) -> list[Any]:
+        return [load(r, f"q{j}", inputs[k]) for j, (k, _) in enumerate(rows.picks)]
+
+    def _settle(self, rows: Rows, inputs: Sequence[str]) -> None:
+        parameters = [*_pointers("x", self.fixed), *_pointers("q", range(len(rows.picks)))]
+        r = self._function("settle", [*parameters, *_pointers("t", range(len(self.totals))), "long long count"])
+        given = [*self._loaded(r, inputs, self.fixed), *self._picked(r, rows, inputs), *self._totals(r, self.finished)]
+        values = rows.settle(symbols, *given, Value(r, "count", "i64"))  # type: ignore[misc]
         self.settled = [v.type for v in values]
         r.parameters += _pointers("z", range(len(values)))
         for k, v in enumerate(values):
@@ -274,32 +280,35 @@ def render_rows(
     numbers = ["m", "n", "piece", "count", "lanes_given", "between", *sizes, *strides]
     text = _Text(rows, [*inputs, *outputs], reads, f, how)
     early = [*f.early, *f.fixed]
+    for j, (k, by) in enumerate(rows.picks):
+        text.pick(j, k, f.fixed[by])
+    picked = [f"q{j}.bytes" for j in range(len(rows.picks))]
+
+    def end(i: str) -> list[str]:
+        return ["count", i] if rows.indexed else ["count"]
+
     for s, (wide, part) in enumerate(zip(f.totals, f.parts)):
-        before = [f"done{e}.bytes" for e in range(s)]
+        before = [*picked, *[f"done{e}.bytes" for e in range(s)]]
         text.lines.append(f"  Pack<{SIZE[part]}> part{s}; start{s}(part{s}.bytes);")
         text.loop(
-            lambda place, i: f"take{s}({', '.join([f'part{s}.bytes', *map(place, early), *before, 'count'])});",
+            lambda place, i: f"take{s}({', '.join([f'part{s}.bytes', *map(place, early), *before, *end(i)])});",
             early,
         )
         text.lines.append(f"  Pack<{SIZE[wide]}> total{s}; widen{s}(total{s}.bytes, part{s}.bytes);")
         text.together(s, SIZE[wide])
         text.lines.append(f"  Pack<{SIZE[f.finished[s]]}> done{s}; finish{s}(total{s}.bytes, count, done{s}.bytes);")
     fixed = [f"f{k}.bytes" for k in f.fixed]
-    for j, (k, by) in enumerate(rows.picks):
-        text.pick(j, k, f.fixed[by])
-    picked = [f"q{j}.bytes" for j in range(len(rows.picks))]
     made = [f"done{s}.bytes" for s in range(len(f.totals))]
     raw = made[:-1] if rows.reused else []
     if rows.settle is not None:
         text.lines += [f"  Pack<{SIZE[t]}> z{k};" for k, t in enumerate(f.settled)]
         settled = [f"z{k}.bytes" for k in range(len(f.settled))]
-        text.lines.append(f"  settle({', '.join([*fixed, *made, 'count', *settled])});")
+        text.lines.append(f"  settle({', '.join([*fixed, *picked, *made, 'count', *settled])});")
         made = settled
     if rows.each:
-        place = ["i"] if rows.indexed else []
         text.loop(
             lambda at, i: (
-                f"last({', '.join([*map(at, [*f.walked, *f.fixed]), *made, *raw, at(reads), 'count', *([i] if place else [])])});"
+                f"last({', '.join([*map(at, [*f.walked, *f.fixed]), *picked, *made, *raw, at(reads), *end(i)])});"
             ),
             [*f.walked, *f.fixed, reads],
         )

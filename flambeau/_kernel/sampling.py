@@ -1,8 +1,9 @@
 """Kernels of sampling between the elements of images and volumes, linear or cubic in each dimension, with their gradients.
 
 An input is (channels, elements), its elements counted row by row; the points of a grid are coordinates in it from -1
-to 1, that of the innermost dimension first. Elements outside count as zero. Values of 16-bit floats are rounded after
-each operation, as PyTorch's are.
+to 1, that of the innermost dimension first. What is beyond the edges is told by `how`, a number; an option `padding` says
+the same where a kernel for each of them is worth its compilation. Values of 16-bit floats are rounded after each operation,
+and added up in the order of loops that take some points of an image at a time, as PyTorch's are.
 """
 
 from __future__ import annotations
@@ -13,6 +14,28 @@ from .lang import independent, inline, kernel
 from .value import COMPUTE
 
 POINTS = 128  # of a grid that are looked at together
+LANES = 8  # points of an image that PyTorch's loops take at a time, where that is seen: in sums of 16-bit floats
+PADDINGS = ("zeros", "border", "reflection")
+
+
+def number_of(padding, align):
+    """What the kernels read as `how`."""
+    return PADDINGS.index(padding) << 1 | align
+
+
+class _Edges:
+    """How coordinates are counted, and what becomes of those beyond the edges: known now (`padding`) or when it runs."""
+
+    def __init__(self, m, how, padding):
+        self.m, self.align = m, (how & 1) != 0
+        self.moves = how >= 2 if padding is None else padding != "zeros"
+        self.reflects = how >= 4 if padding is None else padding == "reflection"
+
+    def choose(self, condition, new, old):
+        """A pair or another, by a condition that may be known."""
+        if isinstance(condition, bool):
+            return new if condition else old
+        return [self.m.where(condition, a, b) for a, b in zip(new, old)]
 
 
 def _cut(m, type):
@@ -40,24 +63,26 @@ def _unnormalized(m, cut, x, extent, align):
     return m.where(align, aligned, other), cut(m.where(align, extent - 1, extent) / 2)
 
 
-def _padded(m, cut, place, slope, extent, padding, align):
+def _padded(m, cut, place, slope, extent, edges):
     """A place moved into the input, unless elements outside count as zero."""
-    if padding == "zeros":
+    if edges.moves is False:
         return place, slope
-    if padding == "reflection":
-        place, slope = _reflected(m, cut, place, slope, extent, align)
+    moved = place, slope
+    if edges.reflects is not False:
+        moved = edges.choose(edges.reflects, _reflected(m, cut, place, slope, extent, edges.align), moved)
+    at, speed = moved
     zero, last = m.value(0, extent.type), extent - 1
-    slope = m.where((place > 0) & (place < last), slope, zero)  # none from the edge on
-    return m.where(place < 0, zero, m.where(place > last, last, place)), slope
+    speed = m.where((at > 0) & (at < last), speed, zero)  # none from the edge on
+    return edges.choose(edges.moves, (m.where(at < 0, zero, m.where(at > last, last, at)), speed), (place, slope))
 
 
-def _places(m, sizes, grid, p, rank, padding, align):
+def _places(m, sizes, grid, p, rank, edges):
     """Place and slope in each dimension, from the outermost on."""
     cut, kind, made = _cut(m, grid.type), COMPUTE.get(grid.type, grid.type), []
     for d in range(rank):
         extent = m.cast(sizes[d], kind)
-        place, slope = _unnormalized(m, cut, grid[p, rank - 1 - d], extent, align)
-        made.append(_padded(m, cut, place, slope, extent, padding, align))
+        place, slope = _unnormalized(m, cut, grid[p, rank - 1 - d], extent, edges.align)
+        made.append(_padded(m, cut, place, slope, extent, edges))
     return made
 
 
@@ -98,7 +123,7 @@ class _Corners:
 
     def __init__(self, m, rank, kind, nearest, index):
         count = 1 if nearest else 2**rank
-        self.m, self.kind, self.rank = m, kind, rank
+        self.m, self.kind, self.rank, self.numbers = m, kind, rank, tuple(range(count))
         self.indices = [m.local(index, POINTS) for _ in range(count)]
         self.weights = [m.local(kind, POINTS) for _ in range(count)]
         self.shares = [[m.local(kind, POINTS) for _ in range(1 if nearest else 2)] for _ in range(rank)]
@@ -133,14 +158,14 @@ def _corners_of(m, grid, rank, nearest, index):
 
 
 @inline
-def _locate(m, held, sizes, align, grid, first, count, rank, padding, nearest):
+def _locate(m, held, sizes, edges, grid, first, count, rank, nearest):
     """Computes the corners of so many points from `first` on; roundings to 16 bits would take long to vectorise."""
     for i in independent(count, when=grid.type not in COMPUTE):
-        _put(m, held, sizes, align, grid, first, i, rank, padding, nearest)
+        _put(m, held, sizes, edges, grid, first, i, rank, nearest)
 
 
-def _put(m, held, sizes, align, grid, first, i, rank, padding, nearest):
-    places = _places(m, sizes, grid, first + i, rank, padding, align)
+def _put(m, held, sizes, edges, grid, first, i, rank, nearest):
+    places = _places(m, sizes, grid, first + i, rank, edges)
     held.put(i, _corners(m, sizes, places, grid.type, nearest, held.indices[0].type), places)
 
 
@@ -153,13 +178,14 @@ def _sample(m, x, c, held, i):
 
 
 @kernel("(c,s),(r),(),(p,r)->(c,p)")
-def sample_points(m, x, sizes, align, grid, out, rank, padding, nearest, index):
+def sample_points(m, x, sizes, how, grid, out, rank, padding, nearest, index):
     """The values at the points of a grid, some points of all channels after the others."""
+    edges = _Edges(m, how[()], padding)
     held = _corners_of(m, grid, rank, nearest, index)
     for first in range(0, out.n, POINTS):
         rest = out.n - first
         count = m.where(rest < POINTS, rest, POINTS)
-        _locate(m, held, sizes, align[()] != 0, grid, first, count, rank, padding, nearest)
+        _locate(m, held, sizes, edges, grid, first, count, rank, nearest)
         for c in range(out.shape[0]):
             for i in independent(count, when=x.type not in COMPUTE):
                 out[c, first + i] = _sample(m, x, c, held, i)
@@ -185,13 +211,31 @@ def _slopes(m, x, c, g, held, i, sums):
     return sums
 
 
-def _spread(m, by_x, c, g, held, i):
-    """What one value adds to the gradients of the elements around it; outside, nothing to the first element."""
+def _spread(m, by_x, c, g, held, i, corners):
+    """What one value adds to the gradients of elements around it; outside, nothing to the first element."""
     cut = _cut(m, by_x.type)
-    for corner, weights in enumerate(held.weights):
+    for corner in corners:
         fits, number = held.inside(corner, i)
-        share = m.where(fits, cut(weights[i] * g), m.value(0, held.kind))
+        share = m.where(fits, cut(held.weights[corner][i] * g), m.value(0, held.kind))
         by_x[c, number] = by_x[c, number] + share
+
+
+@inline
+def _spread_corner(m, by_x, c, g, held, first, start, stop, corner):
+    for i in range(start, stop):
+        _spread(m, by_x, c, g[c, first + i], held, i, (corner,))
+
+
+@inline
+def _spread_all(m, by_x, c, g, held, first, count):
+    if by_x.type in COMPUTE and held.rank == 2:
+        for start in range(0, count, LANES):
+            stop = m.where(count - start < LANES, count, start + LANES)
+            for corner in tuple(held.numbers):
+                _spread_corner(m, by_x, c, g, held, first, start, stop, corner)
+    else:
+        for i in range(count):
+            _spread(m, by_x, c, g[c, first + i], held, i, held.numbers)
 
 
 def _lines(m, held):
@@ -223,9 +267,10 @@ def _scale(by_grid, p, sums, held, i):
 
 @kernel("(c,s),(r),(),(p,r),(c,p)->(c,s),(p,r)")
 def sample_points_backward(
-    m, x, sizes, align, grid, g, by_x, by_grid, rank, padding, nearest, index, for_x, for_grid
+    m, x, sizes, how, grid, g, by_x, by_grid, rank, padding, nearest, index, for_x, for_grid
 ):  # fmt: skip
     """The gradients by the input, point after point in each channel, and by the grid, as far as they are wanted."""
+    edges = _Edges(m, how[()], padding)
     held = _corners_of(m, grid, rank, nearest, index)
     sums = _lines(m, held)
     if for_x:
@@ -235,14 +280,13 @@ def sample_points_backward(
     for first in range(0, g.n, POINTS):
         rest = g.n - first
         count = m.where(rest < POINTS, rest, POINTS)
-        _locate(m, held, sizes, align[()] != 0, grid, first, count, rank, padding, nearest)
+        _locate(m, held, sizes, edges, grid, first, count, rank, nearest)
         if for_grid:
             for i in independent(count):
                 _clear(sums, i)
         for c in range(by_x.shape[0]):
             if for_x:
-                for i in range(count):
-                    _spread(m, by_x, c, g[c, first + i], held, i)
+                _spread_all(m, by_x, c, g, held, first, count)
             if for_grid and not nearest:
                 _move_all(m, sums, first, count, x, c, g, held)
         if for_grid:
@@ -281,124 +325,134 @@ def _slope(cut, t):
     return [far(cut(t + 1)), near(t), -near(back), -far(cut(back + 1))]
 
 
-def _around(m, sizes, grid, p, padding, align):
-    """The sixteen elements around a place, four for each row: (number, whether it is inside); the curves of weights down
-    and across, their slopes, and how fast the place moves in both directions."""
+def _axis(m, sizes, d, grid, p, edges):
+    """Of one dimension of a place: the four elements around it (number, whether it is inside), the curve of their weights,
+    its slopes, and how fast the place moves."""
     cut, kind = _cut(m, grid.type), COMPUTE.get(grid.type, grid.type)
-    lines, curves, slopes, speeds = [], [], [], []
-    for d in range(2):
-        extent = m.cast(sizes[d], kind)
-        place, speed = _unnormalized(m, cut, grid[p, 1 - d], extent, align)
-        low = m.floor(place)
-        part = cut(place - low)
-        lines.append([_padded(m, cut, cut(low + (k - 1)), speed, extent, padding, align)[0] for k in range(4)])
-        curves.append(_curve(cut, part))
-        slopes.append(_slope(cut, part))
-        speeds.append(speed)
-    taps = [_tap(m, sizes, down, across, kind) for down in lines[0] for across in lines[1]]
-    return taps, [*curves, *slopes], speeds
+    extent = m.cast(sizes[d], kind)
+    place, speed = _unnormalized(m, cut, grid[p, 1 - d], extent, edges.align)
+    low, line = m.floor(place), []
+    for k in range(4):
+        tap, _ = _padded(m, cut, cut(low + (k - 1)), speed, extent, edges)
+        inside = (tap >= 0) & (tap <= extent - 1)
+        line.append((_whole(m, inside, tap, "i64"), inside))
+    part = cut(place - low)
+    return line, _curve(cut, part), _slope(cut, part), speed
 
 
-def _tap(m, sizes, down, across, kind):
-    inside = (down >= 0) & (down <= m.cast(sizes[0] - 1, kind)) & (across >= 0)
-    inside = inside & (across <= m.cast(sizes[1] - 1, kind))
-    row, column = (_whole(m, inside, tap, "i64") for tap in (down, across))
-    return row * sizes[1] + column, inside
+class _Taps:
+    """The sixteen elements around some points at a time, in memory, as `_Corners` has them: their numbers, four for each row,
+    the weights down and across, and, backwards, the slopes of these and how fast the places move."""
+
+    def __init__(self, m, grid, index, points, back=False):
+        kind = COMPUTE.get(grid.type, grid.type)
+        self.m, self.kind, self.points = m, kind, points
+        self.indices = m.local(index, 16 * points)
+        self.curves = [m.local(kind, 4 * points) for _ in range(2)]
+        self.slopes = [m.local(kind, 4 * points) for _ in range(2)] if back else []
+        self.speeds = [m.local(kind, points) for _ in range(2)]
+        self.sums = [m.local(kind, points) for _ in range(2)]
+
+    def put(self, i, sizes, axes):
+        m, (down, across) = self.m, axes
+        for k, (row, high) in enumerate(down[0]):
+            for n, (column, wide) in enumerate(across[0]):
+                number = m.cast(row * sizes[1] + column, self.indices.type)
+                self.indices[i + (4 * k + n) * self.points] = m.where(high & wide, number, m.value(-1, number.type))
+        for d, (_, *lines, speed) in enumerate(axes):
+            self.speeds[d][i], self.sums[d][i] = speed, 0
+            for held, line in zip((self.curves, self.slopes), lines):
+                for k, value in enumerate(line if held else ()):
+                    held[d][i + k * self.points] = value
+
+    def tap(self, row, column, i):
+        """A number that can be read in any case, and whether the element is there."""
+        number = self.m.cast(self.indices[i + (row * 4 + column) * self.points], "i64")
+        return self.m.where(number >= 0, number, self.m.value(0, "i64")), number >= 0
+
+    def weight(self, d, tap, i):
+        return self.curves[d][i + tap * self.points]
+
+    def slope(self, d, tap, i):
+        return self.slopes[d][i + tap * self.points]
+
+
+def _put_taps(m, held, sizes, edges, grid, p, i):
+    held.put(i, sizes, [_axis(m, sizes, d, grid, p, edges) for d in range(2)])
 
 
 def _value(m, x, c, tap):
     return m.where(tap[1], x[c, tap[0]], m.value(0, COMPUTE.get(x.type, x.type)))
 
 
-def _cubic(m, x, c, taps, weights):
+def _cubic_at(m, x, c, held, i):
     cut, total = _cut(m, x.type), None
-    down, across, *_ = weights
-    for i in range(4):
+    for k in range(4):
         row = None
-        for j in range(4):
-            part = cut(_value(m, x, c, taps[4 * i + j]) * across[j])
+        for n in range(4):
+            part = cut(_value(m, x, c, held.tap(k, n, i)) * held.weight(1, n, i))
             row = part if row is None else cut(row + part)
-        row = cut(row * down[i])
+        row = cut(row * held.weight(0, k, i))
         total = row if total is None else cut(total + row)
     return total
 
 
-class _Taps:
-    """The sixteen elements around some points at a time, in memory, as `_Corners` has them, and their weights."""
-
-    def __init__(self, m, kind, index):
-        self.m, self.index = m, index
-        self.indices = [m.local(index, POINTS) for _ in range(16)]
-        self.curves = [[m.local(kind, POINTS) for _ in range(4)] for _ in range(2)]
-
-    def put(self, i, taps, curves):
-        m = self.m
-        for (number, inside), indices in zip(taps, self.indices):
-            indices[i] = m.where(inside, m.cast(number, self.index), m.value(-1, self.index))
-        for own, curve in zip(self.curves, curves):
-            for place, weight in zip(own, curve):
-                place[i] = weight
-
-    def at(self, i):
-        """The taps and the weights of a point."""
-        numbers = [indices[i] for indices in self.indices]
-        zero = self.m.value(0, self.index)
-        taps = [(self.m.cast(self.m.where(n >= 0, n, zero), "i64"), n >= 0) for n in numbers]
-        return taps, [[weight[i] for weight in curve] for curve in self.curves]
-
-
-def _taps_of(m, grid, index):
-    return _Taps(m, COMPUTE.get(grid.type, grid.type), index)
-
-
-def _cubic_at(m, x, c, held, i):
-    return _cubic(m, x, c, *held.at(i))
-
-
-def _put_taps(m, held, sizes, align, grid, first, i, padding):
-    taps, weights, _ = _around(m, sizes, grid, first + i, padding, align)
-    held.put(i, taps, weights[:2])
-
-
 @kernel("(c,s),(r),(),(p,r)->(c,p)")
-def sample_cubic(m, x, sizes, align, grid, out, padding, index):
+def sample_cubic(m, x, sizes, how, grid, out, padding, index):
     """The values at the points of a grid, some points of all channels after the others."""
-    held = _taps_of(m, grid, index)
+    edges, held = _Edges(m, how[()], padding), _Taps(m, grid, index, POINTS)
     for first in range(0, out.n, POINTS):
         rest = out.n - first
         count = m.where(rest < POINTS, rest, POINTS)
         for i in independent(count, when=grid.type not in COMPUTE):
-            _put_taps(m, held, sizes, align[()] != 0, grid, first, i, padding)
+            _put_taps(m, held, sizes, edges, grid, first + i, i)
         for c in range(out.shape[0]):
             for i in independent(count, when=x.type not in COMPUTE):
                 out[c, first + i] = _cubic_at(m, x, c, held, i)
 
 
-def _cubic_gradients(m, x, c, p, g, taps, weights, by_x, by_grid):
-    cut, kind = _cut(m, x.type), COMPUTE.get(x.type, x.type)
-    down, across, down_slope, across_slope = weights
-    sums = [by_grid[p, 1], by_grid[p, 0]]
-    for j in range(4):
-        for i in range(4):
-            tap = taps[4 * i + j]
-            value = cut(_value(m, x, c, tap) * g)
-            sums[0] = cut(sums[0] + cut(cut(value * down_slope[i]) * across[j]))
-            sums[1] = cut(sums[1] + cut(cut(value * across_slope[j]) * down[i]))
-            share = cut(cut(g * across[j]) * down[i])
-            by_x[c, tap[0]] = by_x[c, tap[0]] + m.where(tap[1], share, m.value(0, kind))
-    by_grid[p, 1], by_grid[p, 0] = sums
+def _cubic_gradients(m, x, c, g, held, row, column, i, by_x):
+    """What one element around a place has to do with the gradients."""
+    cut, (number, inside) = _cut(m, x.type), held.tap(row, column, i)
+    down, across = held.weight(0, row, i), held.weight(1, column, i)
+    value = cut(_value(m, x, c, (number, inside)) * g)
+    parts = cut(value * held.slope(0, row, i)) * across, cut(value * held.slope(1, column, i)) * down
+    for sums, part in zip(held.sums, parts):
+        sums[i] = cut(sums[i] + cut(part))
+    share = cut(cut(g * across) * down)
+    by_x[c, number] = by_x[c, number] + m.where(inside, share, m.value(0, held.kind))
+
+
+def _all_cubic_gradients(m, x, c, g, held, i, by_x):
+    for column, row in itertools.product(range(4), repeat=2):
+        _cubic_gradients(m, x, c, g, held, row, column, i, by_x)
+
+
+def _move_cubic(by_grid, p, held, i):
+    for d in range(2):
+        by_grid[p, 1 - d] = held.sums[d][i] * held.speeds[d][i]
 
 
 @kernel("(c,s),(r),(),(p,r),(c,p)->(c,s),(p,r)")
-def sample_cubic_backward(m, x, sizes, align, grid, g, by_x, by_grid, padding):
-    """The gradients by the input, point after point, and by the grid."""
+def sample_cubic_backward(m, x, sizes, how, grid, g, by_x, by_grid, padding, index):
+    """The gradients by the input and by the grid, some points at a time, element after element around them."""
+    edges, held = _Edges(m, how[()], padding), _Taps(m, grid, index, LANES, back=True)
     for c in range(by_x.shape[0]):
-        for s in range(by_x.n):
+        for s in independent(by_x.n):
             by_x[c, s] = 0
-    for p in range(g.n):
-        taps, weights, speeds = _around(m, sizes, grid, p, padding, align[()] != 0)
-        by_grid[p, 0], by_grid[p, 1] = 0, 0
+    for first in range(0, g.n, LANES):
+        rest = g.n - first
+        count = m.where(rest < LANES, rest, LANES)
+        for i in range(count):
+            _put_taps(m, held, sizes, edges, grid, first + i, i)
         for c in range(by_x.shape[0]):
-            _cubic_gradients(m, x, c, p, g[c, p], taps, weights, by_x, by_grid)
-        by_grid[p, 1] = by_grid[p, 1] * speeds[0]
-        by_grid[p, 0] = by_grid[p, 0] * speeds[1]
+            if x.type in COMPUTE:
+                for column in range(4):
+                    for row in range(4):
+                        for i in range(count):
+                            _cubic_gradients(m, x, c, g[c, first + i], held, row, column, i, by_x)
+            else:
+                for i in range(count):
+                    _all_cubic_gradients(m, x, c, g[c, first + i], held, i, by_x)
+        for i in range(count):
+            _move_cubic(by_grid, first + i, held, i)

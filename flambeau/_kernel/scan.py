@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .lang import independent, kernel
-from .reduce import order_key
+from .reduce import rank
 from .symbols import Complex
 from .value import COMPUTE
 
@@ -65,16 +65,34 @@ def scan_columns(m: Any, x: Any, out: Any, fold: Any) -> None:
 @kernel("(n)->(n),(n)")
 def running_extremum(m: Any, x: Any, value: Any, place: Any, sign: Any) -> None:
     """The extremum so far and the last place where it was met; NaN stays."""
-    best = order_key(m, x[0], sign)
+    best = rank(m, x[0], sign)
     at = m.value(0, "i64")
     for i in range(0, x.n):
-        key = order_key(m, x[i], sign)
-        if key >= best:
+        key = rank(m, x[i], sign)
+        if (key >= best) | (key != key):
             best = key
             at = i
         place[i] = at
     for i in range(0, x.n):
         value[i] = x[place[i]]
+
+
+@kernel("(r,c)->(r,c),(r,c)")
+def running_extremum_columns(m: Any, x: Any, value: Any, place: Any, sign: Any) -> None:
+    """The same down columns."""
+    own, at = m.local(COMPUTE.get(x.type, x.type), COLUMNS), m.local("i64", COLUMNS)
+    for left in range(0, x.shape[1], COLUMNS):
+        width = m.minimum(x.shape[1] - left, COLUMNS)
+        for j in independent(0, width):
+            own[j] = x[0, left + j]
+        for i in range(0, x.shape[0]):
+            for j in independent(0, width):
+                key, best = rank(m, x[i, left + j], sign), rank(m, own[j], sign)
+                found = (key >= best) | (key != key)
+                own[j] = m.where(found, x[i, left + j], own[j])
+                at[j] = m.where(found, i, at[j])
+                value[i, left + j] = own[j]
+                place[i, left + j] = at[j]
 
 
 @kernel("(n),(n)->(n)")

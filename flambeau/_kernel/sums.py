@@ -22,7 +22,7 @@ def _flat(x: Any, width: Any) -> Any:
     return lambda i, j: x[i * width + j]
 
 
-def _grid(x: Any, step: int, top: Any, left: Any) -> Any:
+def _grid(x: Any, step: Any, top: Any, left: Any) -> Any:
     return lambda i, j: x[i * step + top, j + left]
 
 
@@ -39,10 +39,6 @@ def _several(total: Any, at: Any, start: Any, j: Any, count: int) -> Any:
     return total
 
 
-def _parts() -> tuple[int, ...]:
-    return tuple(STEPS >> n for n in range(1, STEPS.bit_length()))
-
-
 @inline
 def _down(m: Any, kind: Any, at: Any, rows: Any, width: Any, levels: Any) -> None:
     """Sums at(i, j) over all rows i for every place j below `width`, into levels[0]."""
@@ -50,12 +46,15 @@ def _down(m: Any, kind: Any, at: Any, rows: Any, width: Any, levels: Any) -> Non
     whole = rows & -STEPS
     for j in independent(0, width):
         first[j] = m.value(0, kind)
-    done = whole
-    for count in _parts():  # what is left, some rows at a time, so that sums stay in registers meanwhile
-        if (rows & count) != 0:
+    fours = whole
+    if not isinstance(width, int):  # what is left, some rows at a time, so that sums stay in registers meanwhile
+        fours = rows & -4
+        for start in range(whole, fours, 4):
             for j in independent(0, width):
-                first[j] = _several(first[j], at, done, j, count)
-            done = done + count
+                first[j] = _several(first[j], at, start, j, 4)
+    for start in range(fours, rows):
+        for j in independent(0, width):
+            first[j] = first[j] + at(start, j)
     if whole > 0:
         for j in independent(0, width):
             second[j] = m.value(0, kind)
@@ -64,8 +63,18 @@ def _down(m: Any, kind: Any, at: Any, rows: Any, width: Any, levels: Any) -> Non
                 third[j] = m.value(0, kind)
                 fourth[j] = m.value(0, kind)
         for start in range(0, whole, STEPS):
-            for j in independent(0, width):
-                second[j] = second[j] + _sixteen(m, at, start, j, kind)
+            if isinstance(width, int):
+                part = m.local(kind, width)
+                for j in independent(0, width):
+                    part[j] = m.value(0, kind)
+                for i in range(start, start + STEPS, 4):
+                    for j in independent(0, width):
+                        part[j] = _several(part[j], at, i, j, 4)
+                for j in independent(0, width):
+                    second[j] = second[j] + part[j]
+            else:
+                for j in independent(0, width):
+                    second[j] = second[j] + _sixteen(m, at, start, j, kind)
             end = start + STEPS
             if (end & (STEPS**2 - 1)) == 0:
                 for j in independent(0, width):
@@ -102,6 +111,20 @@ def _scalar_row(m: Any, x: Any, kind: Any, levels: Any) -> Any:
 
 
 @inline
+def _short_row(m: Any, x: Any, kind: Any) -> Any:
+    """The same, for fewer elements than a vector has."""
+    first = m.minimum(x.n & -4, 1)
+    total = m.value(0, kind)
+    if first > 0:
+        total = total + x[0]
+    for i in range(first * 4, x.n):
+        total = total + x[i]
+    for i in range(first, first * 4):
+        total = total + x[i]
+    return total
+
+
+@inline
 def _vector_row(m: Any, x: Any, kind: Any, lanes: Any, levels: Any) -> Any:
     width = 4 * lanes
     rows = x.n // width
@@ -123,12 +146,14 @@ def sum_rows(m: Any, x: Any, out: Any, how: Any) -> None:
     """Every row to its sum (or mean)."""
     kind = x.type
     lanes = LANES[kind]
-    levels = _levels(m, kind, 4 * lanes)
-    if (x.strides[0] == SIZE[kind]) & (x.n >= lanes):
-        total = _vector_row(m, x, kind, lanes, levels)
+    if not x.dense:
+        apart = _scalar_row(m, x, kind, _levels(m, kind, 4))
+        out[()] = finish(m, apart, x.n, how)
+    elif x.n >= lanes:
+        total = _vector_row(m, x, kind, lanes, _levels(m, kind, 4 * lanes))
         out[()] = finish(m, total, x.n, how)
     else:
-        short = _scalar_row(m, x, kind, levels)
+        short = _short_row(m, x, kind)
         out[()] = finish(m, short, x.n, how)
 
 
@@ -139,16 +164,24 @@ def sum_columns(m: Any, x: Any, out: Any, how: Any) -> None:
     lanes = LANES[kind]
     rows, columns = x.shape[0], x.shape[1]
     levels = _levels(m, kind, COLUMNS)
+    kept = m.local(kind, 16 * lanes)
     plain = columns & -(4 * lanes)
-    for left in range(0, plain, COLUMNS):
-        width = m.minimum(plain - left, COLUMNS)
-        _down(m, kind, _grid(x, 1, 0, left), rows, width, levels)
-        for j in independent(0, width):
-            out[left + j] = finish(m, levels[0][j], rows, how)
-    rest = columns - plain
+    rest, fours = columns - plain, rows >> 2
+    blocks = (plain + (COLUMNS - 1)) // COLUMNS
+    turns = blocks + (4 if (rest > 0) & (fours >= STEPS) else 0)
+    for turn in range(0, turns):  # blocks of columns, then every fourth row of the others: one loop, written once
+        whole = turn < blocks
+        top = 0 if whole else turn - blocks
+        left = turn * COLUMNS if whole else plain
+        width = m.minimum(plain - left, COLUMNS) if whole else rest
+        _down(m, kind, _grid(x, 1 if whole else 4, top, left), rows if whole else fours, width, levels)
+        if whole:
+            for j in independent(0, width):
+                out[left + j] = finish(m, levels[0][j], rows, how)
+        else:
+            for j in independent(0, rest):
+                kept[top * (4 * lanes) + j] = levels[0][j]
     if rest > 0:
-        fours = rows >> 2
-        kept = m.local(kind, 16 * lanes)
         if fours < STEPS:  # too few rows to need levels
             for j in independent(0, 16 * lanes):
                 kept[j] = m.value(0, kind)
@@ -156,11 +189,6 @@ def sum_columns(m: Any, x: Any, out: Any, how: Any) -> None:
                 row = (i & 3) * (4 * lanes)
                 for j in independent(0, rest):
                     kept[row + j] = kept[row + j] + x[i, plain + j]
-        else:
-            for k in range(0, 4):
-                _down(m, kind, _grid(x, 4, k, plain), fours, rest, levels)
-                for j in independent(0, rest):
-                    kept[k * 4 * lanes + j] = levels[0][j]
         for i in range(fours * 4, rows):
             for j in independent(0, rest):
                 kept[j] = kept[j] + x[i, plain + j]

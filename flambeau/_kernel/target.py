@@ -7,7 +7,6 @@ import hashlib
 import importlib.util
 import json
 import platform
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -42,8 +41,9 @@ class Target(NamedTuple):
 
 
 def interpreter() -> str:
-    """What a kernel's text depends on besides the package's files: free-threaded interpreters have other objects."""
-    return f"{sys.version_info[:2]} {object.__basicsize__}"
+    """What a kernel's text depends on besides the package's files and its key: free-threaded interpreters have other objects. Versions
+    of Python differ in nothing that a kernel reads but where slots lie, which is in the key."""
+    return f"objects from {object.__basicsize__} bytes on"
 
 
 class Host:

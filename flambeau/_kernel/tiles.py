@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
-from . import jit
+from . import cpus, jit
 from .render_llvm import Llvm
 from .value import SIZE, Value
 
@@ -17,12 +18,7 @@ COMPUTE = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32", "i16": "i32"} 
 @functools.cache
 def vectors() -> tuple[int, int]:
     """Width in bytes and number of the CPU's vector registers."""
-    features = jit.cpu_features()
-    if features.get("avx512f"):
-        return 64, 32
-    if features.get("avx"):
-        return 32, 16
-    return 16, 32 if features.get("neon") else 16
+    return cpus.vectors(jit.cpu_features())
 
 
 def by_lanes() -> bool:
@@ -258,13 +254,19 @@ def invoke(r: Vectors, name: str, *args: Any) -> None:
     r.emit(f"call void @{name}({', '.join(given)})")
 
 
+def _renumbered(text: str, first: int) -> str:
+    """A function whose nodes of metadata have other numbers."""
+    return re.sub(r"!(\d+)\b", lambda found: f"!{int(found[1]) + first}", text)
+
+
 def joined(parts: list[Any], main: Any) -> str:
     """One module of several functions; those in `parts` are seen only inside it."""
     declarations = sorted(set().union(*[part.declarations for part in (*parts, main)]))
-    texts = []
+    texts, nodes = [], 0
     for part in (*parts, main):
         part.declarations = set()
-        text = part.text()
+        text = _renumbered(part.text(), nodes)
+        nodes += len(part.metadata)
         if part is not main:
             text = text.replace("define void", "define internal void", 1).replace(" nounwind", " noinline nounwind", 1)
         texts.append(text)

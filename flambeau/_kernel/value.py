@@ -43,6 +43,33 @@ def promote(a: str, b: str) -> str:
     return a if a[0] == "u" else b
 
 
+def _binary(op: str, swap: bool = False) -> Any:
+    """An operator of values and numbers."""
+
+    def operator(self: Value, other: Any) -> Any:
+        if not isinstance(other, (Value, bool, int, float)):
+            return NotImplemented
+        a, b = self._alike(other)
+        if swap:
+            a, b = b, a
+        if a.type == "b1" and op in ("add", "sub", "mul", "div"):
+            raise TypeError(f"{op} of two bool values; cast them first")
+        return self.r.binary(op, a, b)
+
+    return operator
+
+
+def _compared(op: str) -> Any:
+    """A comparison of values and numbers."""
+
+    def operator(self: Value, other: Any) -> Any:
+        if not isinstance(other, (Value, bool, int, float)):
+            return NotImplemented
+        return self.r.compare(op, *self._alike(other))
+
+    return operator
+
+
 class Value:
     """One scalar result; `type` is a key of BITS."""
 
@@ -65,97 +92,22 @@ class Value:
         common = promote(self.type, other.type)
         return self.r.cast(self, common), self.r.cast(other, common)
 
-    def _binary(self, op: str, other: Any, swap: bool = False) -> Any:
-        if not isinstance(other, (Value, bool, int, float)):
-            return NotImplemented
+    def _alike(self, other: Any) -> tuple[Value, Value]:
+        """Both of one type: an integer value may meet a float literal."""
         a, b = self._pair(other)
-        if a.type != b.type:  # an integer value met a float literal
-            a = self.r.cast(a, b.type)
-        if swap:
-            a, b = b, a
-        if a.type == "b1" and op in ("add", "sub", "mul", "div"):
-            raise TypeError(f"{op} of two bool values; cast them first")
-        return self.r.binary(op, a, b)
+        return (a if a.type == b.type else self.r.cast(a, b.type)), b
 
-    def _compare(self, op: str, other: Any) -> Any:
-        if not isinstance(other, (Value, bool, int, float)):
-            return NotImplemented
-        a, b = self._pair(other)
-        if a.type != b.type:
-            a = self.r.cast(a, b.type)
-        return self.r.compare(op, a, b)
-
-    def __add__(self, o: Any) -> Any:
-        return self._binary("add", o)
-
-    def __radd__(self, o: Any) -> Any:
-        return self._binary("add", o, True)
-
-    def __sub__(self, o: Any) -> Any:
-        return self._binary("sub", o)
-
-    def __rsub__(self, o: Any) -> Any:
-        return self._binary("sub", o, True)
-
-    def __mul__(self, o: Any) -> Any:
-        return self._binary("mul", o)
-
-    def __rmul__(self, o: Any) -> Any:
-        return self._binary("mul", o, True)
-
-    def __truediv__(self, o: Any) -> Any:
-        return self._binary("div", o)
-
-    def __rtruediv__(self, o: Any) -> Any:
-        return self._binary("div", o, True)
-
-    def __mod__(self, o: Any) -> Any:
-        return self._binary("rem", o)
-
-    def __floordiv__(self, o: Any) -> Any:
-        return self._binary("div", o)  # integers: towards zero, as in C
-
-    def __and__(self, o: Any) -> Any:
-        return self._binary("and", o)
-
-    def __rand__(self, o: Any) -> Any:
-        return self._binary("and", o)
-
-    def __or__(self, o: Any) -> Any:
-        return self._binary("or", o)
-
-    def __ror__(self, o: Any) -> Any:
-        return self._binary("or", o)
-
-    def __xor__(self, o: Any) -> Any:
-        return self._binary("xor", o)
-
-    def __rxor__(self, o: Any) -> Any:
-        return self._binary("xor", o)
-
-    def __lshift__(self, o: Any) -> Any:
-        return self._binary("shl", o)
-
-    def __rshift__(self, o: Any) -> Any:
-        return self._binary("shr", o)
-
-    def __eq__(self, o: Any) -> Any:
-        return self._compare("eq", o)
-
-    def __ne__(self, o: Any) -> Any:
-        return self._compare("ne", o)
-
-    def __lt__(self, o: Any) -> Any:
-        return self._compare("lt", o)
-
-    def __le__(self, o: Any) -> Any:
-        return self._compare("le", o)
-
-    def __gt__(self, o: Any) -> Any:
-        return self._compare("gt", o)
-
-    def __ge__(self, o: Any) -> Any:
-        return self._compare("ge", o)
+    __add__, __radd__ = _binary("add"), _binary("add", True)
+    __sub__, __rsub__ = _binary("sub"), _binary("sub", True)
+    __mul__, __rmul__ = _binary("mul"), _binary("mul", True)
+    __truediv__, __rtruediv__ = _binary("div"), _binary("div", True)
+    __mod__, __floordiv__ = _binary("rem"), _binary("div")  # integers: towards zero, as in C
+    __and__ = __rand__ = _binary("and")
+    __or__ = __ror__ = _binary("or")
+    __xor__ = __rxor__ = _binary("xor")
+    __lshift__, __rshift__ = _binary("shl"), _binary("shr")
+    __eq__, __ne__ = _compared("eq"), _compared("ne")
+    __lt__, __le__, __gt__, __ge__ = _compared("lt"), _compared("le"), _compared("gt"), _compared("ge")
 
     def __neg__(self) -> Value:
         return self.r.negate(self)

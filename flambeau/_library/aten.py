@@ -12,8 +12,6 @@ from . import aten_backward as _aten_backward
 from . import aten_graphs as _aten_graphs
 from . import aten_layers as _aten_layers
 
-__all__ = ["FUNCTIONS"]
-
 _everything = builtins.slice(None)
 
 

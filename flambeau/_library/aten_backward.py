@@ -13,10 +13,9 @@ from .._ops.layers.pooling import to_places
 from .._ops.registry import functions, ops
 from .._tensor import Tensor
 
-__all__ = ["FUNCTIONS"]
 
-
-def _gradients(out: Tensor, inputs: Sequence[Tensor], grad_output: Tensor, create_graph: bool = False) -> Any:
+def gradients(out: Tensor, inputs: Sequence[Tensor], grad_output: Tensor, create_graph: bool = False) -> Any:
+    """The derivatives of an operation by its inputs."""
     from ..autograd import grad
 
     return grad(out, inputs, grad_output, create_graph=create_graph, allow_unused=True)
@@ -37,7 +36,7 @@ def convolution_backward(
             f"convolution_backward: expected grad_output of size {list(out.shape)}, but got {list(grad_output.shape)}"
         )
     wanted = [t for t, asked in zip((x, w), output_mask) if asked]
-    made = iter(_gradients(out, wanted, grad_output) if wanted else ())
+    made = iter(gradients(out, wanted, grad_output) if wanted else ())
     by_input, by_weight = (next(made) if asked else None for asked in output_mask[:2])
     others = [0, *range(2, grad_output.ndim)]
     return by_input, by_weight, ops.sum(grad_output, others) if output_mask[2] else None
@@ -51,14 +50,14 @@ def _convolution_double_backward(
     with enable_grad():
         g, x, w = (t.detach().requires_grad_() for t in (gO, self, weight))
         out = ops.convolution(x, w, None, stride, padding, dilation, transposed, output_padding, groups)
-        by_input, by_weight = _gradients(out, (x, w), g, create_graph=True)
+        by_input, by_weight = gradients(out, (x, w), g, create_graph=True)
         total: Any = ops.zeros((), dtype=gO.dtype, device=gO.device)
         for first, second in ((by_input, ggI), (by_weight, ggW), (ops.sum(g, [0, *range(2, g.ndim)]), ggb)):
             if second is not None:
                 total = total + ops.sum(first * second)
     if not total.requires_grad:
         return None, None, None
-    made = _gradients(total, (g, x, w), ops.ones_like(total))
+    made = gradients(total, (g, x, w), ops.ones_like(total))
     return tuple(t if asked else None for t, asked in zip(made, output_mask))
 
 
@@ -72,7 +71,7 @@ def _define_adaptive(rank: int) -> list[Any]:
         with enable_grad():
             x = self.detach().requires_grad_()
             out = functions[f"nn.functional.adaptive_avg_pool{rank}d"](x, tuple(grad_output.shape[-rank:]))
-        return _gradients(out, (x,), grad_output)[0]
+        return gradients(out, (x,), grad_output)[0]
 
     def largest(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
         name = f"adaptive_max_pool{rank}d_backward()"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .._autograd.modes import enable_grad
 from .._ops.layers.interpolation import upsampled
 from .._ops.registry import functions, ops
 from .._tensor import Tensor
-
-__all__ = ["FUNCTIONS"]
+from .aten_backward import gradients
 
 _F = "nn.functional."
 _REDUCTIONS = ("none", "mean", "sum")
@@ -86,6 +86,24 @@ def _upsample(mode: str, aligned: bool, antialias: bool = False) -> Callable[...
     return upsample
 
 
+def _upsample_backward(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """The derivative of an upsampling, which is linear: it needs the sizes alone, and has a derivative itself."""
+
+    def backward(grad_output: Tensor, output_size: Any, input_size: Any, *rest: Any, **named: Any) -> Tensor:
+        with enable_grad():
+            x = ops.empty(tuple(input_size), dtype=grad_output.dtype, device=grad_output.device).requires_grad_()
+            out = forward(x, output_size, *rest, **named)
+        for d, (given, wanted) in enumerate(zip(grad_output.shape, out.shape)):
+            if given != wanted or grad_output.ndim != out.ndim:
+                raise RuntimeError(
+                    f"Expected grad_output to have the same shape as output; output.size({d}) = {wanted} but got grad_output.size({d}) = {given}"
+                )
+        (made,) = gradients(out, (x,), grad_output, create_graph=grad_output.requires_grad)
+        return made
+
+    return backward
+
+
 def cross_entropy_loss(
     self: Tensor,
     target: Tensor,
@@ -155,12 +173,16 @@ _OWN = (
     _native_batch_norm_legit_no_training, _native_batch_norm_legit_functional,
 )  # fmt: skip
 _UPSAMPLINGS = {"linear": (1,), "bilinear": (2,), "trilinear": (3,), "bicubic": (2,)}
-FUNCTIONS: dict[str, Any] = {
-    **{f.__name__: f for f in _OWN},
+_UPSAMPLE: dict[str, Any] = {
     **{f"upsample_{mode}{n}d": _upsample(mode, True) for mode, ranks in _UPSAMPLINGS.items() for n in ranks},
     **{f"upsample_nearest{n}d": _upsample("nearest", False) for n in (1, 2, 3)},
     **{f"_upsample_nearest_exact{n}d": _upsample("nearest-exact", False) for n in (1, 2, 3)},
     **{f"_upsample_{mode}2d_aa": _upsample(mode, True, antialias=True) for mode in ("bilinear", "bicubic")},
+}
+FUNCTIONS: dict[str, Any] = {
+    **{f.__name__: f for f in _OWN},
+    **_UPSAMPLE,
+    **{f"{name}_backward": _upsample_backward(forward) for name, forward in _UPSAMPLE.items()},
 }
 
 
@@ -206,4 +228,16 @@ _upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corn
 _upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
 _upsample_bicubic2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor
 _upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
+upsample_linear1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, bool align_corners, float? scales=None) -> Tensor
+upsample_bilinear2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
+upsample_trilinear3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor
+upsample_bicubic2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
+upsample_nearest1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None) -> Tensor
+upsample_nearest2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor
+upsample_nearest3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor
+_upsample_nearest_exact1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None) -> Tensor
+_upsample_nearest_exact2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor
+_upsample_nearest_exact3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor
+_upsample_bilinear2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
+_upsample_bicubic2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
 """

@@ -10,8 +10,6 @@ from .._ops.layers.padding import define_pads
 from .._ops.registry import functions, ops
 from .._tensor import Tensor
 
-__all__ = ["FUNCTIONS", "OF_NN"]
-
 _LARGEST = (1 << 63) - 1
 
 

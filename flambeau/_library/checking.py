@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .._ops.registry import ops
 from .._tensor import Tensor, version_of
 from ..func.batched import flat_tensors
 from .operators import Operator
-
-__all__ = ["CHECKS", "OpCheckError"]
 
 
 class OpCheckError(Exception):
@@ -69,9 +68,33 @@ def _fake(op: Operator, args: Any, named: Any) -> None:
             )
 
 
+def _compiled(op: Operator, args: Any, named: Any, atol: float | None, rtol: float | None) -> None:
+    """A compiled call gives the results and gradients of an eager one, within the tolerances."""
+    from ..autograd import grad
+    from ..compiler import compile
+    from ..testing import assert_close
+
+    def computed(function: Any) -> list[Tensor]:
+        given = _copies((tuple(args), named))
+        found = flat_tensors((function(*given[0], **given[1]),))
+        leaves = [t for t in flat_tensors(given) if t.requires_grad]
+        summed = [ops.sum(t) for t in found if t.requires_grad and not t.dtype.is_complex]
+        if leaves and summed:
+            made = grad(functools.reduce(ops.add, summed), leaves, allow_unused=True, materialize_grads=True)
+            found = [*found, *made]
+        return [t.detach() for t in found]
+
+    _fake(op, args, named)
+    eager, compiled = computed(op), computed(compile(lambda *given, **keywords: op(*given, **keywords)))
+    try:
+        assert_close(compiled, eager, atol=atol, rtol=rtol, equal_nan=True)
+    except AssertionError as error:
+        raise OpCheckError(f"{op.name}: a compiled call gives other results than an eager one. {error}") from None
+
+
 CHECKS = {
     "test_schema": _schema,
     "test_autograd_registration": _autograd,
     "test_faketensor": _fake,
-    "test_aot_dispatch_dynamic": _fake,
+    "test_aot_dispatch_dynamic": _compiled,
 }

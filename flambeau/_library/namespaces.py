@@ -13,8 +13,6 @@ from .operators import Operator, operators
 from .schema import FunctionSchema
 from .schema_texts import lines, operator_of, schemas_of
 
-__all__ = ["OpOverload", "OpOverloadPacket", "ops"]
-
 
 class OpOverload:
     """One overload of an operator, such as `torch.ops.aten.add.Tensor`."""

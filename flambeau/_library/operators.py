@@ -15,8 +15,6 @@ from ..func.batched import Batched, flat_tensors, make_batched, unwrap
 from ..func.fallback import each_sample
 from .schema import FunctionSchema
 
-__all__ = ["Operator", "define", "operators"]
-
 operators: dict[str, Operator] = {}  # "ns::name" or "ns::name.overload" -> definition
 
 

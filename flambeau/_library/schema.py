@@ -13,8 +13,6 @@ from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
 from .._tensor import Tensor
 
-__all__ = ["Argument", "FunctionSchema", "Return", "parse_schema"]
-
 _PLAIN = {"SymInt": "int", "SymBool": "bool", "Scalar": "number", "ScalarType": "int", "Layout": "int"}
 _MISSING = object()
 
@@ -46,6 +44,13 @@ class AliasInfo(NamedTuple):
     is_write: bool
 
 
+def _alias_info(declared: str) -> AliasInfo | None:
+    found = re.search(r"\(([^)!]*)(!?)\)", declared)
+    if found is None:
+        return None
+    return AliasInfo(frozenset(name.strip() for name in found[1].partition("->")[0].split("|")), bool(found[2]))
+
+
 class Argument(NamedTuple):
     """One parameter of a schema."""
 
@@ -67,8 +72,7 @@ class Argument(NamedTuple):
 
     @property
     def alias_info(self) -> AliasInfo | None:
-        found = re.search(r"\(([^)!]*)(!?)\)", self.declared)
-        return AliasInfo(frozenset(found[1].split("|")), bool(found[2])) if found else None
+        return _alias_info(self.declared)
 
     @property
     def is_write(self) -> bool:
@@ -90,6 +94,10 @@ class Return(NamedTuple):
     @property
     def type(self) -> str:
         return type_text(self.declared)
+
+    @property
+    def alias_info(self) -> AliasInfo | None:
+        return _alias_info(self.declared)
 
     def __str__(self) -> str:
         return f"{self.declared} {self.name}" if self.name else self.declared

@@ -23,15 +23,13 @@ from .._ops.registry import functions, methods, ops, records
 from . import aten as _aten
 from .schema import Argument, FunctionSchema, Return, parse_schema
 
-__all__ = ["function_of", "operator_of", "schemas_of", "takes_out"]
-
 # PyTorch's operators that belong to a module have its name before theirs.
 _PREFIXES = {"linalg_": "linalg.", "special_": "special.", "fft_": "fft."}
 _OUTSIDE = (
-    "_aten",
-    "_aten_backward",
-    "_aten_graphs",
-    "_aten_layers",
+    "_library.aten",
+    "_library.aten_backward",
+    "_library.aten_graphs",
+    "_library.aten_layers",
     "_tensor.properties",
     "_tensor.memory",
 )  # which declare operations, too

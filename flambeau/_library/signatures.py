@@ -12,8 +12,6 @@ from .._core.dtypes import BY_NAME
 from .schema import Argument, FunctionSchema
 from .schema_texts import function_of, has_own_arguments, schemas_of, takes_out
 
-__all__ = ["Form", "Parameter", "forms_of", "merged", "signature_of"]
-
 _PLAIN = {
     "Tensor": "Tensor", "int": "_int", "SymInt": "_int", "float": "_float", "bool": "_bool", "str": "str",
     "Scalar": "_Number", "ScalarType": "_dtype", "Device": "_DeviceLike", "Layout": "_layout",

@@ -6,8 +6,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["namespace"]
-
 
 def _constant(name: str, value: Any) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:

@@ -9,12 +9,6 @@ from .._core.state import modes
 from .._ops import registry
 from .._tensor import Tensor
 
-__all__ = [
-    "_assert", "_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with",
-    "_check_type",
-    "_check_value", "_check_with",
-]  # fmt: skip
-
 
 def _assert(condition: Any, message: Any) -> Any:
     """AssertionError unless the condition holds; a function, so that traces can hold it."""
@@ -49,7 +43,7 @@ def _check(cond: Any, message: Callable[[], str] | None = None) -> None:
     """RuntimeError unless the condition holds.
 
     >>> import flambeau as torch
-    >>> torch._checks._check(True)
+    >>> torch._check(True)
     """
     _check_with(RuntimeError, cond, message)
 

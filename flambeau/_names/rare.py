@@ -13,20 +13,9 @@ from .._autograd.modes import no_grad
 from .._core import dtypes as d
 from .._core.devices import device as _device
 from .._core.state import ANOMALY, local, modes
-from .._ops.registry import ops
+from .._ops.registry import functions, ops
 from .._tensor import Tensor, wrap
-
-__all__ = [
-    "FatalError", "batch_norm_elemt", "batch_norm_gather_stats", "batch_norm_gather_stats_with_counts", "batch_norm_stats",
-    "batch_norm_update_stats", "ccol_indices_copy", "col_indices_copy", "cond", "crow_indices_copy", "dsmm",
-    "embedding_renorm_", "from_file", "get_autocast_ipu_dtype", "get_autocast_xla_dtype", "get_device_module", "hsmm",
-    "hspmm", "indices_copy", "init_num_threads", "is_anomaly_check_nan_enabled", "is_anomaly_enabled",
-    "is_autocast_ipu_enabled", "is_autocast_xla_enabled", "is_distributed", "is_vulkan_available", "kl_div", "native_norm",
-    "norm_except_dim", "row_indices_copy", "saddmm", "set_anomaly_enabled", "set_autocast_ipu_dtype",
-    "set_autocast_ipu_enabled", "set_autocast_xla_dtype", "set_autocast_xla_enabled", "slice_inverse", "spmm", "sspaddmm",
-    "sym_constrain_range", "sym_constrain_range_for_size", "sym_fresh_size", "values_copy",
-]  # fmt: skip
-
+from ..utils._pytree import tree_flatten, tree_unflatten
 
 _max = max
 
@@ -49,7 +38,37 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         raise RuntimeError("Expect both branches to be callable.")
     if not isinstance(operands, (tuple, list)):
         raise RuntimeError(f"Expect operands to be a tuple of possibly nested dict/list/tuple, but got {operands}.")
+    if isinstance(pred, Tensor) and _is_exported(pred):
+        return _either(pred, *[_unwritten(f, operands) for f in (true_fn, false_fn)])
     return (true_fn if bool(pred) else false_fn)(*operands)
+
+
+def _is_exported(pred: Tensor) -> bool:
+    """Whether a program is being exported in which a condition will have other elements."""
+    mode = local.function_modes[-1] if local.function_modes else None
+    return getattr(mode, "exports", False) and mode.is_known(pred)
+
+
+def _unwritten(branch: Callable[..., Any], operands: Any) -> Any:
+    """What a branch gives, which must not write into its operands: both branches run."""
+    tensors = [t for t in tree_flatten(operands)[0] if isinstance(t, Tensor)]
+    versions = [t._version for t in tensors]
+    made = branch(*operands)
+    if versions != [t._version for t in tensors]:
+        raise RuntimeError("torch.cond: a branch writes into its operands; it must return new tensors")
+    return made
+
+
+def _either(pred: Tensor, true: Any, false: Any) -> Any:
+    """The results of both branches, chosen by the condition: an exported graph has no branches, it computes both."""
+    (yes, spec), (no, other) = tree_flatten(true), tree_flatten(false)
+    described = [[(tuple(t.shape), t.dtype) if isinstance(t, Tensor) else t for t in leaves] for leaves in (yes, no)]
+    if spec != other or described[0] != described[1]:
+        raise RuntimeError(
+            f"torch.cond: expected both branches to return the same shapes and dtypes, but got {described[0]} and {described[1]}"
+        )
+    where = functions["where"]
+    return tree_unflatten([where(pred, a, b) if isinstance(a, Tensor) else a for a, b in zip(yes, no)], spec)
 
 
 def _shape_as_tensor(input: Tensor) -> Tensor:
@@ -203,11 +222,11 @@ def init_num_threads() -> None:
 def get_device_module(device: Any = None) -> Any:
     """The module of a device, `torch.cpu` or `torch.cuda`; without one, of the accelerator if there is one."""
     if device is None:
-        accelerator = importlib.import_module(".accelerator", "flambeau")
+        accelerator = importlib.import_module("flambeau.accelerator")
         device = accelerator.current_accelerator() or "cpu"
     kind = _device(device).type
     try:
-        return importlib.import_module("." + kind, "flambeau")
+        return importlib.import_module("flambeau." + kind)
     except ModuleNotFoundError:
         raise RuntimeError(
             f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'."

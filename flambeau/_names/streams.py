@@ -8,8 +8,6 @@ from typing import Any
 from .. import cuda
 from .._core.devices import device as _device
 
-__all__ = ["Event", "Stream"]
-
 
 def _of(device: Any) -> _device:
     if device is None:

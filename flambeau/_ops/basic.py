@@ -33,7 +33,7 @@ def _cast_shape(x: Any, d: dtype) -> Any:
 @primitive(
     meta=_cast_shape,
     grad={"x": lambda g, x_dtype: to_dtype(g, x_dtype)}, backward_name="ToCopyBackward0", name="to_dtype", batch=leading,
-    tangent=linear("x"),
+    tangent=linear("x"), planned=True,
 )  # fmt: skip
 def to_dtype(backend: Any, x: Any, d: dtype) -> Any:
     """A copy in another dtype; strides are kept."""

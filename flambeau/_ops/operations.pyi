@@ -11,7 +11,7 @@ from .._core.devices import device as _device
 from .._core.dtypes import dtype as _dtype
 from .._core.layouts import layout as _layout, memory_format as _memory_format
 from .._core.sizes import Size as Size
-from .making.generator import Generator as Generator
+from .._ops.making.generator import Generator as Generator
 from .._tensor.storage import UntypedStorage as UntypedStorage
 from .._tensor import Tensor
 

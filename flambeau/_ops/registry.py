@@ -209,7 +209,7 @@ def _with_out(function: Any) -> Any:
     return call
 
 
-# Orders of arguments that PyTorch still takes: name -> function of the arguments that gives today's, or None.
+# Other orders of arguments that PyTorch takes: name -> function of the arguments that gives today's, or None.
 older_forms: dict[str, Callable[[tuple[Any, ...]], tuple[tuple[Any, ...], dict[str, Any]] | None]] = {}
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 
@@ -241,7 +241,8 @@ def _for_foreign(function: Any, args: Any, named: Any) -> Any:
     if not _NUMPY_NAMES.keys().isdisjoint(named):  # PyTorch also takes the names that NumPy has for arguments
         return function(*args, **{_NUMPY_NAMES.get(name, name): value for name, value in named.items()})
     if function.__name__ in older_forms and (form := older_forms[function.__name__](args)) is not None:
-        older_form(function.__name__)
+        if "out" not in form[1]:  # which PyTorch takes by place in functions that it has in Python
+            older_form(function.__name__)
         return function(*form[0], **form[1], **named)
     error = sys.exc_info()[1]
     if isinstance(error, AttributeError) and not isinstance(error.obj, Tensor):
@@ -288,25 +289,17 @@ def flat(args: Any) -> Iterator[Any]:
             yield a
 
 
-def quick(fast: Any, named: bool = False) -> Callable[[Any], Any]:
-    """Puts a short path before a public function: `fast` runs without modes (and named arguments, unless it takes
-    `named` ones), looks at its operands' `_k` itself, and may return NotImplemented."""
-    takes_names = named
+def quick(fast: Any) -> Callable[[Any], Any]:
+    """Puts a short path before a public function: `fast` runs without modes and named arguments, looks at its operands' `_k` itself,
+    and may return NotImplemented."""
 
     def decorate(slow: Any) -> Any:
         @functools.wraps(slow)
         def call(*args: Any, **named: Any) -> Any:
-            if not named:
-                if not modes.on:
-                    result = fast(*args)
-                    if result is not NotImplemented:
-                        return result
-                return slow(*args)
-            if takes_names and args and not modes.on:
-                result = fast(*args, **named)
-                if result is not NotImplemented:
-                    return result
-            return slow(*args, **named)
+            if named:
+                return slow(*args, **named)
+            result = NotImplemented if modes.on else fast(*args)
+            return slow(*args) if result is NotImplemented else result
 
         if hasattr(slow, "site"):  # which is what the tables hold
             slow.site.go_by(call)

@@ -13,8 +13,6 @@ from .archive import Reader, Writer
 from .files import FileSource, is_path, writer_of
 from .options import get_crc32_options
 
-__all__ = ["PyTorchFileReader", "PyTorchFileWriter"]
-
 
 class PyTorchFileReader:
     """Reads the records of an archive, given as a path or a seekable file."""

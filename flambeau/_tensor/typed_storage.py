@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 import warnings
@@ -38,16 +39,22 @@ class _Warning(threading.local):
 _warning = _Warning()
 
 
-def warn_of_removal(stacklevel: int = 2) -> None:
-    """Says once (or always, if so set) that typed storages are deprecated."""
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
+
+def warn_of_removal() -> None:
+    """Says once (or always, if so set) that typed storages are deprecated, at the line of the program that uses one."""
     if _warning.given and not _warning.always:
         return
     _warning.given = True
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
     warnings.warn(
         "TypedStorage is deprecated and will be removed; UntypedStorage is the storage class that stays. It matters only "
         "to programs that use storages: take tensor.untyped_storage() instead of tensor.storage()",
         UserWarning,
-        stacklevel=stacklevel + 1,
+        stacklevel=level,
     )
 
 
@@ -377,16 +384,16 @@ class _LegacyStorageMeta(type):
         warn_of_removal()
         return cls._dtype
 
-    def __call__(cls, *args: Any, wrap_storage: Any = None, _internal: bool = False, **named: Any) -> Any:
+    def __call__(
+        cls, *args: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None, _internal: bool = False
+    ) -> Any:
         if not _internal:
             warn_of_removal()
         if cls._dtype is None:
             raise RuntimeError("Only child classes of _LegacyStorage can be instantiated")
-        for word in ("device", "dtype"):
-            if word in named:
+        for word, given in (("device", device), ("dtype", dtype)):
+            if given is not None:
                 raise RuntimeError(f"'{word}' cannot be specified: {cls.__name__} has one; use torch.TypedStorage")
-        if named:
-            raise TypeError(f"{cls.__name__}.__init__() got an unexpected keyword argument {next(iter(named))!r}")
         if wrap_storage is None:
             return TypedStorage(*args, dtype=cls._dtype, device=cls._placed, _internal=True)
         if isinstance(wrap_storage, StorageBase) and wrap_storage.device.type != cls._placed and not args:

@@ -13,13 +13,9 @@ from .._interception.autocast import KINDS, kind_of, settings
 from .._tensor import Tensor
 
 __all__ = [
-    "autocast",
-    "autocast_decrement_nesting",
-    "autocast_increment_nesting",
-    "custom_bwd",
-    "custom_fwd",
+    "autocast", "autocast_decrement_nesting", "autocast_increment_nesting", "custom_bwd", "custom_fwd",
     "is_autocast_available",
-]
+]  # fmt: skip
 
 
 def is_autocast_available(device_type: str) -> bool:

@@ -10,15 +10,9 @@ from .._core.state import local
 from .._tensor import Tensor, storage_of, version_of
 
 __all__ = [
-    "_force_original_view_tracking",
-    "_unsafe_preserve_version_counter",
-    "enable_grad",
-    "enforce_grad_layout_policy",
-    "inference_mode",
-    "no_grad",
-    "set_grad_enabled",
-    "set_multithreading_enabled",
-]
+    "_force_original_view_tracking", "_unsafe_preserve_version_counter", "enable_grad", "enforce_grad_layout_policy",
+    "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled",
+]  # fmt: skip
 
 
 class _unsafe_preserve_version_counter:
@@ -56,8 +50,8 @@ class enforce_grad_layout_policy:
     True
     """
 
-    def __init__(self, mode: bool):
-        self.prev, self.mode = local.grad_layout, bool(mode)
+    def __init__(self, enable: bool = True):
+        self.prev, self.mode = local.grad_layout, bool(enable)
         local.grad_layout = self.mode
 
     def __enter__(self) -> None:

@@ -114,25 +114,59 @@ class FunctionEvent(_Times):
     memory that was freed are not counted. `flops` is given for products, convolutions, sums and products.
     """
 
-    node_id, overload_name, is_async, is_remote, is_legacy, device_index = -1, "", False, False, False, -1
-
-    def __init__(self, id: int, name: str, thread: int, start_us: float, end_us: float, **facts: Any):
-        self.id, self.name, self.trace_name, self.thread, self.count = id, name, name, thread, 1
+    def __init__(
+        self,
+        id: int,
+        name: str,
+        thread: int,
+        start_us: float,
+        end_us: float,
+        overload_name: str | None = None,
+        fwd_thread: int | None = None,
+        input_shapes: list[Any] | None = None,
+        stack: list[str] | None = None,
+        scope: int = 0,
+        use_device: str | None = None,
+        cpu_memory_usage: int = 0,
+        device_memory_usage: int = 0,
+        is_async: bool = False,
+        is_remote: bool = False,
+        sequence_nr: int = -1,
+        node_id: int = -1,
+        device_type: Any = DeviceType.CPU,
+        device_index: int = 0,
+        device_resource_id: int | None = None,
+        is_legacy: bool = False,
+        flops: int | None = None,
+        trace_name: str | None = None,
+        concrete_inputs: list[Any] | None = None,
+        kwinputs: dict[str, Any] | None = None,
+        is_user_annotation: bool = False,
+        is_python_function: bool = False,
+        activity_type: str | None = None,
+        metadata_json: str | None = None,
+        flow_id: int | None = None,
+        flow_type: int | None = None,
+        flow_start: bool | None = None,
+        external_id: int = 0,
+        linked_correlation_id: int = 0,
+        extra_meta: dict[str, str] | None = None,
+        structured_input_shapes: Any = None,
+        structured_input_strides: Any = None,
+        input_dtypes: Any = None,
+        python_id: int = -1,
+        python_parent_id: int = -1,
+        python_module_id: int = -1,
+    ):
+        given = {k: v for k, v in locals().items() if k not in ("self", "start_us", "end_us", "extra_meta")}
+        self.__dict__.update(given)  # an event is a record of what it was given
+        self.event_metadata = extra_meta
+        self.device_resource_id = thread if device_resource_id is None else device_resource_id
         self.time_range = Interval(start_us, end_us)
+        self.count = 1
         self.cpu_children: list[FunctionEvent] = []
         self.cpu_parent: FunctionEvent | None = None
         self.kernels: list[Kernel] = []
-        self.input_shapes: list[Any] = facts.get("input_shapes", [])
-        self.stack: list[str] = facts.get("stack", [])
-        self.scope: int = facts.get("scope", 0)
-        self.sequence_nr: int = facts.get("sequence_nr", -1)
-        self.flops: int = facts.get("flops", 0)
-        self.is_user_annotation: bool = facts.get("is_user_annotation", False)
-        self.self_cpu_memory_usage: int = facts.get("memory", 0)
-        self.self_device_memory_usage: int = facts.get("device_memory", 0)
-        self.use_device: str | None = facts.get("use_device")
-        self.device_type = DeviceType.CPU
-        self.cpu_memory_usage, self.device_memory_usage = self.self_cpu_memory_usage, self.self_device_memory_usage
 
     @property
     def key(self) -> str:
@@ -154,18 +188,36 @@ class FunctionEvent(_Times):
 
     @property
     def cpu_time_total(self) -> float:
-        return self.time_range.elapsed_us()
+        return self.time_range.elapsed_us() if self.device_type == DeviceType.CPU else 0
 
     @property
     def self_cpu_time_total(self) -> float:
-        return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
+        return self._own("cpu_time_total")
+
+    @property
+    def self_cpu_memory_usage(self) -> int:
+        return self._own("cpu_memory_usage")
+
+    @property
+    def self_device_memory_usage(self) -> int:
+        return self._own("device_memory_usage")
+
+    def _own(self, name: str) -> Any:
+        """A sum without what calls inside add to it; nothing where calls inside are not known to be inside."""
+        if self.is_async or self.device_type != DeviceType.CPU:
+            return 0
+        return getattr(self, name) - sum(getattr(child, name) for child in self.cpu_children)
 
     @property
     def self_device_time_total(self) -> float:
+        if self.device_type != DeviceType.CPU:
+            return self.device_time_total
         return sum(kernel.duration for kernel in self.kernels)
 
     @property
     def device_time_total(self) -> float:
+        if self.device_type != DeviceType.CPU:
+            return self.time_range.elapsed_us()
         return self.self_device_time_total + sum(child.device_time_total for child in self.cpu_children)
 
     def __repr__(self) -> str:
@@ -213,7 +265,7 @@ class FunctionEventAvg(_Times):
             self.use_device, self.device_type = other.use_device, other.device_type
             self.is_user_annotation, self.cpu_parent = other.is_user_annotation, other.cpu_parent
         for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            setattr(self, name, getattr(self, name) + (getattr(other, name) or 0))
         return self
 
     __iadd__ = add

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -97,31 +98,17 @@ def get_capabilities() -> dict[str, Any]:
     return dict(jit.cpu_features())
 
 
-def _is_avx2_supported() -> bool:
-    """Whether the CPU has AVX2."""
-    return bool(get_capabilities().get("avx2", False))
+def _has(feature: str, what: str) -> Callable[[], bool]:
+    def supported() -> bool:
+        return bool(get_capabilities().get(feature, False))
+
+    supported.__doc__ = f"Whether {what}."
+    return supported
 
 
-def _is_avx512_supported() -> bool:
-    """Whether the CPU has AVX-512."""
-    return bool(get_capabilities().get("avx512f", False))
-
-
-def _is_avx512_bf16_supported() -> bool:
-    """Whether the CPU has AVX-512's dot products of bfloat16."""
-    return bool(get_capabilities().get("avx512bf16", False))
-
-
-def _is_vnni_supported() -> bool:
-    """Whether the CPU has dot products of 8-bit integers."""
-    return bool(get_capabilities().get("avx512vnni", False))
-
-
-def _is_amx_tile_supported() -> bool:
-    """Whether the CPU has AMX."""
-    return bool(get_capabilities().get("amx-tile", False))
-
-
-def _is_amx_fp16_supported() -> bool:
-    """Whether AMX multiplies float16."""
-    return bool(get_capabilities().get("amx-fp16", False))
+_is_avx2_supported = _has("avx2", "the CPU has AVX2")
+_is_avx512_supported = _has("avx512f", "the CPU has AVX-512")
+_is_avx512_bf16_supported = _has("avx512bf16", "the CPU has AVX-512's dot products of bfloat16")
+_is_vnni_supported = _has("avx512vnni", "the CPU has dot products of 8-bit integers")
+_is_amx_tile_supported = _has("amx-tile", "the CPU has AMX")
+_is_amx_fp16_supported = _has("amx-fp16", "AMX multiplies float16")

@@ -451,9 +451,34 @@ default_generators: tuple[Any, ...] = ()
 globals().update(typed_classes("cuda"), **legacy_classes("cuda"))
 
 
+_OF_MEMORY = frozenset(
+    (
+        "host_memory_stats", "host_memory_stats_as_nested_dict", "memory_snapshot", "reset_accumulated_host_memory_stats",
+        "reset_accumulated_memory_stats", "reset_peak_host_memory_stats",
+    )
+)  # fmt: skip
+
+
+def get_sync_debug_mode() -> int:
+    """What happens when the program waits for the GPU: 0, nothing."""
+    return 0
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Says what happens when the program waits for the GPU; only "default" (0) can be had."""
+    if debug_mode not in (0, 1, 2, "default", "warn", "error"):
+        raise RuntimeError(f"invalid value of debug_mode {debug_mode}, expected one of default, warn, error")
+    if debug_mode not in (0, "default"):
+        raise NotImplementedError(
+            "set_sync_debug_mode: waits are not reported; torch.profiler shows where a program waits"
+        )
+
+
 def __getattr__(name: str) -> Any:
     if name == "_initialized":
         return is_initialized()
+    if name in _OF_MEMORY:
+        return getattr(importlib.import_module(f"{__name__}.memory"), name)
     if name not in ("memory", "nccl", "nvtx", "profiler", "random", "streams"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module(f"{__name__}.{name}")  # they take their names from here

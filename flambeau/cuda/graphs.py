@@ -19,7 +19,15 @@ class CUDAGraph:
 class graph:
     """Records the GPU work of a `with` block; cannot be made."""
 
-    def __init__(self, cuda_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global"):
+    def __init__(
+        self,
+        cuda_graph: Any,
+        pool: Any = None,
+        stream: Any = None,
+        capture_error_mode: str = "global",
+        enable_annotations: bool = False,
+        check_input_liveness: bool = False,
+    ):
         raise RuntimeError(f"graph: {_REFUSAL}")
 
 
@@ -28,7 +36,9 @@ def graph_pool_handle() -> Any:
     raise RuntimeError(f"graph_pool_handle: {_REFUSAL}")
 
 
-def make_graphed_callables(callables: Any, sample_args: Any, *args: Any, **kwargs: Any) -> Any:
+def make_graphed_callables(
+    callables: Any, sample_args: Any, num_warmup_iters: int = 3, allow_unused_input: bool = False, pool: Any = None
+) -> Any:
     """Modules whose work is recorded and replayed; refused."""
     raise RuntimeError(f"make_graphed_callables: {_REFUSAL}")
 

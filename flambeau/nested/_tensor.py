@@ -11,8 +11,6 @@ from .._interception.overrides import DisableTorchFunctionSubclass
 from .._ops.registry import methods, ops
 from .._tensor import Tensor
 
-__all__ = ["NestedTensor", "make"]
-
 # Functions whose argument `dim`, if it is not negative, counts the batch too.
 _ALONG = frozenset(
     (

@@ -21,6 +21,18 @@ from .semi_structured import (  # noqa: F401 (programs take them from here)
 install(globals(), "sparse")
 
 
+def as_sparse_gradcheck(gradcheck: Any) -> Any:
+    """`gradcheck` for functions of sparse tensors; ours takes them itself, so that it is the same function.
+
+    >>> import flambeau as torch
+    >>> gradcheck = torch.sparse.as_sparse_gradcheck(torch.autograd.gradcheck)
+    >>> x = torch.tensor([[0.0, 1.0], [2.0, 0.0]], dtype=torch.float64).to_sparse().requires_grad_()
+    >>> gradcheck(lambda t: t.to_dense(), x, masked=True)
+    True
+    """
+    return gradcheck
+
+
 class _TypedMeta(type):
     """Classes such as sparse.FloatTensor: calling one makes a COO tensor, `isinstance` looks at dtype and layout."""
 

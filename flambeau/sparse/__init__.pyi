@@ -22,8 +22,8 @@ _size = Sequence[_int]
 from .._core.dtypes import BY_NAME as BY_NAME
 from .._core.layouts import sparse_coo as sparse_coo
 from .._core.sizes import Size as Size
-from .._ops.registry import ops as ops
 from .._ops.records.rules import SCALAR_NAMES as SCALAR_NAMES
+from .._ops.registry import ops as ops
 from .._tensor import Tensor as Tensor
 from .semi_structured import SparseSemiStructuredTensor as SparseSemiStructuredTensor
 from .semi_structured import SparseSemiStructuredTensorCUSPARSELT as SparseSemiStructuredTensorCUSPARSELT
@@ -41,6 +41,7 @@ IntTensor: Any
 LongTensor: Any
 ShortTensor: Any
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0) -> Tensor: ...
+def as_sparse_gradcheck(gradcheck: Any) -> Any: ...
 def log_softmax(input: Tensor, dim: _int, *, dtype: _dtype | None = None) -> Tensor: ...
 def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor: ...
 def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0, out: Tensor | None = None) -> Tensor: ...

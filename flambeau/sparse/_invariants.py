@@ -10,8 +10,6 @@ from .._core.layouts import sparse_csr
 from .._ops.registry import ops
 from .._tensor import Tensor
 
-__all__ = ["check_sparse_tensor_invariants", "spsolve"]
-
 
 class check_sparse_tensor_invariants:
     """Whether a program asks for checks of new sparse tensors: at once, for a `with` block or in a function.

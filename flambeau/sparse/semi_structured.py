@@ -12,17 +12,31 @@ __all__ = [
 ]  # fmt: skip
 
 
+_WHY = (
+    "semi-structured sparse tensors need the sparse tensor cores of NVIDIA's GPUs, which are not used here; multiply by a mask, or "
+    "use torch.nn.utils.prune"
+)
+
+
 class SparseSemiStructuredTensor(Tensor):
     """The class that programs ask for with `isinstance`; none of its tensors exist."""
 
     _DEFAULT_ALG_ID = 0
     _FORCE_CUTLASS = False
 
-    def __new__(cls, *args: Any, **named: Any) -> Any:
-        raise NotImplementedError(
-            "semi-structured sparse tensors need the sparse tensor cores of NVIDIA's GPUs, which are not used here; "
-            "multiply by a mask, or use torch.nn.utils.prune"
-        )
+    def __new__(
+        cls,
+        shape: Any,
+        packed: Tensor | None,
+        meta: Tensor | None,
+        packed_t: Tensor | None,
+        meta_t: Tensor | None,
+        compressed_swizzled_bitmask: Tensor | None,
+        fuse_transpose_cusparselt: bool = False,
+        alg_id_cusparselt: int = 0,
+        requires_grad: bool = False,
+    ) -> Any:
+        raise NotImplementedError(_WHY)
 
 
 class SparseSemiStructuredTensorCUTLASS(SparseSemiStructuredTensor):
@@ -33,6 +47,8 @@ class SparseSemiStructuredTensorCUSPARSELT(SparseSemiStructuredTensor):
     """The form that cuSPARSELt reads."""
 
 
-def to_sparse_semi_structured(original_tensor: Tensor, transposed: bool = False) -> SparseSemiStructuredTensor:
+def to_sparse_semi_structured(
+    original_tensor: Tensor, transposed: bool = False, alg_id: int = 0
+) -> SparseSemiStructuredTensor:
     """Raises: such tensors are not made here."""
-    return SparseSemiStructuredTensor(original_tensor)
+    raise NotImplementedError(_WHY)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["FileCheck"]
-
 
 class FileCheck:
     """Checks that pieces of text follow each other; each method adds a check, `run` makes them.

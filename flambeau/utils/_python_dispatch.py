@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from .._core.state import DISPATCH, local, modes
+from .._ops.registry import records
 from .._tensor import Tensor
 
 __all__ = [
-    "BaseTorchDispatchMode", "TensorWithFlatten", "TorchDispatchMode", "TraceableWrapperSubclass",
-    "any_torch_dispatch_mode_on_stack", "is_in_any_mode_without_ignore_compile_internals", "is_in_torch_dispatch_mode",
+    "AliasInfo", "BaseTorchDispatchMode", "SchemaInfo", "TensorWithFlatten", "TorchDispatchMode", "TraceableWrapperSubclass",
+    "any_torch_dispatch_mode_on_stack", "autograd_would_have_decomposed", "get_alias_info", "is_in_any_mode_without_ignore_compile_internals", "is_in_torch_dispatch_mode",
     "is_traceable_wrapper_subclass", "is_traceable_wrapper_subclass_type", "return_and_correct_aliasing",
     "transform_subclass",
 ]  # fmt: skip
@@ -84,9 +86,17 @@ def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
     return bool(local.dispatch_modes)
 
 
+_sees_internals = [False]
+
+
 def is_in_any_mode_without_ignore_compile_internals() -> bool:
-    """Whether a mode is on that sees what compiled programs do: never yet."""
-    return False
+    """Whether a mode is said to be on that sees what compilers do inside; none is unless a program says so."""
+    return _sees_internals[0]
+
+
+def set_is_in_mode_without_ignore_compile_internals(value: bool) -> None:
+    """Says whether such a mode is on."""
+    _sees_internals[0] = value
 
 
 def any_torch_dispatch_mode_on_stack() -> bool:
@@ -133,3 +143,74 @@ def is_traceable_wrapper_subclass_type(t: Any) -> bool:
 def is_traceable_wrapper_subclass(t: Any) -> bool:
     """Whether a tensor says how it is taken apart and put together."""
     return isinstance(t, Tensor) and is_traceable_wrapper_subclass_type(type(t))
+
+
+# -- what schemas say about memory -------------------------------------------------------------------------------------
+
+
+@dataclass
+class AliasInfo:
+    """Which memory an argument or result of an operator shares, by letters, and whether it is written."""
+
+    alias_set: set[str]
+    is_write: bool
+    name: str | None
+
+
+@dataclass
+class SchemaInfo:
+    """What the schema of an operator says about memory."""
+
+    args: list[AliasInfo]
+    outs: list[AliasInfo]
+    is_inplace_view_op: bool
+    outs_write_aliases: list[str] | None
+    read_only_alias_match_indexes: list[tuple[int, int]]
+
+
+def _aliases(part: Any, name: str | None) -> AliasInfo:
+    found = part.alias_info
+    return AliasInfo(set(), False, name) if found is None else AliasInfo(set(found.before_set), found.is_write, name)
+
+
+def get_alias_info(func: Any) -> SchemaInfo:
+    """Which arguments of an operator it writes to, and which of its results are views of them.
+
+    >>> import flambeau as torch
+    >>> from flambeau.utils._python_dispatch import get_alias_info
+    >>> get_alias_info(torch.ops.aten.view.default).read_only_alias_match_indexes
+    [(0, 0)]
+    >>> get_alias_info(torch.ops.aten.add_.Tensor).outs_write_aliases
+    ['a']
+    """
+    schema = func._schema
+    args = [_aliases(a, a.name) for a in schema.arguments]
+    outs = [_aliases(r, None) for r in schema.returns]
+    written = [letter for out in outs if out.is_write for letter in sorted(out.alias_set)]
+    views = [
+        (i, o)
+        for i, arg in enumerate(args)
+        for o, out in enumerate(outs)
+        if arg.alias_set & out.alias_set and not out.is_write
+    ]
+    return SchemaInfo(args, outs, _reshapes(func), written or None, views)
+
+
+def _reshapes(func: Any) -> bool:
+    """Whether an operator gives a tensor another shape in place: its other form is a view, or it takes other memory."""
+    bare = str(func._schema.name).rpartition("::")[2]
+    if not bare.endswith("_"):
+        return False
+    if bare in ("resize_", "resize_as_", "set_"):
+        return True
+    from .._library.namespaces import ops as spaces  # which needs modes
+
+    other = getattr(spaces.aten, bare[:-1], None)
+    overload = getattr(other, func._overloadname, None) if other is not None else None
+    return overload is not None and any(r.alias_info is not None for r in overload._schema.returns)
+
+
+def autograd_would_have_decomposed(func: Any, flat_args: Sequence[Any]) -> bool:
+    """Whether an operator is nothing but a function of others, which autograd sees in its place."""
+    name = str(func._schema.name).rpartition("::")[2]
+    return str(func._schema.name).startswith("aten::") and name not in records and name.rstrip("_") not in records

@@ -47,6 +47,22 @@ def _random_as_of(state: Any) -> Any:
         set_rng_state(now)
 
 
+class DefaultDeviceType:
+    """The kind of device whose random stream is kept where no argument says it: "cuda" unless a program says otherwise."""
+
+    _default_device_type = "cuda"
+
+    @staticmethod
+    def set_device_type(device: str = "cuda") -> None:
+        """Sets it."""
+        DefaultDeviceType._default_device_type = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """Gives it."""
+        return DefaultDeviceType._default_device_type
+
+
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
     """The GPUs that tensors among the arguments are on, and the state of each one's random stream."""
     found = {a.get_device() for a in args if isinstance(a, Tensor) and a.is_cuda}
@@ -344,7 +360,6 @@ def checkpoint(
     determinism_check: str = "default",
     debug: bool = False,
     early_stop: bool = True,
-    preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
     """Runs a function without keeping what backward needs; it is computed again then, with the same random numbers.
@@ -356,6 +371,7 @@ def checkpoint(
     >>> x.grad
     tensor([  5.4366, 218.3926])
     """
+    preserve_rng_state = kwargs.pop("preserve_rng_state", True)  # the other arguments by name are the function's
     if use_reentrant is None:
         warnings.warn(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
@@ -546,7 +562,20 @@ def create_selective_checkpoint_contexts(
 
 
 __all__ = [
-    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "GraphExecGroup", "SelectiveCheckpointContext", "check_backward_validity",
-    "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable", "get_device_states",
-    "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states",
+    "CheckpointError",
+    "CheckpointFunction",
+    "CheckpointPolicy",
+    "DefaultDeviceType",
+    "GraphExecGroup",
+    "SelectiveCheckpointContext",
+    "check_backward_validity",
+    "checkpoint",
+    "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
+    "detach_variable",
+    "get_device_states",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+    "set_device_states",
 ]  # fmt: skip

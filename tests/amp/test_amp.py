@@ -73,7 +73,7 @@ def test_gradients_reach_float32_parameters_through_the_kept_copy():
     x = torch.randn(2, 4)
     with torch.autocast("cpu"):
         y = F.linear(F.linear(x, w), w)
-        settings = torch._autocast.settings()
+        settings = torch._interception.autocast.settings()
         assert len(settings.copies) == 1
     assert not settings.copies
     y.float().sum().backward()

@@ -83,12 +83,23 @@ def test_another_text_is_compiled(written, monkeypatch, tmp_path):
     assert call(jit.compile("seven", TEXT.replace("6", "8"))) == 9 and len(asked) == 1
 
 
-def test_keys_hold_for_the_files_that_they_were_made_by(written, monkeypatch, tmp_path):
+def test_keys_hold_for_the_files_that_they_were_made_by(written, monkeypatch, tmp_path, code):
+    write(code, cpu=cpus.able()[0])
     asked = fresh(monkeypatch, tmp_path)
     assert call(jit.compile_rendered("seven", "a key", lambda: pytest.fail("rendered"))) == 7 and asked == []
     fresh(monkeypatch, tmp_path)
     monkeypatch.setattr(archives, "contents", lambda: "of other files")
     assert call(jit.compile_rendered("seven", "a key", lambda: TEXT.replace("6", "9"))) == 10
+
+
+def test_keys_hold_for_vectors_of_the_same_width(written, monkeypatch, tmp_path, code):
+    """A machine with AVX alone runs code for x86-64-v2, but its tiles have other sizes, on which those who call them count."""
+    write(code, cpu=cpus.able()[0])
+    asked = fresh(monkeypatch, tmp_path)
+    theirs = archives.usable()[0].vectors
+    monkeypatch.setattr(cpus, "features", lambda: {"avx": theirs != cpus.vectors({"avx": True})})
+    assert call(jit.compile_rendered("seven", "a key", lambda: TEXT.replace("6", "9"))) == 10 and len(asked) == 1
+    assert call(jit.compile("seven", TEXT)) == 7 and len(asked) == 1  # the text is the same
 
 
 def test_it_can_be_switched_off(written, monkeypatch):

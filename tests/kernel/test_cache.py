@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -158,6 +159,27 @@ def test_what_killed_processes_left_is_removed(folder):
     os.utime(old, (1, 1))
     kept.write("abc", b"code")
     assert sorted(f.name for f in folder.iterdir()) == ["abc.56.78.tmp", "abc.kernel"]
+
+
+def test_the_kernels_that_were_not_used_for_longest_make_room(folder, monkeypatch):
+    kept = Cache.open()
+    for age, name in enumerate(("new", "read", "older", "oldest")):
+        kept.write(name, bytes(1000))
+        os.utime(folder / f"{name}.kernel", (1e9 - 1e6 * age,) * 2)
+    assert Cache.open().read("read") == bytes(1000)  # which counts as a use
+    monkeypatch.setattr(cache, "MOST", 3500)
+    looked = folder.with_name("kernels.looked")
+    Cache.open().write("more", b"")
+    assert len(list(folder.iterdir())) == 5  # somebody has looked within the hour
+    os.utime(looked, (time.time() - 4000,) * 2)
+    Cache.open().write("more", bytes(500))
+    assert sorted(f.stem for f in folder.iterdir()) == ["more", "new", "older", "read"]
+    monkeypatch.setattr(cache, "MOST", 2500)
+    looked.unlink()
+    again = Cache.open()
+    again.write("last", b"")
+    again.write("over", bytes(5000))  # a process looks once
+    assert sorted(f.stem for f in folder.iterdir()) == ["last", "more", "over", "read"]
 
 
 @pytest.mark.slow

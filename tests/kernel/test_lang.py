@@ -55,3 +55,21 @@ def test_functions_of_the_c_library_and_loops_that_are_independent_on_a_conditio
     assert _logarithms(("f64", "f64"), side_by_side=side_by_side)(x).tolist() == [math.log(v) for v in x]
     text = _logarithms.render(("f64", "f64"), {"side_by_side": side_by_side})
     assert ("llvm.loop.parallel_accesses" in text) is side_by_side
+
+
+@kernel("(n)->()")
+def _total(m, x, out):
+    total = m.value(0, x.type)
+    for i in range(x.n):
+        total = total + x[i]
+    out[()] = total
+
+
+def test_a_caller_who_knows_how_operands_lie_gets_one_loop():
+    types = ("f32", "f32")
+    both, dense, apart = [_total.render(types, options) for options in ({}, {"adjacent": True}, {"adjacent": False})]
+    assert [text.count("fadd") for text in (both, dense, apart)] == [2, 1, 1]
+    x = np.arange(8, dtype=np.float32)
+    assert _total(types)(x) == _total(types, adjacent=True)(x) == 28
+    assert _total(types)(x[::2]) == _total(types, adjacent=False)(x[::2]) == 12
+    assert _total(types, adjacent=False)(x) == 28

@@ -3,12 +3,14 @@
 import ctypes
 import os
 import pty
+import re
 import subprocess
 import sys
 
 import pytest
 
 from flambeau._kernel import jit, llvm
+from flambeau._kernel.compiling import Notice
 from flambeau._kernel.gemm import Plan, render
 from flambeau._kernel.modules import split
 
@@ -51,6 +53,16 @@ def test_parts_call_each_other():
     assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(1) == 1 + 3 * total
 
 
+def test_what_is_said_of_loops_goes_with_their_function():
+    plan = Plan("f32", 6, 2, False)
+    parts = split("kernel", render(plan, False))
+    packing = next(part for part in parts if part.symbol.startswith("pack_left"))
+    names = re.findall(r"!llvm.loop !(\d+)", packing.text)
+    assert names and all(f"!{number} = distinct !{{!{number}, !" in packing.text for number in names)
+    assert packing.text.count('!"llvm.loop.unroll.disable"') == len(names)  # and nothing of other functions' loops
+    assert "!0 = " in packing.text
+
+
 def test_kernels_share_parts():
     plan = Plan("f32", 6, 2, False)
     plain, added = (split("kernel", render(plan, added)) for added in (False, True))
@@ -85,7 +97,7 @@ print(torch.ones(3).sum().item())
 
 def test_the_line_can_be_switched_off(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    notice = jit._Notice()
+    notice = Notice()
     notice.spent = 1.5
     with notice:
         assert notice.shown

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau import nn
 from flambeau._kernel.native import plan, site
 from flambeau._ops.plans.patterns import Unplannable
 from flambeau._ops.plans.watching import CallWatch, Watched
@@ -483,3 +484,24 @@ def test_large_calls_are_planned_if_their_loops_share_work():
             assert torch.equal(call(), expected)
         more[name] = plans_of(getattr(torch, name)) - before
     assert more == {"cumsum": 1, "prod": 1, "mm": 0}  # a product would keep other threads of the interpreter waiting
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: nn.functional.pad(x, (1, 2, 2, 1), mode="reflect"),
+        lambda x: nn.functional.pad(x, (1, 2, 2, 1), mode="replicate"),
+        lambda x: nn.functional.interpolate(x, scale_factor=2, mode="bilinear"),
+        lambda x: nn.functional.interpolate(x, size=(5, 11), mode="bicubic", align_corners=True),
+        lambda x: nn.functional.glu(x, 2),
+    ],
+)
+def test_nodes_may_keep_what_comes_from_sizes_alone(call):
+    for turn in range(4):
+        x = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(turn), requires_grad=True)
+        y = call(x)
+        (g,) = torch.autograd.grad(y, x, torch.ones_like(y))
+        with site.switched_off():
+            want = call(x)
+            (h,) = torch.autograd.grad(want, x, torch.ones_like(want))
+        assert torch.equal(y, want) and torch.equal(g, h) and y.grad_fn.name() == want.grad_fn.name()

@@ -1,5 +1,6 @@
 """The native thread pool: every part of the work is done once, whatever the cut, the thread and the process."""
 
+import ctypes
 import os
 import threading
 
@@ -8,6 +9,7 @@ import pytest
 
 from flambeau._kernel import jit, loops
 from flambeau._kernel.native import pool
+from flambeau._kernel.native.dialect import compile_function
 
 TYPES = ["f32", "f32"]
 
@@ -88,3 +90,21 @@ def test_calls_side_by_side(add):
     pool.run_calls(calls, 4)
     for i, o in enumerate(outs):
         np.testing.assert_array_equal(o, np.full(100, 2 * i, "f"))
+
+
+def _mark(m, counts, i):
+    m.add(counts + i * 8, 1)
+
+
+def _alternate(m, run, function, counts, times):
+    for _ in range(times):
+        m.run(run, function, counts, 16, 16)
+        m.run(run, function, counts, 8, 2)
+
+
+def test_a_worker_that_comes_late_to_work_of_many_does_not_join_that_of_few():
+    mark = compile_function("pool_test_mark", _mark, ["counts", "i"])
+    alternate = compile_function("pool_test_alternate", _alternate, ["run", "function", "counts", "times"])
+    counts = np.zeros(128, np.int64)
+    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(alternate)(pool.runner(), mark, place(counts), 20_000)
+    assert counts.tolist() == [40_000] * 8 + [20_000] * 8 + [0] * 112

@@ -69,16 +69,26 @@ def test_what_all_rows_share_and_one_number_for_all():
 
 def test_places_picked_and_told():
     picked = Rows(
-        (("max", lambda m, x, place, count: x),), lambda m, place, own, high, count: (high - own, high),
+        (("max", lambda m, x, place, own, count: x - own),), lambda m, place, own, gap, count: (gap, own + gap),
         each=False, fixed=1, picks=((0, 0),),
     )  # fmt: skip
     x, place = RANDOM.standard_normal((3, 5)), np.array([4, 0, 2])
     gap, high = np.empty(3), np.empty(3)
     cpu.along.run("picked", picked, [x, place], [gap, high], (1,))
     np.testing.assert_array_equal(gap, x.max(1) - x[range(3), place])
+    turned = np.ascontiguousarray(np.repeat(x, 4, 0).T)  # columns, which are carried along together
+    gaps, highs = np.empty(12), np.empty(12)
+    cpu.along.run("picked", picked, [turned, np.repeat(place, 4)], [gaps, highs], (0,))
+    np.testing.assert_array_equal(gaps, np.repeat(gap, 4))
     told = Rows((), lambda m, x, place, count, i: m.where(i == place, 0.0, x), fixed=1, indexed=True)
     cpu.along.run("told", told, [x, place], [out := np.empty((3, 5))], (1,))
     assert (out == np.where(np.arange(5) == place[:, None], 0, x)).all()
+    others = Rows(
+        (("sum", lambda m, x, place, count, i: m.where(i == place, 0.0, x)),), lambda m, place, total, count: total,
+        each=False, fixed=1, indexed=True,
+    )  # fmt: skip
+    cpu.along.run("others", others, [x, place], [sums := np.empty(3)], (1,))
+    np.testing.assert_allclose(sums, x.sum(1) - x[range(3), place], rtol=1e-12)
 
 
 def test_what_the_last_stage_lifted_is_used_again():
@@ -97,8 +107,8 @@ def test_what_the_last_stage_lifted_is_used_again():
 def test_stages_that_do_not_need_each_other_are_one_visit():
     first, second = ("sum", lambda m, x, count: x), ("sum", lambda m, x, total, count: x * x)
     third = ("sum", lambda m, x, total, squares, count: x * m.cast(total, x.type))
-    assert _visits(Rows((first, second), max), ["f32"], "f32") == [[0, 1]]
-    assert _visits(Rows((first, second, third), max), ["f32"], "f32") == [[0, 1], [2]]
+    assert _visits(Rows((first, second), max), ["f32"]) == [[0, 1]]
+    assert _visits(Rows((first, second, third), max), ["f32"]) == [[0, 1], [2]]
 
 
 def test_past_the_caches_it_computes_the_same():

@@ -198,6 +198,41 @@ def test_opcheck():
         library.opcheck(sine, (torch.randn(3),))
 
 
+def test_opcheck_compares_compiled_calls_within_tolerances():
+    calls = []
+
+    @library.custom_op("test_tolerances::drifting", mutates_args=())
+    def drifting(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return x + 1e-3 * len(calls)
+
+    drifting.register_fake(lambda x: torch.empty_like(x))
+    x, test = torch.ones(3), "test_aot_dispatch_dynamic"
+    with pytest.raises(Exception, match="compiled call gives other results"):
+        library.opcheck(drifting, (x,), test_utils=test)
+    assert library.opcheck(drifting, (x,), test_utils=test, atol=1.0, rtol=0.0) == {test: "SUCCESS"}
+
+
+@pytest.mark.parametrize(
+    "name, more",
+    [
+        ("upsample_nearest2d", ()),
+        ("upsample_bilinear2d", (False,)),
+        ("upsample_bicubic2d", (True,)),
+        ("_upsample_bilinear2d_aa", (False,)),
+    ],
+)
+def test_gradients_of_upsampling_are_operators(name, more):
+    x, g = torch.randn(2, 3, 4, 5, requires_grad=True), torch.randn(2, 3, 6, 7, requires_grad=True)
+    getattr(ops.aten, name)(x, [6, 7], *more).backward(g)
+    made = getattr(ops.aten, f"{name}_backward")(g, [6, 7], [2, 3, 4, 5], *more)
+    torch.testing.assert_close(made, x.grad)
+    (second,) = torch.autograd.grad(made.sum(), g)
+    torch.testing.assert_close(second, getattr(ops.aten, name)(torch.ones(2, 3, 4, 5), [6, 7], *more))
+    with pytest.raises(RuntimeError, match=r"output.size\(2\) = 8 but got grad_output.size\(2\) = 6"):
+        getattr(ops.aten, f"{name}_backward")(g, [8, 7], [2, 3, 4, 5], *more)
+
+
 def test_an_implementation_for_autocast():
     defined = library.Library("test_autocast_key", "DEF")
     defined.define("twice(Tensor x) -> Tensor")

@@ -205,3 +205,19 @@ def test_bias_of_another_shape():
         nn.functional.linear(x, weight, torch.ones(3))
     with pytest.raises(RuntimeError):
         nn.functional.linear(x, torch.ones(2, 5), torch.ones(2))
+
+
+def test_products_with_scales():
+    F, kinds = torch.nn.functional, torch.nn.functional.ScalingType
+    a = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).to(torch.float8_e4m3fn)
+    rows, columns = torch.tensor([[0.5], [2.0]]), torch.tensor([[1.0, 10.0]])
+    out = F.scaled_mm(
+        a, a.t(), rows, kinds.RowWise, columns, kinds.RowWise, bias=torch.tensor([1.0, 0.0]), output_dtype=torch.float32
+    )  # fmt: skip
+    assert out.tolist() == [[3.5, 55.0], [23.0, 500.0]]
+    one = torch.tensor(0.5)
+    assert F.scaled_mm(a, a, one, kinds.TensorWise, one, kinds.TensorWise).dtype is torch.bfloat16
+    with pytest.raises(ValueError, match="RowWise needs scale_b"):
+        F.scaled_mm(a, a, one, kinds.TensorWise, torch.ones(1, 3), kinds.RowWise)
+    with pytest.raises(NotImplementedError, match="scales of blocks"):
+        F.scaled_mm(a, a, one, kinds.BlockWise1x128, one, kinds.TensorWise)

@@ -10,6 +10,7 @@ import pytest
 import flambeau as torch
 from flambeau import nn
 from flambeau.autograd import gradcheck, gradgradcheck
+from flambeau.nn import functional as F
 
 
 def plain(x, axes, eps=1e-5):
@@ -309,3 +310,35 @@ def test_no_rows_have_gradients_of_zero(layer, shape):
     out.sum().backward()
     assert out.shape == x.grad.shape == shape
     assert layer.weight.grad.tolist() == layer.bias.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7, 11), (2, 9, 1100), (40, 600), (2100, 3)])
+def test_statistics_in_one_visit_are_exact(shape):
+    """Blocks, columns and parts of rows: far from zero, where sums of squares alone would keep no digit."""
+    torch.manual_seed(0)
+    x = torch.randn(shape) + 1000.0
+    wide = x.double()
+    over = (0, *range(2, x.ndim))
+    expected = (wide - wide.mean(over, True)) / wide.var(over, keepdim=True, correction=0).sqrt()
+    for held in (x, x.to(memory_format=torch.channels_last) if x.ndim == 4 else x):
+        made = F.batch_norm(held, None, None, training=True, eps=1e-12)
+        assert (made - expected).abs().max() < 2e-3  # the last bit of the elements is a ten-thousandth of their spread
+    if x.ndim > 2:
+        rows = wide.flatten(2)
+        expected = (rows - rows.mean(2, True)) / rows.var(2, keepdim=True, correction=0).sqrt()
+        assert (F.instance_norm(x, eps=1e-12) - expected.view(shape)).abs().max() < 2e-3
+
+
+def test_gradients_of_parameters_of_groups():
+    """Sums over parts of rows, against the same in double precision by other operations."""
+    torch.manual_seed(0)
+    x, g = torch.randn(3, 6, 1030), torch.randn(3, 6, 1030)
+    w, b = torch.rand(6, requires_grad=True), torch.rand(6, requires_grad=True)
+    leaf = x.clone().requires_grad_()
+    made = torch.autograd.grad(F.group_norm(leaf, 2, w, b), (leaf, w, b), g)
+    wide = [t.detach().double().requires_grad_() for t in (x, w, b)]
+    rows = wide[0].view(3, 2, -1)
+    rows = (rows - rows.mean(2, True)) / (rows.var(2, keepdim=True, correction=0) + 1e-5).sqrt()
+    formula = rows.view(3, 6, -1) * wide[1].view(6, 1) + wide[2].view(6, 1)
+    for a, c in zip(made, torch.autograd.grad(formula, wide, g.double()), strict=True):
+        torch.testing.assert_close(a.double(), c, rtol=1e-4, atol=1e-4)

@@ -1,6 +1,7 @@
 """Edges of single operations: the last argument that is still right, the first that is wrong, rarely used forms."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -337,3 +338,49 @@ def test_ctc_of_an_empty_target():
 def test_parameters_for_quantizing_embeddings():
     low, high = torch.choose_qparams_optimized(torch.linspace(-3, 5, 64) ** 3, 64, 200, 0.16, 8)
     assert (low.item(), high.item()) == (125.0, -27.0)
+
+
+def test_norm_takes_out_by_place_as_a_function():
+    x, out = torch.arange(6.0).reshape(2, 3), torch.empty(2, dtype=torch.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.norm(x, 2, 1, False, out, torch.float64) is out
+        assert torch.norm(x, 1, None, False, None).item() == 15
+    assert out.tolist() == pytest.approx([5**0.5, 50**0.5])
+
+
+@pytest.mark.parametrize(
+    "dtype, number", [(torch.uint8, 256), (torch.int8, -512), (torch.int16, 65536), (torch.int32, 2**40)]
+)
+def test_what_is_zero_in_the_dtype_of_integers_does_not_divide_them(dtype, number):
+    x = torch.tensor([7, 9]).to(dtype)
+    for divisor in (number, torch.tensor(number)):
+        for divide in (lambda x, n: x // n, lambda x, n: x % n, torch.fmod, lambda x, n: x.floor_divide_(n)):
+            with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+                divide(x, divisor)
+    assert (x // (number + 1)).tolist() == [7, 9] and (x.bool() // number).tolist() == [0 if number > 0 else -1] * 2
+    assert x[0].floor_divide(torch.tensor(abs(number))).item() == 0  # int64, as neither has dimensions
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_complex_powers_0_and_1_are_exact(dtype):
+    z = torch.tensor([0j, 1j, 2 + 1j, complex("inf")], dtype=dtype, requires_grad=True)
+    made = z**0
+    assert made.tolist() == [1] * 4 and made.grad_fn.name() == "PowBackward0"
+    made.abs().sum().backward()
+    assert z.grad.tolist() == [0] * 4
+    assert (z**1.0).tolist() == (z**True).tolist() == z.tolist() and (z**0j).tolist() == [1] * 4
+    assert z.detach().clone().pow_(0).tolist() == [1] * 4 and torch.float_power(z, 0).tolist() == [1] * 4
+
+
+def test_equal_largest_differences_have_the_whole_gradient_of_a_distance():
+    x = torch.tensor([[1.0, 3.0, -2.0], [0.0, 1.0, 0.0], [1.0, 3.0, -2.0]], requires_grad=True)
+    torch.pdist(x, math.inf).sum().backward()
+    assert x.grad.tolist() == [[0, 1, -1], [0, -2, 2], [0, 1, -1]]
+    x.grad = None
+    made = torch.cdist(x[:1], x.detach()[1:], p=math.inf)
+    made.sum().backward()
+    assert made.tolist() == [[2, 0]] and x.grad.tolist() == [[0, 1, -1], [0, 0, 0], [0, 0, 0]]
+    y = torch.tensor([[1.0, 2.0]], dtype=torch.float64, requires_grad=True)
+    far = torch.tensor([[0.3, 5.0]], dtype=torch.float64)
+    assert torch.autograd.gradgradcheck(lambda y: torch.cdist(y, far, p=math.inf) ** 2, (y,))

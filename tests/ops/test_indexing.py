@@ -396,3 +396,16 @@ def test_adding_where_a_mask_is_set(dtype):
         x.to(dtype).index_put((mask,), torch.tensor([1, 2, 3], dtype=torch.int16), accumulate=True)
     with pytest.raises((RuntimeError, IndexError), match="shape mismatch"):
         x.to(dtype).index_put((mask,), torch.ones(2).to(dtype), accumulate=True)
+
+
+def test_numbers_slices_and_one_tensor_of_places_together():
+    x = torch.arange(24.0).reshape(4, 6).clone()
+    rows = torch.tensor([3, 0, -1])
+    assert x[rows, :2].tolist() == [[18, 19], [0, 1], [18, 19]]
+    assert x[rows, :2].stride() == (2, 1)
+    assert x[torch.tensor(1), rows].tolist() == [9, 6, 11]
+    assert x[1:, rows].tolist() == [[9, 6, 11], [15, 12, 17], [21, 18, 23]]
+    assert x.T[1, rows].tolist() == [19, 1, 19]
+    assert x[torch.tensor(2), 1:3]._base is x
+    with pytest.raises(IndexError, match="out of bounds"):
+        x[torch.tensor([4]), :2]

@@ -116,6 +116,19 @@ def test_grid_sample_rounds_where_pytorch_does():
     assert grid.grad.flatten().tolist() == [3.328125, 5.28125]
 
 
+@pytest.mark.parametrize("mode, expected", [
+    ("bilinear", [-1.3984375, 0.006439208984375, 0.0, -0.018798828125, 0.271484375, 0.050048828125, 0.0, 0.400390625, 2.796875]),
+    ("bicubic", [-1.5078125, 0.0361328125, -0.01019287109375, -0.00390625, 0.357421875, -0.134765625, -0.049560546875, 0.384765625, 3.0]),
+])  # fmt: skip
+def test_bfloat16_gradients_of_grid_sample_are_added_up_in_pytorchs_order(mode, expected):
+    """Element after element around a place, some places at a time."""
+    x = (torch.arange(9.0) / 4).reshape(1, 1, 3, 3).bfloat16().requires_grad_()
+    grid = torch.linspace(-1.3, 1.3, 12).reshape(1, 1, 6, 2).bfloat16()
+    out = F.grid_sample(x, grid, mode, "border", align_corners=False)
+    out.backward(torch.linspace(-1, 1.7, 6).reshape(1, 1, 1, 6).bfloat16())
+    assert x.grad.flatten().tolist() == expected
+
+
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_grid_sample_of_nothing(mode):
     for shape, points in (((0, 2, 3, 3), (0, 4, 4, 2)), ((1, 0, 3, 3), (1, 4, 4, 2)), ((1, 2, 3, 3), (1, 0, 4, 2))):

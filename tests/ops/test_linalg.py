@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import glob
+import os
+
 import numpy as np
 import pytest
 
@@ -64,7 +68,11 @@ def test_symmetric_factors(routines, dtype) -> None:
     close(a @ torch.cholesky_solve(b, low), b.expand(2, 5, 2), 10)
     values, vectors = torch.linalg.eigh(a)
     close((vectors * values.unsqueeze(-2)) @ vectors.mH, a, 10)
-    indefinite = a - 6 * torch.eye(5, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_indefinite_factors(dtype) -> None:
+    indefinite, b = positive(5, dtype, (2,)) - 6 * torch.eye(5, dtype=dtype), matrices(5, 2, dtype=dtype)
     for hermitian in (False, True):
         m = indefinite if hermitian or not dtype.is_complex else indefinite + indefinite.mT
         factors = torch.linalg.ldl_factor(m, hermitian=hermitian)
@@ -256,6 +264,44 @@ def test_arguments_are_checked() -> None:
         torch.linalg.ldl_solve(torch.eye(2), torch.tensor([1, -9], dtype=torch.int32), torch.ones(2, 1))
     with pytest.raises(RuntimeError):
         torch.cdist(torch.ones(2, 3), torch.ones(2, 4))
+
+
+def test_indefinite_factors_as_lapack_writes_them(monkeypatch):
+    made = torch.linalg.ldl_factor_ex(torch.tensor([[1.0, 2, 3], [2, 1, 5], [3, 5, 0]]))
+    assert made.pivots.tolist() == [-3, -3, 3] and made.info.item() == 0
+    torch.testing.assert_close(
+        made.LD, torch.tensor([[1.0, 0, 0], [3, 0, 0], [1.6667, 0.1111, -2.8889]]), atol=1e-4, rtol=0
+    )
+    assert torch.linalg.ldl_factor_ex(torch.zeros(0, 2, 2)).pivots.shape == (0, 2)
+    monkeypatch.setattr(lapack, "_routine", lambda *_: None)
+    with pytest.raises(NotImplementedError, match="no LAPACK"):
+        torch.linalg.ldl_factor(torch.eye(2))
+
+
+def test_routines_with_short_integers(monkeypatch):
+    """Builds of NumPy over a LAPACK whose integers have 32 bits, as distributions have them: SciPy's wheels bring such a one."""
+    scipy = pytest.importorskip("scipy")
+    found = glob.glob(os.path.join(os.path.dirname(scipy.__file__) + ".libs", "libscipy_openblas-*"))
+    if not found:
+        pytest.skip("this SciPy has no library of its own")
+    b = matrices(2, 40, 3, dtype=torch.float64)
+    a = positive(40, torch.float64, (2,)) - 30 * torch.eye(40, dtype=torch.float64)
+    calls = [
+        lambda: torch.linalg.solve(a, b), lambda: torch.linalg.ldl_solve(*torch.linalg.ldl_factor(a), b),
+        lambda: torch.linalg.eigvalsh(a), lambda: torch.linalg.svdvals(a), lambda: torch.linalg.lstsq(a, b).solution,
+    ]  # fmt: skip
+    expected = [call() for call in calls]
+    for cached in (lapack._routine, lapack._spelling, lapack._lengths):
+        cached.cache_clear()
+    monkeypatch.setattr(lapack, "_library", lambda: ctypes.CDLL(found[0]))
+    monkeypatch.setattr(lapack, "_SPELLINGS", {"scipy_{}_": "i4"})
+    try:
+        assert lapack.integers(1).dtype == np.int32
+        for call, one in zip(calls, expected):
+            close(call(), one, 100)
+    finally:
+        for cached in (lapack._routine, lapack._spelling, lapack._lengths):
+            cached.cache_clear()
 
 
 def test_factors_without_exchanged_rows():

@@ -253,3 +253,21 @@ def test_batches_that_do_not_fit(first, second, text):
     for function in (torch.baddbmm, torch.addbmm):
         with pytest.raises(RuntimeError):
             function(torch.zeros(1), x, y)
+
+
+def test_bfloat16_gradients_of_bilinear_round_after_each_output():
+    x, y, w = (
+        ((torch.arange(float(n)) * step) % 3.3 - 1.4).reshape(shape).bfloat16().requires_grad_()
+        for n, step, shape in ((4, 1.7, (2, 2)), (6, 0.9, (2, 3)), (30, 1.3, (5, 2, 3)))
+    )
+    g = (torch.arange(10.0) * 0.7 % 1.9 - 1).reshape(2, 5).bfloat16()
+    torch.nn.functional.bilinear(x, y, w).backward(g)
+    assert x.grad.tolist() == [[-4.15625, -1.6171875], [-1.1953125, -2.125]]
+    assert y.grad.tolist() == [[-3.3125, 0.796875, 2.609375], [1.5, 1.75, -3.375]]
+
+
+def test_many_rows_by_a_tiny_matrix_that_lies_by_columns():
+    x = torch.arange(600.0).reshape(300, 2)
+    w = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).t()
+    assert torch.mm(x, w)[-1].tolist() == [598 + 2 * 599, 3 * 598 + 4 * 599]
+    assert torch.mm(x, w.contiguous())[-1].tolist() == torch.mm(x, w)[-1].tolist()

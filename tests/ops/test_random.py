@@ -15,6 +15,11 @@ def test_seeded_values_are_pytorchs():
     torch.manual_seed(0)
     assert torch.randn(3).tolist() == pytest.approx([1.5409961, -0.2934289, -2.1787894], abs=1e-6)
     torch.manual_seed(0)
+    assert torch.randn(18)[-3:].tolist() == pytest.approx([-0.8436768, 0.9318267, 1.2590092], abs=1e-6)
+    assert torch.rand(1).item() == pytest.approx(0.1506798, abs=1e-6)  # 18 uniforms were drawn, then 16 for the last 16
+    torch.manual_seed(0)
+    assert torch.empty(18).normal_(2, 3)[:2].tolist() == pytest.approx([-1.3775195, -1.4570806], abs=1e-6)
+    torch.manual_seed(0)
     assert torch.randperm(6).tolist() == [2, 5, 3, 0, 1, 4]
     assert torch.initial_seed() == 0
 

@@ -27,13 +27,12 @@ FILES = (
 )
 
 
-@pytest.mark.parametrize(("call", "expected"), calls.parameters(*FILES))
-def test_recorded(call, expected):
-    calls.check(torch, call, expected)
+@pytest.mark.parametrize("rows", calls.in_groups(calls.parameters(*FILES)))
+def test_recorded(rows):
+    calls.check_each(calls.check, torch, rows)
 
 
-@pytest.mark.parametrize(("call", "expected"), calls.parameters("corners"))
-def test_recorded_again(call, expected):
+@pytest.mark.parametrize("rows", calls.in_groups(calls.parameters("corners")))
+def test_recorded_again(rows):
     """Operands that lie unusually, views that are written to, given memory: the third call goes by the plan of the others."""
-    for _ in range(3):
-        calls.check(torch, call, expected)
+    calls.check_each(calls.check_again, torch, rows)

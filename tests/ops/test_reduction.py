@@ -58,7 +58,7 @@ def test_against_double_precision(name, shape):
             scale = np.abs(x.astype(np.float64)).sum(dims) if name in ("sum", "nansum") else 1 + np.abs(expected)
             for keepdim in (False, True):
                 made = getattr(torch, name)(torch.from_numpy(x), dim=dims, keepdim=keepdim)
-                shape_now = np.empty(x.shape).sum(dims, keepdims=keepdim).shape
+                shape_now = np.zeros(x.shape).sum(dims, keepdims=keepdim).shape
                 assert made.shape == shape_now
                 error = np.abs(made.numpy().reshape(expected.shape).astype(np.float64) - expected)
                 assert (error <= 4e-7 * scale + 1e-7).all()
@@ -510,3 +510,55 @@ def test_softmax_of_16_bit_columns_rounds_where_pytorch_does():
     rows = [[0.29296875, 0.00628662109375], [0.62109375, 0.9296875], [0.083984375, 0.0625]]
     assert torch.softmax(x, 0).tolist() == columns
     assert torch.softmax(x.T.contiguous(), 1).T.tolist() == rows
+
+
+def test_logarithmic_sums_down_columns_are_those_along_rows():
+    torch.manual_seed(0)
+    x = torch.randn(9, 40)
+    x[0, :5] = x[:, 9] = -torch.inf
+    x[3, 2] = x[2:4, 11] = torch.inf
+    x[4, 7] = torch.nan
+    for d in (torch.float32, torch.float64, torch.bfloat16):
+        held = x.to(d)
+        down, along = torch.logcumsumexp(held, 0), torch.logcumsumexp(held.T.contiguous(), 1).T
+        torch.testing.assert_close(down, along, equal_nan=True)
+        assert down[0].equal(held[0])
+        assert down[:, 9].isneginf().all()
+        assert down[3:, 2].isposinf().all()
+        assert down[4:, 7].isnan().all()
+
+
+@pytest.mark.parametrize(
+    "shape, dims",
+    [((3, 1500), (1,)), ((1500, 20), (0,)), ((2, 5, 3, 4), (0, 2, 3)), ((300000,), (0,)), ((2, 3, 4, 5), (0, 2))],
+)
+def test_deviations_and_means_of_any_dimensions(shape, dims):
+    torch.manual_seed(0)
+    x = torch.randn(shape)
+    wanted = x.numpy().astype(float)
+    for factor in (1.0, 1e30):  # whose squares only double precision holds
+        deviation, mean = torch.std_mean(x * factor, dims)
+        np.testing.assert_allclose(deviation.numpy() / factor, wanted.std(dims, ddof=1), rtol=1e-5)
+        np.testing.assert_allclose(mean.numpy() / factor, wanted.mean(dims), rtol=1e-4, atol=1e-6)
+    x.flatten()[0] = float("inf")
+    assert torch.std_mean(x)[1].isnan()
+
+
+@pytest.mark.parametrize("shape, dim", [((300,), 0), ((3, 300), 1), ((300, 20), 0), ((300, 3), 0)])
+def test_places_of_extrema(shape, dim):
+    """The first NaN, or the first of equal numbers (both zeros are); running extrema have the last one so far."""
+    torch.manual_seed(0)
+    x = torch.randint(-3, 4, shape).float()
+    x[x == 0] = -0.0
+    x.flatten()[0] = 0.0
+    rows = x.movedim(dim, -1).reshape(-1, shape[dim]).tolist()
+    for function, running, best in ((torch.argmax, torch.cummax, max), (torch.argmin, torch.cummin, min)):
+        assert function(x, dim).flatten().tolist() == [row.index(best(row)) for row in rows]
+        values, places = (t.movedim(dim, -1).reshape(len(rows), -1) for t in running(x, dim))
+        for row, value, place in zip(rows, values.tolist(), places.tolist(), strict=True):
+            assert value == [best(row[: i + 1]) for i in range(len(row))]
+            assert place == [max(j for j in range(i + 1) if row[j] == v) for i, v in enumerate(value)]
+    x.select(dim, 150).fill_(math.nan)
+    assert (torch.argmin(x, dim) == 150).all()
+    assert (torch.cummax(x, dim).indices.select(dim, -1) == 150).all()
+    assert torch.max(x, dim).values.isnan().all()

@@ -7,12 +7,13 @@ fingerprint of each result, the name of its node, and fingerprints of the first 
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,28 +23,42 @@ import pytest
 HERE = Path(__file__).parent
 # By dtype: how far fingerprints may differ, as a share of the sum of sizes.
 CLOSE = {"float64": 1e-7, "complex128": 1e-7, "float32": 1e-4, "complex64": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
+_TOGETHER = 16  # calls that one test checks
 _SHORT = re.compile(r"\b(h|hb|hm|f|bfloat16|float16)\b")  # what a call with few digits names
 
 
 def operands(torch: Any, call: str) -> dict[str, Any]:
     """The tensors that a call uses; the floating ones require gradients."""
 
-    def random(name: str) -> Any:
-        return np.random.default_rng(zlib.crc32(name.encode()))
+    used = set(re.findall(r"\w+", call))
+    return {name: make() for name, make in _makers(torch).items() if name in used}
+
+
+def _random(name: str, kind: str, shape: tuple[int, ...], low: float = 0, high: float = 0) -> Any:
+    """Numbers that belong to a name."""
+    generator = np.random.default_rng(zlib.crc32(name.encode()))
+    if kind == "whole":
+        return generator.integers(low, high, shape)
+    if kind == "real":
+        return generator.uniform(low, high, shape)
+    return generator.normal(size=shape) + 1j * generator.normal(size=shape)
+
+
+@functools.cache
+def _makers(torch: Any) -> dict[str, Callable[[], Any]]:
+    """What makes the operands, by their names."""
 
     def real(name: str, *shape: int, dtype: Any = torch.float32, low: float = -2.0, high: float = 2.0) -> Any:
-        return lambda: torch.from_numpy(random(name).uniform(low, high, shape)).to(dtype).requires_grad_()
+        numbers = _random(name, "real", shape, low, high)
+        return lambda: torch.from_numpy(numbers.copy()).to(dtype).requires_grad_()
 
     def whole(name: str, *shape: int, low: int = 0, high: int = 9, dtype: Any = torch.int64) -> Any:
-        return lambda: torch.from_numpy(random(name).integers(low, high, shape)).to(dtype)
+        numbers = _random(name, "whole", shape, low, high)
+        return lambda: torch.from_numpy(numbers.copy()).to(dtype)
 
     def complexes(name: str, *shape: int) -> Any:
-        def make() -> Any:
-            generator = random(name)
-            made = generator.normal(size=shape) + 1j * generator.normal(size=shape)
-            return torch.from_numpy(made).to(torch.complex64).requires_grad_()
-
-        return make
+        numbers = _random(name, "complex", shape)
+        return lambda: torch.from_numpy(numbers.copy()).to(torch.complex64).requires_grad_()
 
     def given(*args: Any, **named: Any) -> Any:
         return lambda: torch.tensor(*args, **named)
@@ -54,7 +69,7 @@ def operands(torch: Any, call: str) -> dict[str, Any]:
         "seq": (2, 3, 9), "wide": (40, 700), "tall": (700, 40), "long": (30000,), "big": (300, 400), "bq": (2, 4, 4),
         "at": (2, 2, 6, 8), "grid": (2, 3, 5, 2), "grid3": (1, 2, 3, 2, 3),
     }  # fmt: skip
-    made = {
+    return {
         **{name: real(name, *shape) for name, shape in shapes.items()},
         "p": real("p", 3, 4, low=0.1), "unit": real("unit", 3, 4, low=0.05, high=0.95),
         "d": real("d", 3, 4, dtype=torch.float64), "dq": real("dq", 4, 4, dtype=torch.float64),
@@ -79,11 +94,10 @@ def operands(torch: Any, call: str) -> dict[str, Any]:
         ),
         "holes": given([[1.0, math.nan, 3.0, -2.0], [math.nan, 0.5, 0.25, 4.0], [7.0, 1.0, math.nan, 2.0]], requires_grad=True),
     }  # fmt: skip
-    used = set(re.findall(r"\w+", call))
-    return {name: make() for name, make in made.items() if name in used}
 
 
-def weights(shape: Any, shift: int = 0) -> Any:
+@functools.lru_cache(256)
+def weights(shape: tuple[int, ...], shift: int = 0) -> Any:
     count = math.prod(shape)
     return np.cos(np.arange(1 + shift, count + 1 + shift) * 0.7).reshape(tuple(shape))
 
@@ -153,8 +167,8 @@ def _loss(torch: Any, found: list[Any], shift: int) -> Any:
     return total
 
 
-def outcome(torch: Any, call: str) -> dict[str, Any]:
-    """What a call gives: results and derivatives, or the kind of error."""
+def outcome(torch: Any, call: str, told: bool = True) -> dict[str, Any]:
+    """What a call gives: results and derivatives, or the kind of error. Unless it is to be told it is only computed."""
     known = operands(torch, call)
     scope = {"torch": torch, "F": torch.nn.functional, "nn": torch.nn, "dev": "cpu", "filled": lambda module: _filled(torch, module),
              "ones": torch.ones, "inf": math.inf, "nan": math.nan, **known}  # fmt: skip
@@ -169,23 +183,24 @@ def outcome(torch: Any, call: str) -> dict[str, Any]:
                 value = eval(call, scope)
         except Exception as error:
             return {"error": type(error).__name__.lstrip("_")}
-        made: dict[str, Any] = {"result": describe(torch, value)}
+        made: dict[str, Any] = {"result": describe(torch, value) if told else None}
         differentiable = [t for t in _leaves(torch, value) if t.grad_fn is not None]
         if not differentiable:
             return made
-        first, second = derivatives(torch, differentiable, {n: t for n, t in known.items() if t.requires_grad})
+        by = {n: t for n, t in known.items() if t.requires_grad}
+        first, second = derivatives(torch, differentiable, by, told)
         made.update({"first": first} if first else {}, **({"second": second} if second else {}))
     return made
 
 
-def derivatives(torch: Any, results: list[Any], by: dict[str, Any]) -> Any:
+def derivatives(torch: Any, results: list[Any], by: dict[str, Any], told: bool) -> Any:
     """Fingerprints of the gradients of a weighted sum of results, and of those of a weighted sum of these."""
     used = [t for t in by.values()]
     try:
         first = torch.autograd.grad(_loss(torch, results, 3), used, create_graph=True, allow_unused=True)
     except Exception:
         return None, None
-    shown = {n: [str(g.dtype)[6:], print_of(torch, g)] for n, g in zip(by, first) if g is not None}
+    shown = {n: [str(g.dtype)[6:], print_of(torch, g)] for n, g in zip(by, first) if told and g is not None}
     again = [g for g in first if g is not None and g.requires_grad]
     if not again:
         return shown, None
@@ -193,7 +208,7 @@ def derivatives(torch: Any, results: list[Any], by: dict[str, Any]) -> Any:
         second = torch.autograd.grad(_loss(torch, again, 11), used, allow_unused=True)
     except Exception:
         return shown, None
-    found = {n: [str(g.dtype)[6:], print_of(torch, g)] for n, g in zip(by, second) if g is not None}
+    found = {n: [str(g.dtype)[6:], print_of(torch, g)] for n, g in zip(by, second) if told and g is not None}
     return shown, {n: row for n, row in found.items() if sum(row[1][:3]) or row[1][4] > 1e-5} or None
 
 
@@ -216,6 +231,32 @@ def recorded(name: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
 def parameters(*names: str) -> list[Any]:
     """For `pytest.mark.parametrize`: the calls of some files, by their places."""
     return [pytest.param(*row, id=f"{name}-{n}") for name in names for n, row in enumerate(recorded(name))]
+
+
+def in_groups(found: list[Any]) -> list[Any]:
+    """The same, some at a time: one of pytest's items takes longer than most calls."""
+    parts = [found[i : i + _TOGETHER] for i in range(0, len(found), _TOGETHER)]
+    return [pytest.param([p.values for p in part], id=f"{part[0].id}..{part[-1].id}") for part in parts]
+
+
+def check_each(check: Callable[..., None], torch: Any, rows: list[Any]) -> None:
+    """Checks several calls and tells of all that fail."""
+    failed = []
+    for row in rows:
+        try:
+            check(torch, *row)
+        except Exception as error:
+            failed.append((row, error))
+    if failed:
+        told = "\n".join([f"{row[0]} {row[1]}: {error}"[:2000] for row, error in failed])
+        raise AssertionError(f"{len(failed)} of {len(rows)}:\n{told}") from failed[0][1]
+
+
+def check_again(torch: Any, call: str, expected: Any) -> None:
+    """The third call goes by the plan that the others have made."""
+    check(torch, call, expected)
+    outcome(torch, call, told=False)
+    check(torch, call, expected)
 
 
 def check(torch: Any, call: str, expected: Any) -> None:

@@ -44,12 +44,15 @@ UNREACHED = {
 # Calls of records that the dispatcher does not see, since those who look get other operations in their place.
 HIDDEN = {
     "batch_norm_given": "torch.nn.functional.batch_norm(x, x[0].detach(), x[1].detach().abs())",
-    "cross_entropy_rows": "torch.nn.functional.cross_entropy(x, i[:3])", "cross_entropy_matrix": "torch.nn.functional.cross_entropy(x, i[:3])", "cross_entropy_whole": "torch.nn.functional.cross_entropy(x, i[:3])", "channel_windows": "torch.nn.functional.local_response_norm(u, 3)",
+    "class_loss": "torch.nn.functional.cross_entropy(x, i[:3])", "channel_windows": "torch.nn.functional.local_response_norm(u, 3)",
     "sum_bags": "torch.nn.functional.embedding_bag(i.view(1, 5), x, mode='sum')", "sparse_values": "x.to_sparse().values()",
     "eigvalsh_op": "torch.linalg.eigvalsh(q.detach() @ q.detach().t())", "sparse_rebuild": "x.to_sparse().to_dense()", "sparse_product": "torch.sparse.mm(x.detach().to_sparse(), m)",
+    "multi_margin": "torch.nn.functional.multi_margin_loss(x, i[:3])", "multilabel_margin": "torch.nn.functional.multilabel_margin_loss(x, x.argsort().detach())",
+    "distances": "torch.cdist(x.detach(), x.detach() + 1)", "largest": "torch.cdist(x, x.detach() + 1, p=float('inf'))",
 }  # fmt: skip
 HIDDEN_BEHIND = {
-    "cross_entropy_rows_backward": HIDDEN["cross_entropy_rows"], "cross_entropy_whole_backward": HIDDEN["cross_entropy_rows"], "sum_bags_backward": HIDDEN["sum_bags"], "sparse_sampled_product": HIDDEN["sparse_product"],
+    "sum_bags_backward": HIDDEN["sum_bags"], "sparse_sampled_product": HIDDEN["sparse_product"],
+    "multi_margin_backward": HIDDEN["multi_margin"], "multilabel_margin_backward": HIDDEN["multilabel_margin"],
 }  # fmt: skip
 # Cells that are known to be wrong, and why.
 MISSING = {

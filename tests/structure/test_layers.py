@@ -11,7 +11,7 @@ import flambeau
 ROOT = Path(flambeau.__file__).parent
 # From the bottom up; what stands in one row knows only itself and the rows above.
 LAYERS = [
-    {"_version", "_lazy", "_errors"},
+    {"_version", "_errors"},
     {"_core"},
     {"_kernel", "_tensor"},
     {"_backend"},
@@ -21,14 +21,14 @@ LAYERS = [
     {"_tensor.storage", "_tensor.dlpack"},
     {"_tensor.typed_storage"},
     {"_tensor.memory"},
-    {"_tensor.constructors", "_torch_dispatch"},
-    {"_autocast", "_overrides", "_tensor.properties", "_tensor.protocol", "_tensor.copying", "_tensor.methods"},
+    {"_tensor.constructors", "_interception.torch_dispatch"},
+    {"_interception", "_tensor.properties", "_tensor.protocol", "_tensor.copying", "_tensor.methods"},
     {"_compile"},
 ]
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
 PUBLIC = len(LAYERS)  # everything else: public modules, which may know each other
 # They import the package itself: the command line and its demonstration.
-FREE = {"__init__", "__main__", "_cli", "_demo"}
+FREE = {"__init__", "__main__", "_command", "_demo"}
 
 
 def _imports():
@@ -47,9 +47,9 @@ def _imports():
 
 
 def _part(names):
-    """The part of the package that a file belongs to; those of a tensor are layers of their own."""
-    own = names[0] == "_tensor" and len(names) > 1 and f"_tensor.{names[1]}" in RANK
-    return f"_tensor.{names[1]}" if own else names[0]
+    """The part of the package that a file belongs to: its room, or itself where the list names it."""
+    own = ".".join(names[:2])
+    return own if own in RANK else names[0]
 
 
 def test_imports_go_one_way():

@@ -15,6 +15,14 @@ layers = nn.ModuleList([nn.Linear(2, 3)])
 """
 
 
+@pytest.fixture(autouse=True, scope="module")
+def own_cache(tmp_path_factory):
+    """Processes that share jedi's cache read each other's half-written files."""
+    before, jedi.settings.cache_directory = jedi.settings.cache_directory, str(tmp_path_factory.mktemp("jedi"))
+    yield
+    jedi.settings.cache_directory = before
+
+
 def offered(expression):
     project = jedi.Project(ROOT, sys_path=[str(ROOT), *sys.path])
     return {c.name for c in jedi.Script(BEGIN + expression, project=project).complete()}

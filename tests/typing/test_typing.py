@@ -51,6 +51,7 @@ def _mypy(folder, *files):
     return answer.stdout + answer.stderr
 
 
+@pytest.mark.slow
 def test_programs_and_mistakes(tmp_path):
     """Checked in one go: reading the package takes the time."""
     wrong = [HERE / "mistakes.py", HERE / "mistakes_inside.py"]

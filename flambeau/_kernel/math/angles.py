@@ -1,56 +1,10 @@
-"""Kernels of cosines between rows, with their gradients, and of distances."""
+"""Kernels of distances between rows."""
 
 from __future__ import annotations
 
-from ..lang import independent, inline, kernel
+from ..lang import independent, kernel
 
 BLOCK = 512  # elements that are summed in their own precision
-
-
-@inline
-def _products(m, a, b):
-    """The sums of a * a, b * b and a * b."""
-    first = m.value(0, "f64")
-    second = m.value(0, "f64")
-    mixed = m.value(0, "f64")
-    for start in range(0, a.n, BLOCK):
-        stop = m.minimum(start + BLOCK, a.n)
-        one = m.value(0, a.type)
-        two = m.value(0, a.type)
-        both = m.value(0, a.type)
-        for i in range(start, stop):
-            one = m.loose_add(one, a[i] * a[i])
-            two = m.loose_add(two, b[i] * b[i])
-            both = m.loose_add(both, a[i] * b[i])
-        first = first + m.cast(one, "f64")
-        second = second + m.cast(two, "f64")
-        mixed = mixed + m.cast(both, "f64")
-    return first, second, mixed
-
-
-def _length(m, squares, eps, added):
-    """A length that is never zero: `eps` at least, or with `eps` added to the squares."""
-    return m.real_sqrt(squares + eps) if added else m.maximum(m.real_sqrt(squares), eps)
-
-
-@kernel("(n),(n),()->()")
-def cosine_rows(m, a, b, eps, out, added):
-    """The cosine of the angle between two rows."""
-    first, second, mixed = _products(m, a, b)
-    out[()] = mixed / (_length(m, first, eps[()], added) * _length(m, second, eps[()], added))
-
-
-@kernel("(),(n),(n),()->(n)")
-def cosine_rows_gradient(m, g, a, b, eps, out, added):
-    """Its derivative by a, times g; a bound on a length has no part in it."""
-    first, second, mixed = _products(m, a, b)
-    held = _length(m, first, eps[()], added)
-    factor = m.cast(g[()], "f64") / (held * _length(m, second, eps[()], added))
-    length = held if added else m.real_sqrt(first)
-    across = m.cast(factor, a.type)
-    along = m.cast(m.where(length > 0.0, factor * mixed / (held * length), m.value(0, "f64")), a.type)
-    for i in independent(a.n):
-        out[i] = across * b[i] - along * a[i]
 
 
 @kernel("(r,n),(c,n)->(r,c)")

@@ -17,12 +17,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import jit
+from .. import archives, jit
 from ..lang import Walker, inline
 from ..render_llvm import Llvm
 from ..value import Value
 
-__all__ = ["compile_function", "compile_module", "inline", "over_all", "render_function", "run_loops"]
+__all__ = ["compile_function", "compile_module", "inline", "is_kept", "over_all", "render_function", "run_loops"]
 
 
 class _Text(Llvm):
@@ -245,7 +245,12 @@ def render_function(
 def compile_function(name: str, body: Callable[..., Any], parameters: Sequence[str], **options: Any) -> int:
     """The address of a function of words."""
     key = body.__module__, body.__qualname__, _known(options)
-    return jit.compile_rendered(name, key, lambda: render_function(name, body, parameters, **options))
+    return _compiled(name, body, key, lambda: render_function(name, body, parameters, **options))
+
+
+def is_kept(name: str, body: Callable[..., Any], **options: Any) -> bool:
+    """Whether such a function has been compiled before."""
+    return jit.kept_rendered(name, (body.__module__, body.__qualname__, _known(options))) is not None
 
 
 def compile_module(functions: dict[Callable[..., Any], list[str]], words: int, **options: Any) -> int:
@@ -261,7 +266,14 @@ def compile_module(functions: dict[Callable[..., Any], list[str]], words: int, *
         return "\n".join([f"@memory = internal global [{words} x i64] zeroinitializer, align 128", *declared, *rest])
 
     body = next(reversed(functions))
-    return jit.compile_rendered(names[-1], (body.__module__, names, words, _known(options)), render)
+    return _compiled(names[-1], body, (body.__module__, names, words, _known(options)), render)
+
+
+def _compiled(name: str, body: Callable[..., Any], key: Any, render: Callable[[], str]) -> int:
+    """A function is known by its key only where a change of its file is noticed."""
+    if not body.__module__.startswith(archives.MODULES):
+        return jit.compile(name, render())
+    return jit.compile_rendered(name, key, render)
 
 
 def _known(options: dict[str, Any]) -> list[Any]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..._core.allocation import LARGE
 from ..._core.state import modes
-from .dialect import compile_function, inline, run_loops
+from .dialect import compile_function, inline, is_kept, run_loops
 from .plan import (  # fmt: skip
     ABSENT,
     ALIKE,
@@ -33,6 +33,7 @@ from .plan import (  # fmt: skip
     RETURNED,
     SEVERAL,
     TOGETHER,
+    WRITTEN,
 )
 
 _HEAD = object.__basicsize__  # where an array's own fields begin
@@ -108,6 +109,39 @@ def fill(m, t, array, dtype, k, meta, at, place_of):  # type: ignore[no-untyped-
     m.put(t, place_of.meta, meta)
     m.put(t, place_of.storage, at.none)
     m.put(t, place_of.view, at.none)
+
+
+@inline
+def may_write(m, t, bases, spans, inputs, by_element, size, at, place_of):  # type: ignore[no-untyped-def]
+    """Whether a plan may write to a tensor: memory that nobody forbids to write to, whose writes are counted, and that no other operand
+    shares unless it is the same."""
+    own, owner = m.word(t, place_of.array), m.word(t, place_of.storage)
+    allowed = m.number(1)
+    if (m.half(own, _HEAD + 48) & 0x400) == 0:
+        allowed = 0
+    if (owner == at.none) | (m.word(t, place_of.view) != at.none) | (m.word(at.modes, place_of.inferring) != at.none):
+        allowed = 0
+    if m.word(m.word(t, place_of.meta), _TYPE) == at.inference:
+        allowed = 0
+    start = m.word(bases, 8)
+    for i in range(inputs - 2):
+        other, span = m.word(bases, i * 8 + 16), spans + i * 24 + 24
+        end, high = m.word(spans, 8), m.word(span, 8)
+        if by_element != 0:
+            end, high = end * size, high * size
+        if (other + m.word(span, 0) < start + end) & (start + m.word(spans, 0) < other + high):
+            if (other != start) | (m.word(span, 16) == 0):
+                allowed = 0
+    return allowed
+
+
+@inline
+def count_write(m, t, place_of):  # type: ignore[no-untyped-def]
+    """Counts a write into a tensor's memory."""
+    owner = m.word(t, place_of.storage)
+    before = m.word(owner, place_of.version)
+    m.put(owner, place_of.version, m.call("PyLong_FromLong", m.call("PyLong_AsLong", before) + 1))
+    m.run("Py_DecRef", before)
 
 
 @inline
@@ -325,6 +359,14 @@ def _entry(m, self, args, given, names, place_of):
             m.run("Py_IncRef", at.none)
             m.put(objects, i * 8, at.none)
             continue
+        if m.word(about, 0) == WRITTEN:  # the first result, if any
+            t = m.word(values, 8)
+            if may_write(m, t, bases, m.word(about, 16), inputs, alike, size, at, place_of) == 0:
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+            m.run("Py_IncRef", t)
+            m.put(objects, 0, t)
+            m.put(bases, inputs * 8, m.word(bases, 8))
+            continue
         before = 0
         if (bytes >= LARGE) & (at.exchange != 0):  # it begins at a cache line
             before = m.call(at.exchange, at.aligned)
@@ -354,6 +396,8 @@ def _entry(m, self, args, given, names, place_of):
         for j in range(results):
             m.run("Py_DecRef", m.word(objects, j * 8))
         return m.call("PyObject_Vectorcall", slow, args, given, names)
+    if m.word(plan, PLAN) == WRITTEN:
+        count_write(m, m.word(values, 8), place_of)
     wrapped = returned
     if (history != 0) & (m.word(plan, PATTERN) != 0):
         wrapped = m.word(plan, KEPT)
@@ -365,7 +409,7 @@ def _entry(m, self, args, given, names, place_of):
         m.run("Py_DecRef", meta)  # it has another owner
     # 7. Tensors around the arrays, several in a tuple, and their history.
     for i in range(wrapped):
-        if m.word(plan, PLAN + i * RESULT) == 0:
+        if m.word(plan, PLAN + i * RESULT) < MARK:  # None, or the argument itself
             continue
         t = m.call("PyType_GenericAlloc", at.tensor, 0)
         if t == 0:
@@ -603,6 +647,11 @@ class Offsets:
             if ctypes.c_void_p.from_address(id(probe) + offset).value != id(mark):
                 return False
         return ctypes.c_void_p.from_address(id(modes) + self.on).value == id(modes.on)
+
+
+def entry_is_kept(offsets: Offsets) -> bool:
+    """Whether the longer of them need not be compiled."""
+    return is_kept("entry", _entry, place_of=offsets)
 
 
 def compile_entry(offsets: Offsets) -> tuple[int, int]:

@@ -12,12 +12,13 @@ from ..._core.sizes import Size
 from ..._core.state import modes
 from ..render_llvm import NOT_NUMPY
 
-PLANS = 256  # of one table; one takes some kilobytes
+PLANS = 512  # of one table; one takes some kilobytes
 MIX = 0x9E3779B97F4A7C1  # a description's number is made with it
 ABSENT, FLOAT, INT, ALIKE, SEVERAL, DEVICE = range(10, 16)  # tags in a description
 # Places in a plan, in bytes: how many results there are is at 0; then the size of what describes one result and one loop.
 RETURNED, LOOPS, RECORD, TOGETHER, PATTERN, KEPT, LONG = 8, 16, 24, 32, 40, 48, 56
 PLAN, RESULT, LOOP = 64, 56, 48
+WRITTEN = 1  # in the place of a result's dtype: it is the first argument, in its own memory
 _ALL = (1 << 64) - 1
 absent = object()  # stands for an argument that was not given
 
@@ -111,6 +112,23 @@ class Plan:
         self.results += [0] * (RESULT // 8)
         self.counts[0] += 1
         self.counts[1] += 1
+
+    def written(self, dtype: Any, spans: Sequence[tuple[int, int, int]]) -> int:
+        """The first argument as the result, written in place. `spans` says of each argument between which bytes from its beginning it
+        lies (of plans by element: for one element), and whether it may be the same memory; other memory that overlaps has no plan."""
+        self.results += [
+            WRITTEN,
+            0,
+            self._numbers([n for span in spans for n in span]),
+            0,
+            id(dtype),
+            dtype.itemsize,
+            0,
+        ]
+        self.keep.append(dtype)
+        self.counts[0] += 1
+        self.counts[1] += 1
+        return self.inputs + self.counts[0]
 
     def constant(self, array: Any) -> tuple[int, int]:
         """An array that is the same at each call, as an operand."""

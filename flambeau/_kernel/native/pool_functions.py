@@ -65,7 +65,8 @@ def serve(m, number, pause, patience):
         seen = fresh
         if number < m.glance(state + _LIMIT):
             m.add(state + _INSIDE, 1)
-            if m.look(state + _OPEN) == 1:
+            # Until it is inside, the work that it heard of may have ended, and other work have begun that is for fewer threads.
+            if (m.look(state + _OPEN) == 1) & (number < m.look(state + _LIMIT)):
                 m.run("take", number + 1)
             m.add(state + _INSIDE, -1)
 

@@ -49,14 +49,19 @@ def _run_on(m, self, args, given):
 
 @functools.cache
 def runner_on(tensor: type) -> Any:
-    """The function (words, list of tensors) that finds the tensors' addresses, and runs all loops; -1 if it cannot.
-
-    None where the interpreter is one that machine code does not know."""
+    """The function (words, list of tensors) that finds the tensors' addresses, and runs all loops: it gives how many are left, or -1 if it
+    cannot, as where the interpreter is one that machine code does not know."""
     if not usable() or not known_layout():
-        return None
+        return lambda words, tensors: -1
     return bound_function(_run_on, struct.pack("2q", slot_offset(tensor._array), id(np.ndarray)))  # type: ignore[attr-defined]
 
 
 def run_words(table: int, loops: int, bases: int, operands: Sequence[int]) -> bytes:
     """The words for `runner_on`; `operands` are the numbers of those that tensors are."""
     return struct.pack(f"{4 + len(operands)}q", table, loops, bases, len(operands), *[8 * n for n in operands])
+
+
+def operands_in(words: bytes) -> list[int]:
+    """The numbers of operands that tensors are, in such words."""
+    (count,) = struct.unpack_from("q", words, 24)
+    return [place // 8 for place in struct.unpack_from(f"{count}q", words, 32)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import contextlib
 import ctypes
+import functools
 import os
 import sys
 import threading
@@ -18,10 +19,22 @@ from ..._core import allocation
 from ..._core.dtypes import dtype
 from ..._core.sizes import Size
 from ..._core.state import local, modes
+from .. import ahead
 from . import pool
 from .device_entry import Lies, compile_device_entry, gpu_words
 from .direct import known_layout
-from .entry import BY_ELEMENT, KNOWN_NAMES, POSITIONAL, RUNTIME, SEEN, TABLE, Offsets, compile_entry, new_array
+from .entry import (
+    BY_ELEMENT,
+    KNOWN_NAMES,
+    POSITIONAL,
+    RUNTIME,
+    SEEN,
+    TABLE,
+    Offsets,
+    compile_entry,
+    entry_is_kept,
+    new_array,
+)  # fmt: skip
 from .plan import Table, absent
 
 
@@ -93,7 +106,8 @@ class _Entries:
     """The machine code, made when the first site is called, and the sites that wait for it."""
 
     def __init__(self) -> None:
-        self.waiting: list[Any] | None = []  # None once there is machine code
+        self.waiting: list[Any] | None = []  # None once there is machine code, or will be none
+        self.begun = False
         self.methods: list[Any] = []
         self.kinds: Any = None
         self.known: array.array[int] | None = None
@@ -126,20 +140,32 @@ class _Entries:
             self.known[KNOWN_NAMES.index("parameter")] = id(kind)
 
     def open(self) -> None:
-        """Makes the machine code, at the first call of a site."""
-        if self.waiting is None:
+        """Makes the machine code, at the first call of a site. If it has to be compiled, a thread does that, and sites call their Python
+        functions meanwhile."""
+        if self.begun or self.waiting is None:
             return
-        waiting, self.waiting = self.waiting, None
-        new = new_array() if waiting and known_layout() else None
-        if new is None or self.known is None:
+        self.begun = True
+        new = new_array() if self.waiting and known_layout() else None
+        if new is not None and self.known is not None:
+            tensor, node, kept = self.kinds
+            offsets = Offsets(tensor, node, kept, Site)
+            if offsets.hold(tensor):
+                self.offsets = offsets
+                self.known[KNOWN_NAMES.index("new")] = new
+                if entry_is_kept(offsets):
+                    self.make(offsets)
+                else:
+                    ahead.soon(pool.entry)
+                    ahead.soon(functools.partial(self.make, offsets))
+                return
+        self.waiting = None
+
+    def make(self, offsets: Offsets) -> None:
+        """Has all sites go by the machine code."""
+        address, attach = compile_entry(offsets)
+        if self.known is None:
             return
-        tensor, node, kept = self.kinds
-        offsets = Offsets(tensor, node, kept, Site)
-        if not offsets.hold(tensor):
-            return
-        self.offsets = offsets
-        self.address, attach = compile_entry(offsets)
-        self.known[KNOWN_NAMES.index("new")], self.known[KNOWN_NAMES.index("attach")] = new, attach
+        self.known[KNOWN_NAMES.index("attach")] = attach
         exchange = allocation.exchange[0]()
         if exchange is not None:
             self.objects.append(exchange)
@@ -147,13 +173,20 @@ class _Entries:
                 exchange[0],
                 id(exchange[1]),
             )
-        for method in waiting:
-            method.function = self.address
+        waiting, self.waiting, self.address = self.waiting, None, address
+        for method in waiting or ():
+            method.function = address
+
+    def wait(self) -> None:
+        """Until there is machine code, if there will be some."""
+        self.open()
+        if self.waiting is not None:
+            ahead.finish()
 
     def open_device(self, make: Callable[[], Any], found: dict[str, int]) -> bool:
         """Makes the machine code for tensors on a GPU, whose arrays are like those that `make` gives and whose library has
         functions at these addresses; False if it cannot be."""
-        self.open()
+        self.wait()
         if self.offsets is None or self.known is None:
             return False
         try:
@@ -168,7 +201,7 @@ class _Entries:
     @contextlib.contextmanager
     def switched_off(self) -> Iterator[None]:
         """Within it all sites call their Python functions, as they do where there is no machine code."""
-        self.open()
+        self.wait()
         own, plain = self.address, ctypes.cast(ctypes.pythonapi.PyObject_Vectorcall, ctypes.c_void_p).value
         for method in self.methods:
             method.function = plain
@@ -199,7 +232,7 @@ def usable() -> bool:
 
 _entries = _Entries()
 prepare, also_plain, switched_off = _entries.prepare, _entries.also_plain, _entries.switched_off
-open_device = _entries.open_device
+open_device, wait = _entries.open_device, _entries.wait
 
 
 def site(

@@ -14,7 +14,7 @@ from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, dtype, float16, float32, float64, int64
 from ..._core.sizes import wrap_dim
 from ..._core.state import local
-from ..._kernel.scan import recurrence, running_extremum, scan_columns, scan_rows
+from ..._kernel.scan import recurrence, running_extremum, running_extremum_columns, scan_columns, scan_rows
 from ..._tensor import Tensor
 from ..basic import answer
 from ..records.batching import along
@@ -44,27 +44,29 @@ def run_rows(kernel: Any, types: tuple[str, ...], arrays: list[Any], outs: list[
         call(*given, *targets)
 
 
+def _scan(ways: tuple[Any, Any], types: tuple[str, ...], x: Any, outs: list[Any], dim: int, **options: Any) -> None:
+    """The first of two kernels along rows, or the second down columns that lie side by side."""
+    columns = math.prod(x.shape[dim + 1 :])
+    if columns < 8 or x.dtype.kind == "c" or not x.flags.c_contiguous:
+        run_rows(ways[0], types, [x], outs, dim, **options)
+        return
+    call = (cpu.kernel if x.size >= PARALLEL else cpu.small)(ways[1], types, **options)
+    given, *targets = [a.reshape(-1, x.shape[dim], columns) for a in (x, *outs)]
+    if x.size < PARALLEL or len(given) >= threads.get_num_threads():
+        cpu.rows(call, [given], targets, x.size)
+    else:
+        parts = threads.ranges(columns, 64)
+        threads.over(parts, lambda a, b: call(given[..., a:b], *[t[..., a:b] for t in targets]))
+
+
 def scan_array(backend: Any, x: Any, dim: int, fold: str, d: dtype) -> Any:
     if backend is not cpu:
         return _scan_elsewhere(backend.xp, x, dim, fold, d)
     if x.ndim == 0:
         return scan_array(backend, x.reshape(1), 0, fold, d).reshape(())
     out = empty(x.shape, d.numpy)
-    if x.size == 0:
-        return out
-    code = BY_NUMPY[x.dtype].code
-    columns = math.prod(x.shape[dim + 1 :])
-    if columns < 8 or d.category == COMPLEX or fold == "logsumexp" or not x.flags.c_contiguous:
-        run_rows(scan_rows, (code, d.code), [x], [out], dim, fold=fold)
-    else:
-        shape = (-1, x.shape[dim], columns)
-        call = (cpu.kernel if x.size >= PARALLEL else cpu.small)(scan_columns, (code, d.code), fold=fold)
-        given, target = x.reshape(shape), out.reshape(shape)
-        if x.size < PARALLEL or target.shape[0] >= threads.get_num_threads():
-            cpu.rows(call, [given], [target], x.size)
-        else:
-            parts = threads.ranges(columns, 64)
-            threads.over(parts, lambda a, b: call(given[..., a:b], target[..., a:b]))
+    if x.size:
+        _scan((scan_rows, scan_columns), (BY_NUMPY[x.dtype].code, d.code), x, [out], dim, fold=fold)
     return out
 
 
@@ -211,7 +213,7 @@ def _extrema(backend: Any, x: Any, dim: int, sign: int) -> Any:
         code = BY_NUMPY[x.dtype].code
         types = (code, code, "i64")
         if backend is cpu:
-            run_rows(running_extremum, types, [x], [values, places], dim, sign=sign)
+            _scan((running_extremum, running_extremum_columns), types, x, [values, places], dim, sign=sign)
         else:
             backend.kernel(running_extremum, types, sign=sign)(*[xp.moveaxis(a, dim, -1) for a in (x, values, places)])
     return values, places

@@ -16,25 +16,22 @@ from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, dtype
 from ..._core.sizes import contiguous_strides
 from ..._kernel.lang import kernel
-from ..._kernel.reduce import (  # fmt: skip
+from ..._kernel.reduce import (
     FOLDS,
     extremum_columns,
     extremum_rows,
     fold_columns,
     fold_rows,
-    moments_columns,
-    moments_rows,
     squares_rows,
-)
+)  # fmt: skip
 from ..._kernel.sums import LANES, sum_columns, sum_rows
 from ..._kernel.value import PART
 
-_PIECE = 1 << 15  # elements of a long row that are read twice while in the cache
 _IN_PIECES = 1 << 20  # elements from which one fold is worth several threads: their results are to be folded again
 _TILE = 256
 _NARROW = 8  # columns below which a strided row kernel is better than a column kernel
 _NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
-_asarray, _empty = np.asarray, empty
+_empty = empty
 
 
 @functools.cache
@@ -178,7 +175,7 @@ def plan_fold(
         return False
     if x.size >= _IN_PIECES and (len(view) < (2 if flags[-1] else 3) or view[0] < cores):
         return False  # one long fold, or few
-    call = _callable(cpu.small if x.size < PARALLEL else cpu.large, flags[-1], code, result.code, fold, how)
+    call = _callable(cpu.small if x.size < PARALLEL else cpu.large, flags[-1], code, result.code, fold, how, True)
     return call, None if tuple(view) == x.shape else view, tuple(made), None if tuple(made) == shape else shape
 
 
@@ -236,17 +233,23 @@ def _widest(shape: Any) -> int:
     return max(range(len(shape)), key=shape.__getitem__)
 
 
-def _callable(make: Any, rows: bool, code: str, target: str, fold: str, how: str | None) -> Any:
-    """The kernel of a fold along rows or down columns; sums within one precision have their own."""
+def _callable(make: Any, rows: bool, code: str, target: str, fold: str, how: str | None, dense: bool) -> Any:
+    """The kernel of a fold along rows or down columns; sums within one precision have their own. Elements of the last dimension
+    are neighbours in memory if `dense`."""
     if fold == "sum" and code == target and code in LANES:
-        return make(sum_rows if rows else sum_columns, (code, target), how=how)
+        return make(sum_rows if rows else sum_columns, (code, target), how=how, adjacent=dense)
     if fold == "squares" and code == "f32" and rows:
-        return make(squares_rows, (code, target), how=how)
-    return make(fold_rows if rows else fold_columns, (code, target), fold=fold, how=how)
+        return make(squares_rows, (code, target), how=how, adjacent=dense)
+    return make(fold_rows if rows else fold_columns, (code, target), fold=fold, how=how, adjacent=dense)
+
+
+def _neighbours(y: Any) -> bool:
+    """Whether elements of the last dimension follow each other."""
+    return bool(y.strides[-1] == y.itemsize)
 
 
 def _fold_rows(y: Any, code: str, target: str, fold: str, how: str | None) -> Any:
-    call = _callable(cpu.kernel, True, code, target, fold, how)
+    call = _callable(cpu.kernel, True, code, target, fold, how, _neighbours(y))
     outer = y.shape[:-1]
     if y.size < PARALLEL:
         out = empty(outer, _NUMPY[target])
@@ -261,7 +264,7 @@ def _fold_rows(y: Any, code: str, target: str, fold: str, how: str | None) -> An
 
 
 def _fold_columns(y: Any, code: str, target: str, fold: str, how: str | None) -> Any:
-    call = _callable(cpu.kernel, False, code, target, fold, how)
+    call = _callable(cpu.kernel, False, code, target, fold, how, _neighbours(y))
     outer, columns = y.shape[:-2], y.shape[-1]
     if y.size < PARALLEL:
         out = empty((*outer, columns), _NUMPY[target])
@@ -285,7 +288,7 @@ def _in_pieces(y: Any, axis: int, way: Any, code: str, target: str, fold: str, h
     parts = max(1, min(threads.get_num_threads(), n // 64))
     each, rest = divmod(n, parts)
     wide = FOLDS[fold].wide(code)
-    call = _callable(cpu.kernel, way is fold_rows, code, wide, fold, None)
+    call = _callable(cpu.kernel, way is fold_rows, code, wide, fold, None, _neighbours(y))
     lead, tail = y.shape[:axis], y.shape[1 + axis :] if axis < -1 else ()
     columns = (slice(None),) * len(tail)
     partial: Any = empty((*lead, parts + (rest > 0), *tail), _NUMPY[wide])
@@ -295,7 +298,7 @@ def _in_pieces(y: Any, axis: int, way: Any, code: str, target: str, fold: str, h
         call(y[(..., slice(parts * each, n), *columns)], partial[(..., parts, *columns)])
     kind, last = (wide, None) if how == "mean" else (target, how)
     made = empty((*lead, *tail), _NUMPY[kind])
-    cpu.kernel(way, (wide, kind), fold=FOLDS[fold].again, how=last)(partial, made)
+    cpu.kernel(way, (wide, kind), fold=FOLDS[fold].again, how=last, adjacent=True)(partial, made)
     if how != "mean":
         return made
     out = empty(made.shape, _NUMPY[target])
@@ -355,17 +358,9 @@ def _extremum_in_pieces(x: Any, sign: int) -> tuple[Any, Any]:
     return value, places[int(best), ...]
 
 
-def moments(x: Any, dim: int, free: float = 1.0, root: bool = False, kind: str = "f64") -> tuple[Any, Any]:
-    """Sums of squared deviations over the degrees of freedom (or their roots) and means along a dimension."""
-    code = BY_NUMPY[x.dtype].code
-    return _two_results(x, dim, moments_rows, moments_columns, code, (kind, kind), np.float64(free), root=root)
-
-
-def _two_results(
-    x: Any, dim: int, rows: Any, columns: Any, code: str, types: tuple[str, str], free: Any = None, **options: Any
-) -> Any:
-    """Runs a kernel with two results along one dimension; `free` is a number that it takes beside the array."""
-    kinds = (code, *types) if free is None else (code, "f64", *types)
+def _two_results(x: Any, dim: int, rows: Any, columns: Any, code: str, types: tuple[str, str], **options: Any) -> Any:
+    """Runs a kernel with two results along one dimension."""
+    kinds = (code, *types)
     last = x.ndim - 1
     if dim == last or x.ndim == 1:
         inner = dim
@@ -373,72 +368,22 @@ def _two_results(
         steps = x.strides
         inner = min((d for d in range(x.ndim) if x.shape[d] > 1), key=lambda d: abs(steps[d]), default=dim)
     outs = [_empty(x.shape[:dim] + x.shape[dim + 1 :], _NUMPY[t]) for t in types]
-    along_rows = inner == dim or x.shape[inner] < _NARROW
+    along_rows = inner == dim or x.shape[inner] < _NARROW or x.shape[dim] >> 31
     if along_rows:
         y, views = to_last(x, dim), outs
         call = (cpu.small if x.size < PARALLEL else cpu.kernel)(rows, kinds, **options)
     else:
         y, views = to_last(x, dim, inner), [to_last(o, inner - (inner > dim)) for o in outs]
         call = (cpu.small if x.size < PARALLEL else cpu.kernel)(columns, kinds, **options)
-    given = [y] if free is None else [y, _asarray(free)]
     outer = y.ndim - (1 if along_rows else 2)
     if x.size < PARALLEL or (along_rows and not outer):
-        call(*given, *views)
+        call(y, *views)
     elif outer:
         axis = _widest(y.shape[:outer])
-        cpu.rows(call, [to_first(y, axis), *given[1:]], [to_first(v, axis) for v in views], x.size)
+        cpu.rows(call, [to_first(y, axis)], [to_first(v, axis) for v in views], x.size)
     else:
         threads.over(
             threads.ranges(y.shape[-1], 64),
-            lambda a, b: call(y[..., a:b], *given[1:], *[v[..., a:b] for v in views]),
+            lambda a, b: call(y[..., a:b], *[v[..., a:b] for v in views]),
         )
     return outs
-
-
-def moments_over(x: Any, dims: tuple[int, ...], keepdim: bool, correction: float, root: bool) -> tuple[Any, Any]:
-    """Variance (or its root) and mean over dimensions, in the dtype of `x`."""
-    shape = reduced_shape(x.shape, dims, keepdim)
-    count = math.prod(x.shape[d] for d in dims)
-    if x.size == 0:
-        return np.full(shape, math.nan, x.dtype), np.full(shape, math.nan, x.dtype)
-    free = max(count - correction, 0.0)
-    kind = BY_NUMPY[x.dtype].code
-    y, flags, kept, order = layout(x, dims)
-    place = len(flags) - 1 - flags[::-1].index(True) if True in flags else -1
-    if place < 0:
-        made = moments(y[..., None], y.ndim, free, root, kind)
-    elif y.ndim == 1 and y.size >= PARALLEL:
-        made = _moments_in_pieces(y, free, root)
-    elif sum(flags) == 1:
-        made = moments(y, place, free, root, kind)
-    else:
-        axes = tuple(i - (i > place) for i, flag in enumerate(flags) if flag and i != place)
-        made = _joined_moments(*moments(y, place), y.shape[place], axes, free, root, x.dtype)
-    return unlay(made[0], x.shape, kept, order, shape), unlay(made[1], x.shape, kept, order, shape)
-
-
-def _joined_moments(
-    squares: Any, means: Any, count: int, axes: Any, free: float, root: bool, kind: Any
-) -> tuple[Any, Any]:
-    """Moments of groups of `count` elements each, joined over `axes` by the deviations of their means."""
-    with np.errstate(all="ignore"):
-        mean = means.mean(axis=axes, keepdims=True)
-        total = squares.sum(axis=axes) + count * ((means - mean) ** 2).sum(axis=axes)
-        variance = total / np.float64(free)
-        made = np.sqrt(variance) if root else variance
-        return _asarray(made).astype(kind), mean.squeeze(axes).astype(kind)
-
-
-def _moments_in_pieces(y: Any, free: float, root: bool) -> tuple[Any, Any]:
-    """One long row, in pieces that stay in the cache."""
-    whole = y.size // _PIECE * _PIECE
-    squares, means = moments(y[:whole].reshape(-1, _PIECE), 1)
-    counts = np.full(len(means), float(_PIECE))
-    if whole < y.size:
-        last = moments(y[whole:], 0)
-        squares, means = np.append(squares, last[0]), np.append(means, last[1])
-        counts = np.append(counts, float(y.size - whole))
-    with np.errstate(all="ignore"):
-        mean = (counts * means).sum() / y.size
-        variance = (squares.sum() + (counts * (means - mean) ** 2).sum()) / np.float64(free)
-        return _asarray(np.sqrt(variance) if root else variance).astype(y.dtype), _asarray(mean).astype(y.dtype)

@@ -19,7 +19,7 @@ from ..records.batched_places import renormed
 from ..records.batching import along
 from ..records.primitive import primitive
 from ..records.rules import not_implemented, type_name
-from ..registry import labelled, ops, public
+from ..registry import labelled, older_forms, ops, public
 from .folding import fold_array, reduced_shape
 from .reduction import require_tensor, restore_dims
 from .row_gradients import along_rows
@@ -156,6 +156,16 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
             dim = (0, 1) if input._array.ndim == 2 else tuple(range(input._array.ndim))
         return ops.matrix_norm(input, p, dim, keepdim, dtype=dtype)
     return vector_norm(input, 2 if p is None else p, dim, keepdim, dtype=dtype)
+
+
+def _out_by_place(args: tuple[Any, ...]) -> Any:
+    """`torch.norm(input, p, dim, keepdim, out, dtype)`; the method has no place for `out`."""
+    if len(args) > 4 and (args[4] is None or isinstance(args[4], Tensor)):
+        return (*args[:4], *args[5:]), {"out": args[4]}
+    return None
+
+
+older_forms["norm"] = _out_by_place
 
 
 @public(out=True)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ..._backend.cpu import PARALLEL, cpu
 from ..._core.allocation import empty, zeros
-from ..._core.dtypes import float32, float64
+from ..._core.dtypes import BY_NUMPY, float32, float64
 from ..._core.state import local, modes
 from ..._kernel.lang import kernel
 from ..._kernel.rows import Rows
 from ..._tensor import Tensor, wrap
+from ..records.batching import along
+from ..records.primitive import primitive
 from .folding import to_last
 
 _INT64 = np.dtype(np.int64)
@@ -25,14 +26,21 @@ def along_rows(
 ) -> Tensor | None:
     """What a program makes of a tensor, its fold over `dims` and the gradient of that; None if they are not plain and dense."""
     d, array = x.dtype, x._array
-    if local.grad or modes.on or (g._k | x._k | out._k) > 1 or d not in _WIDE or g.dtype is not d:
+    if local.grad or modes.seen() or (g._k | x._k | out._k) > 1 or d not in _WIDE or g.dtype is not d:
         return None
     if not array.flags.c_contiguous or not array.size or not dims or dims[-1] - dims[0] + 1 != len(dims):
         return None
-    made = empty(array.shape, array.dtype)
-    lead = [n for i, n in enumerate(array.shape) if i not in dims]
-    cpu.along.run(name, program, [array, g._array.reshape(lead), out._array.reshape(lead)], [made], dims, numbers)
-    return wrap(made, d)
+    return _row_gradient_op(x, g, out, name, program, dims, numbers)  # type: ignore[no-any-return]
+
+
+@primitive(tensors=3, name="row_gradient", meta=lambda x, *rest: (x.shape, BY_NUMPY[x.dtype]), batch=along)
+def _row_gradient_op(
+    backend: Any, x: Any, g: Any, out: Any, name: str, program: Rows, dims: tuple[int, ...], numbers: Any
+) -> Any:
+    made = empty(x.shape, x.dtype)
+    lead = [n for i, n in enumerate(x.shape) if i not in dims]
+    backend.along.run(name, program, [x, g.reshape(lead), out.reshape(lead)], [made], dims, numbers)
+    return made
 
 
 @kernel("(k),(k)->(n)")
@@ -50,7 +58,7 @@ def placed(g: Tensor, shape: Any, dim: int, index: Tensor, keepdim: bool, add: b
     d, values, places = g.dtype, g._array, index._array
     if local.grad or modes.on or (g._k | index._k) > 1 or not d.code or places.dtype is not _INT64 or not places.size:
         return None
-    if math.prod(shape) >= PARALLEL:
+    if places.size >= PARALLEL:
         return None
     out = zeros(shape, d.numpy)
     target = to_last(out, dim)

@@ -123,14 +123,10 @@ def _sort_elsewhere(xp: Any, x: Any, dim: int, descending: bool, length: int | N
     return xp.take_along_axis(x, places, dim), places
 
 
-def _sort_rule(x: Any, dim: int, descending: bool) -> Any:
-    return [dense(x), dense(x, d=int64)]
-
-
 @primitive(
     grad={"x": lambda g, others, x_shape, dim: scatter_back(g, x_shape, dim, others[0], True)},
     name="sort",
-    meta=_sort_rule,
+    meta=lambda x, dim, descending: [dense(x), dense(x, d=int64)],
     batch=along,
     tangent=chosen_along(),
 )

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..._backend.cpu import cpu
 from ..._core.allocation import not_planned
 from ..._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, default, float32, float64
 from ..._core.sizes import wrap_dim, wrap_dims
@@ -21,7 +20,7 @@ from ..records.batching import along, every_element
 from ..records.primitive import primitive
 from ..records.rules import not_implemented
 from ..registry import ops, public, relabel
-from .folding import moments_over, reduced_shape
+from .folding import layout, reduced_shape, unlay
 from .reduction import expand_back, require_bool, require_tensor, restore_dims
 from .row_gradients import along_rows
 
@@ -30,11 +29,15 @@ from .row_gradients import along_rows
 
 def _moments(backend: Any, x: Any, dims: Any, keepdim: bool, correction: float, root: bool) -> tuple[Any, Any]:
     """Variance (or its root) and mean, in the dtype of `x`."""
-    if backend is not cpu:
-        shape = reduced_shape(x.shape, dims, keepdim)
-        variance, mean = backend.along.moments(x, dims, correction, root)
-        return variance.reshape(shape), mean.reshape(shape)
-    return moments_over(x, dims, keepdim, correction, root)
+    shape = reduced_shape(x.shape, dims, keepdim)
+    if not x.size:
+        return tuple([backend.xp.full(shape, math.nan, x.dtype) for _ in range(2)])
+    y, flags, kept, order = layout(x, dims)
+    if not any(flags):
+        y, flags = y[..., None], [*flags, True]
+    free = max(math.prod([x.shape[d] for d in dims]) - correction, 0.0)
+    made = backend.along.moments(y, tuple([d for d, flag in enumerate(flags) if flag]), free, root)
+    return tuple([unlay(a, x.shape, kept, order, shape) for a in made])
 
 
 @functools.cache

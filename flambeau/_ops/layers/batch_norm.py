@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 import numpy as np
 
-from ..._backend import threads
 from ..._backend.copies import row_major
 from ..._backend.cpu import cpu
-from ..._core.allocation import empty, zeros
-from ..._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, float64
+from ..._core.allocation import empty
+from ..._core.dtypes import FLOATING, dtype, float32, float64
+from ..._core.layouts import is_flat
 from ..._core.state import AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, modes
-from ..._kernel.batch_norm import (
-    batch_norm_columns,
-    batch_norm_columns_backward,
-    batch_norm_planes,
-    batch_norm_planes_backward,
-    batch_norm_planes_backward_flat,
-    given_columns,
-    given_planes,
-)
 from ..._tensor import Tensor
 from ..basic import in_dtype
-from ..fused import is_flat, parts_of
+from ..folds import row_programs
 from ..records.batched_layers import by_channel
 from ..records.declare import pointwise
 from ..records.out import write_out
@@ -34,10 +24,14 @@ from ..records.replay import second
 from ..records.rules import floating_only
 from ..records.shape_rules import dense, dtype_of, same
 from ..registry import ops, public, relabel
-from .normalization import WORK, check_channels, check_dtypes, composed, filled, more_than_one, number, wide_of
-
-_LINE = 16  # channels that a thread takes at least, where channels lie side by side
-
+from .normalization import (
+    check_channels,
+    check_dtypes,
+    composed,
+    more_than_one,
+    number,
+    wide_of,
+)
 
 # -- arrays --------------------------------------------------------------------------------------------------------
 
@@ -79,30 +73,6 @@ def _ready(x: Any) -> Any:
     return x if x.flags.c_contiguous or _in_columns(x) else row_major(x)
 
 
-def _run(call: Any, columns: bool, arrays: list[Any], outs: list[Any], size: int) -> None:
-    """Runs a kernel over all channels, split over the threads."""
-    if not columns:
-        cpu.rows(call, arrays, outs, size * WORK)
-        return
-    channels = outs[0].shape[1]
-    cuts = parts_of(channels, size * WORK, max(_LINE, channels // threads.get_num_threads()))
-    if len(cuts) == 1:
-        call(*arrays, *outs)
-        return
-    every = [*arrays, *outs]
-    cpu.side_by_side(call, [[a[..., low:high] if a.ndim else a for a in every] for low, high in cuts])
-
-
-@functools.cache
-def _forward_kernel(
-    columns: bool, x: Any, weight: Any, bias: Any, kept: Any, mean: Any, variance: Any, rounded: bool
-) -> Any:
-    """The kernel for the dtypes of its operands."""
-    one, two, three, four, five, six = (BY_NUMPY[d].code for d in (x, weight, bias, kept, mean, variance))
-    types = (one, two, three, "f64", "f64", one, four, four, five, six)
-    return cpu.kernel(batch_norm_columns if columns else batch_norm_planes, types, rounded=rounded)
-
-
 def normalized(
     x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float
 ) -> tuple[Any, ...]:
@@ -117,11 +87,11 @@ def normalized(
     channels = x.shape[1]
     kept = x.dtype if weight is None else weight.dtype
     mean, scale = empty(channels, kept), empty(channels, kept)
-    moved = [zeros(channels, wide_of(x).numpy) if a is None else row_major(a) for a in (running_mean, running_var)]
-    w, b = filled(weight, channels, 1, x), filled(bias, channels, 0, x)
-    call = _forward_kernel(columns, x.dtype, w.dtype, b.dtype, kept, *[a.dtype for a in moved], rounded)
-    arrays = [_laid(x, columns), w, b, number(eps), number(momentum)]
-    _run(call, columns, arrays, [_laid(out, columns), mean, scale, *moved], x.size)
+    running = [number(0.0) if a is None else a for a in (running_mean, running_var)]
+    moved = [empty(channels, a.dtype if a.ndim else wide_of(x).numpy) for a in running]
+    outs = [_laid(out, columns), mean, scale, *moved]
+    given = _laid(x, columns), _or(weight, 1), _or(bias, 0), running, momentum, eps
+    row_programs.channels(cpu, *given, outs, rounded, columns)
     if not rounded and x.dtype.itemsize == 2:
         out = _step_by_step(x, mean, scale, weight, bias)
     return out, mean, scale, *moved
@@ -138,13 +108,9 @@ def _step_by_step(x: Any, mean: Any, scale: Any, weight: Any, bias: Any) -> Any:
     return out.astype(x.dtype, copy=False)
 
 
-@functools.cache
-def _backward_kernel(columns: bool, flat: bool, g: Any, x: Any, weight: Any, kept: Any, fixed: bool) -> Any:
-    zero, one, two, three = (BY_NUMPY[d].code for d in (g, x, weight, kept))
-    kind = batch_norm_columns_backward if columns else batch_norm_planes_backward
-    return cpu.kernel(
-        batch_norm_planes_backward_flat if flat else kind, (zero, one, two, three, three, one, two, two), fixed=fixed
-    )
+def _or(parameter: Any, value: float) -> Any:
+    """A parameter, or the one number that it stands for."""
+    return number(value) if parameter is None else parameter
 
 
 def gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, fixed: bool = False) -> tuple[Any, Any, Any]:
@@ -155,18 +121,14 @@ def gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, fixed: bool = 
     columns = _in_columns(x)
     out = _like(x, columns)
     channels = x.shape[1]
-    w = filled(weight, channels, 1, x)
-    by_weight, by_bias = empty(channels, w.dtype), empty(channels, w.dtype)
-    flat = not columns and is_flat(g)
-    if flat:
-        g = g[(slice(1),) * g.ndim].reshape(())
-    elif g.strides != x.strides:
+    d = wide_of(x).numpy if weight is None else weight.dtype
+    by_weight, by_bias = empty(channels, d), empty(channels, d)
+    if not is_flat(g) and g.strides != x.strides:
         held = _like(x, columns)
         held[...] = g
         g = held
-    call = _backward_kernel(columns, flat, g.dtype, x.dtype, w.dtype, mean.dtype, fixed)
-    arrays = [g if flat else _laid(g, columns), _laid(x, columns), w, mean, scale]
-    _run(call, columns, arrays, [_laid(out, columns), by_weight, by_bias], x.size)
+    given = _laid(g, columns), _laid(x, columns), _or(weight, 1), mean, scale
+    row_programs.channels_backward(cpu, *given, [_laid(out, columns), by_weight, by_bias], fixed, columns)
     return out, by_weight, by_bias
 
 
@@ -185,21 +147,13 @@ def _gradients_step_by_step(g: Any, x: Any, weight: Any, mean: Any, scale: Any) 
     return out, (second * scale.astype(wide)).astype(d), first.astype(d)
 
 
-@functools.cache
-def _given_kernel(columns: bool, x: Any, mean: Any, variance: Any, weight: Any, bias: Any) -> Any:
-    one, two, three, four, five = (BY_NUMPY[d].code for d in (x, mean, variance, weight, bias))
-    return cpu.kernel(given_columns if columns else given_planes, (one, two, three, four, five, "f64", one))
-
-
 def _by_given(x: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
     """The result with given statistics."""
     x = _ready(x)
     columns = _in_columns(x)
     out = _like(x, columns)
-    count = x.shape[1]
-    given = [filled(a, count, v, x) for a, v in ((mean, 0), (variance, 1), (weight, 1), (bias, 0))]
-    call = _given_kernel(columns, x.dtype, *[a.dtype for a in given])
-    _run(call, columns, [_laid(x, columns), *given, number(eps)], [_laid(out, columns)], x.size)
+    given = [_laid(x, columns), mean, variance, _or(weight, 1), _or(bias, 0)]
+    cpu.along.run("given_norm", row_programs.GIVEN, given, [_laid(out, columns)], (0,) if columns else (1, 2), (eps,))
     return out
 
 

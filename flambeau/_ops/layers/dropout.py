@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 from typing import Any
 
 import numpy as np
 
-from ..._backend.cpu import PARALLEL, cpu
 from ..._core import random_draws as draws
-from ..._core.allocation import empty
-from ..._core.dtypes import BY_NUMPY, FLOATING, bool_, dtype, float32, float64
-from ..._core.state import GRAD, META, local
-from ..._kernel.lang import independent, kernel
-from ..._tensor import Tensor, wrap
-from ..fused import Fused, parts_of, record
+from ..._core.dtypes import FLOATING, bool_, dtype
+from ..._core.state import META, local
+from ..._tensor import Tensor
 from ..making import random
-from ..making.generator import default_of, draw, draw_at
+from ..making.generator import default_of, draw_at
 from ..records.declare import pointwise
 from ..records.rules import real_floating_only, type_name
-from ..registry import ops, public, quick, relabel
+from ..registry import ops, public, relabel
 
 _ALPHA = 1.7580993408473766  # minus the value that SELU approaches, times its scale
-
-
-@kernel("(n),(n),()->(n)")
-def masked_scale(m: Any, x: Any, keep: Any, factor: Any, out: Any) -> None:
-    """Elements scaled where they are kept, times zero elsewhere."""
-    f = m.cast(factor[()], x.type)
-    for i in independent(x.n):
-        out[i] = x[i] * m.where(keep[i], f, m.value(0, x.type))
 
 
 def _check(name: str, input: Any, p: float) -> None:
@@ -153,53 +140,6 @@ def _checked(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-@functools.cache
-def _kernel(d: Any, small: bool) -> Any:
-    code = BY_NUMPY[d].code
-    return (cpu.small if small else cpu.kernel)(masked_scale, (code, "b1", "f64", code))
-
-
-def _scaled(x: Any, keep: Any, factor: float) -> Any:
-    out = empty(x.shape, x.dtype)
-    scale = np.asarray(factor)
-    if x.size < PARALLEL and x.ndim:
-        _kernel(x.dtype, True)(x, keep, scale, out)
-        return out
-    flat, mask, made = x.reshape(-1), keep.reshape(-1), out.reshape(-1)
-    cuts = parts_of(flat.size, flat.size)
-    cpu.side_by_side(_kernel(x.dtype, False), [[flat[a:b], mask[a:b], scale, made[a:b]] for a, b in cuts])
-    return out
-
-
-def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
-    keep, factor = node.saved
-    if create_graph or g._k & ~GRAD or not g._array.flags.c_contiguous:
-        return (_masked(g, wrap(keep, bool_), factor),)
-    return (wrap(_scaled(g._array, keep, factor), g.dtype),)
-
-
-_FUSED = Fused("dropout", "MulBackward0", _gradient)
-
-
-def _quick_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """The usual case: a plain dense tensor of single or double precision."""
-    try:
-        k, x, d = input._k, input._array, input.dtype
-    except AttributeError:
-        return NotImplemented
-    if inplace or not training or k > 1 or not (d is float32 or d is float64) or not 0.0 < p < 1.0:
-        return NotImplemented
-    if local.batches or not x.size or not x.flags.c_contiguous:
-        return NotImplemented
-    keep = draw(draws.keep_mask, default_of(0)._engine, bool_, x.shape, 1.0 - p)._array
-    factor = _factor(d, p)
-    out = wrap(_scaled(x, keep, factor), d)
-    if k and local.grad:
-        record(_FUSED, out, (input,), [keep, factor])
-    return out
-
-
-@quick(_quick_dropout, named=True)
 @public("nn.functional.dropout", method=False)
 def functional_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeroes elements with probability p during training and scales the others by 1 / (1 - p).

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from ..._backend.copies import row_major
-from ..._backend.cpu import PARALLEL, cpu
-from ..._core.allocation import empty
-from ..._core.dtypes import BY_NUMPY, float32
-from ..._kernel.norm import norm_blocks, norm_blocks_backward, norm_blocks_backward_flat, row_sums
+from ..._core.dtypes import float32
 from ..._tensor import Tensor
 from ..basic import in_dtype
-from ..fused import is_flat
+from ..folds import row_programs
 from ..records import tangents
 from ..records.batched_layers import normalized, normalized_backward
 from ..records.primitive import primitive
@@ -25,33 +21,14 @@ from ..registry import labelled, ops, public, relabel
 from .batch_norm import follow, with_given
 from .channels import keeps_channels_last
 from .normalization import (
-    WORK,
     check_channels,
     check_dtypes,
-    composed,
-    constant,
-    elsewhere,
-    filled,
     more_than_one,
-    number,
     statistics_dtype,
     wide_of,
 )
 
 _DOUBLE = np.dtype(np.float64)
-
-
-def _block_parameter(given: Any, value: float, x: Any, groups: int) -> Any:
-    """A parameter of each channel, for each row of each block; one block's if all are alike."""
-    n, channels = x.shape[:2]
-    if given is None:
-        return constant(channels // groups, value, wide_of(x).numpy)
-    rows = filled(given, channels, value, x)
-    if groups == 1:
-        return rows
-    made = empty((n, channels), rows.dtype)
-    made[...] = rows
-    return made.reshape(n * groups, channels // groups)
 
 
 def _formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, groups: int) -> Tensor:
@@ -80,63 +57,36 @@ def _grad(given: Any, others: Any, x: Any, weight: Any, eps: float, groups: int,
     return norm_blocks_back(given[0], x, weight, others[0], others[1], eps, groups, rounded, tuple(needs))
 
 
-@functools.cache
-def _forward_kernel(x: Any, weight: Any, bias: Any, kept: Any, rounded: bool, small: bool) -> Any:
-    wide, (code, *more, last) = BY_NUMPY[x].wide.code, (BY_NUMPY[d].code for d in (x, weight, bias, kept))
-    get = cpu.small if small else cpu.large
-    return get(norm_blocks, (code, *more, "f64", code, last, last, wide), rounded=rounded)
-
-
-def _blocks(x: Any, groups: int) -> tuple[int, int, int]:
+def _blocks(x: Any, groups: int) -> tuple[int, int, int, int]:
     """The shape of (N, C, …) as groups of channels."""
     n, channels = x.shape[:2]
-    return n * groups, channels // groups, math.prod(x.shape[2:])
+    return n, groups, channels // groups, math.prod(x.shape[2:])
 
 
-def _normalized(x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> tuple[Any, ...]:
+def _normalized(backend: Any, x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> Any:
     """Blocks of (N, C, …) normalized; their means, the factors they were multiplied by, and their variances."""
-    w, b = _block_parameter(weight, 1, x, groups), _block_parameter(bias, 0, x, groups)
     kept, blocks = x.dtype if weight is None else weight.dtype, _blocks(x, groups)
-    call = _forward_kernel(x.dtype, w.dtype, b.dtype, kept, rounded, x.size * WORK < PARALLEL)
-    out = empty(x.shape, x.dtype)
-    stats = [empty(blocks[0], d) for d in (kept, kept, wide_of(x).numpy)]
-    call(x.reshape(blocks), w, b, number(eps), out.reshape(blocks), *stats)
-    return out, *[a.reshape(x.shape[0], groups) for a in stats]
-
-
-@functools.cache
-def _backward_kernel(g: Any, x: Any, weight: Any, kept: Any, flat: bool, small: bool) -> Any:
-    first, code, second, third = (BY_NUMPY[d].code for d in (g, x, weight, kept))
-    types = (first, code, second, third, third, code, "f64", "f64")
-    return (cpu.small if small else cpu.large)(norm_blocks_backward_flat if flat else norm_blocks_backward, types)
+    out = backend.empty(x.shape, x.dtype)
+    stats = [backend.empty(blocks[:2], d) for d in (kept, kept, wide_of(x).numpy)]
+    row_programs.groups(backend, x.reshape(blocks), weight, bias, eps, [out.reshape(blocks), *stats], rounded)
+    return out, *stats
 
 
 def _gradients(
-    g: Any, x: Any, weight: Any, mean: Any, scale: Any, groups: int, rounded: bool, wanted: Any
+    backend: Any, g: Any, x: Any, weight: Any, mean: Any, scale: Any, groups: int, rounded: bool, wanted: Any
 ) -> list[Any]:
     """The gradients by x, weight and bias, as far as they are `wanted`."""
-    n, channels = x.shape[:2]
-    out, blocks = empty(x.shape, x.dtype), _blocks(x, groups)
-    flat = is_flat(g) and g.size > 0
-    w = _block_parameter(weight, 1, x, groups)
-    call = _backward_kernel(g.dtype, x.dtype, w.dtype, mean.dtype, flat, x.size * WORK < PARALLEL)
-    g = g[(slice(1),) * g.ndim].reshape(()) if flat else g.reshape(blocks)
-    parts = [empty(blocks[:2], _DOUBLE), empty(blocks[:2], _DOUBLE)]
-    call(g, x.reshape(blocks), w, mean.reshape(-1), scale.reshape(-1), out.reshape(blocks), *parts)
+    out, blocks = backend.empty(x.shape, x.dtype), _blocks(x, groups)
+    kind = statistics_dtype(x, weight).numpy if rounded else _DOUBLE  # what an instance gives its parameters
+    parts = [backend.empty(blocks[:3], kind) for _ in range(2)]
+    row_programs.groups_backward(
+        backend, g.reshape(blocks), x.reshape(blocks), weight, mean, scale, [out.reshape(blocks), *parts]
+    )
     d = wide_of(x).numpy if weight is None else weight.dtype
     made = [out if wanted[0] else None]
-    for part, want in zip(parts, wanted[1:]):
-        if want and rounded:  # each instance gives its parameters a gradient of their dtype
-            part = part.astype(statistics_dtype(x, weight).numpy).astype(_DOUBLE)
-        made.append(_down(part.reshape(n, channels)).astype(d) if want else None)
+    for part, want in zip(reversed(parts), wanted[1:]):
+        made.append(row_programs.down(backend, part.reshape(x.shape[:2]), d) if want else None)
     return made
-
-
-def _down(x: Any) -> Any:
-    """The sums of the columns of a matrix of doubles."""
-    out = empty(x.shape[1], _DOUBLE)
-    cpu.kernel(row_sums, ("f64", "f64"))(x, out)
-    return out
 
 
 def _shapes(x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> list[Any]:
@@ -155,7 +105,7 @@ def _shapes(x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bo
 )
 @keeps_channels_last(takes=lambda x, weight, bias, eps, groups, rounded: x.ndim > 3 and not rounded)
 def norm_blocks_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> Any:
-    return _normalized(_dense(x), weight, bias, eps, groups, rounded)
+    return _normalized(backend, _dense(x), weight, bias, eps, groups, rounded)
 
 
 def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, groups: int, wanted: Any, needs: Any) -> Any:
@@ -213,21 +163,11 @@ def norm_blocks_back(
     wanted: Any,
 ) -> Any:  # fmt: skip
     """The gradients by x, weight and bias, as far as `wanted`."""
-    return tuple(_gradients(cotangent, _dense(x), weight, mean, scale, groups, rounded, wanted))
+    return tuple(_gradients(backend, cotangent, _dense(x), weight, mean, scale, groups, rounded, wanted))
 
 
 def _dense(x: Any) -> Any:
     return x if x.flags.c_contiguous else row_major(x)
-
-
-def _group_norm(
-    input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float, rounded: bool = False
-) -> tuple[Any, ...]:
-    """The result, and the means and variances of the groups, each (N, groups); None where they are not known."""
-    if elsewhere(input):
-        return composed(_formula, input, weight, bias, eps, groups), None, None
-    out, mean, _, variance = norm_blocks_op(input, weight, bias, eps, groups, rounded)
-    return out, mean, variance
 
 
 @public("group_norm", method=False, planned=True)
@@ -249,7 +189,7 @@ def group_norm(
     if weight is not None or bias is not None:
         check_channels("group_norm", shape[1], weight, bias)
     check_dtypes("GroupNormKernelImpl", input, weight, bias)
-    return _group_norm(input, num_groups, weight, bias, eps)[0]  # type: ignore[no-any-return]
+    return norm_blocks_op(input, weight, bias, eps, num_groups, False)[0]  # type: ignore[no-any-return]
 
 
 @public("nn.functional.group_norm", method=False, planned=True)
@@ -272,7 +212,7 @@ def native_group_norm(
     """Group norm with the means and the reciprocals of the standard deviations it used."""
     check_channels("native_group_norm", C, weight, bias)
     check_dtypes("GroupNormKernelImpl", input, weight, bias)
-    out = _group_norm(ops.reshape(input, (N, C, HxW)), group, weight, bias, eps)[0]
+    out = norm_blocks_op(ops.reshape(input, (N, C, HxW)), weight, bias, eps, group, False)[0]
     groups = ops.reshape(input, (N, group, C // max(group, 1) * HxW))  # both statistics can be differentiated
     wide = groups if input.dtype.itemsize > 2 else ops.to_dtype(groups, float32)
     variance, mean = ops.var_mean(wide, 2, correction=0)
@@ -296,12 +236,9 @@ def instance_norm(
         made = with_given(input, running_mean, running_var, weight, bias, eps)  # type: ignore[arg-type]
         return relabel(made, "ViewBackward0")
     running = running_mean is not None or running_var is not None
-    out, mean, variance = _group_norm(input, shape[1], weight, bias, eps, True)
+    out, mean, _, variance = norm_blocks_op(input, weight, bias, eps, shape[1], True)
     if running:
         count = math.prod(shape[2:])
-        if mean is None:
-            flat = ops.reshape(ops.detach(input), (*shape[:2], -1))
-            variance, mean = ops.var_mean(flat, 2, correction=0)
         follow(running_mean, ops.mean(ops.detach(mean), 0), momentum)
         follow(running_var, ops.mean(ops.detach(variance), 0) * (count / max(count - 1, 1)), momentum)
     return relabel(out, "ViewBackward0")

@@ -46,8 +46,13 @@ class Taps:
     """For each place of a resized dimension, the places (out, taps) it is made of and their weights; the derivative has
     `exact` ones."""
 
+    from_sizes = True
+
     def __init__(self, index: Any, weights: Any, exact: Any = None):
         self.index, self.weights, self.exact = index, weights, weights if exact is None else exact
+        for constant in (self.index, self.weights, self.exact):
+            if isinstance(constant, np.ndarray):
+                constant.flags.writeable = False
 
 
 engine.PLAIN.add(Taps)  # no part of an operand
@@ -401,7 +406,7 @@ def _label(mode: str, rank: int, antialias: bool) -> str:
     return f"Upsample{name}{rank}D{'Aa' if antialias else ''}Backward0"
 
 
-@public("nn.functional.interpolate", method=False)
+@public("nn.functional.interpolate", method=False, planned=True)
 def interpolate(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None, antialias: bool = False,

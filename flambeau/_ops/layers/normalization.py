@@ -14,12 +14,12 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32
 from ..._core.info import finfo
-from ..._core.state import CUDA, GRAD, modes
+from ..._core.layouts import is_flat
+from ..._core.state import GRAD, modes
 from ..._kernel.lang import independent, kernel
 from ..._tensor import Tensor
 from ..basic import in_dtype
 from ..folds import row_programs
-from ..fused import is_flat
 from ..records import tangents
 from ..records.batched_layers import normalized, normalized_backward
 from ..records.batching import aligned, folded
@@ -44,15 +44,6 @@ def statistics_dtype(x: Any, weight: Any) -> dtype:
     return BY_NUMPY[x.dtype if weight is None else weight.dtype]
 
 
-def filled(given: Any, count: int, value: float, like: Any) -> Any:
-    """A parameter as a dense vector, of ones or zeros if there is none."""
-    if given is None:
-        return constant(count, value, wide_of(like).numpy)
-    if given.ndim == 1 and given.strides[0] == given.itemsize:
-        return given
-    return np.ascontiguousarray(given.reshape(count))
-
-
 def constant(count: int, value: float, d: Any) -> Any:
     """A vector of one number, which nobody writes to."""
     return _short_constant(count, value, d) if count <= _SHORT else np.full(count, value, d)
@@ -69,11 +60,6 @@ def _short_constant(count: int, value: float, d: Any) -> Any:
 def number(value: float) -> Any:
     """A double-precision operand of a kernel."""
     return np.asarray(value, np.float64)
-
-
-def elsewhere(*tensors: Any) -> bool:
-    """Whether a tensor is not in the memory of the CPU."""
-    return any(isinstance(t, Tensor) and t._k & CUDA for t in tensors)
 
 
 def check_channels(name: str, count: int, *parameters: Tensor | None) -> None:

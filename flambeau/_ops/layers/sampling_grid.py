@@ -15,7 +15,7 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import empty, not_planned
 from ..._core.dtypes import BY_NUMPY, FLOATING, bool_, int64
 from ..._core.state import CUDA, GRAD, META
-from ..._kernel.sampling import sample_cubic, sample_cubic_backward, sample_points, sample_points_backward
+from ..._kernel.sampling import number_of, sample_cubic, sample_cubic_backward, sample_points, sample_points_backward
 from ..._tensor import Tensor, wrap
 from ..records.batching import folded
 from ..records.primitive import primitive
@@ -146,20 +146,19 @@ def _plan(
     sizes, points, code = x[2:], math.prod(grid[1:-1]), BY_NUMPY[d].code
     work = x[0] * x[1] * points << len(sizes) + 1
     types = (code, "i64", "i64", *(code,) * (4 if back else 2))
-    options: dict[str, Any] = {"padding": padding}
+    narrow, cubic = d.itemsize == 2, mode == "bicubic"  # those kernels are long: there is one for all
     index = "i32" if math.prod(sizes) < 1 << 31 else "i64"
-    if mode == "bicubic":
+    options: dict[str, Any] = {"padding": None if narrow or cubic else padding, "index": index}
+    if cubic:
         kernel, work = sample_cubic_backward if back else sample_cubic, work << 2
-        options |= {} if back else {"index": index}
     else:
         kernel = sample_points_backward if back else sample_points
-        options |= {"rank": len(sizes), "nearest": mode == "nearest", "index": index}
+        options |= {"rank": len(sizes), "nearest": mode == "nearest"}
         if back:
-            narrow = d.itemsize == 2  # those kernels are long: there is one for all
             options |= {"for_x": used[0] or narrow, "for_grid": used[1] or narrow}
     call = cpu.sized(work, kernel, types, **options)
     image, places = (*x[:2], math.prod(sizes)), (grid[0], points, len(sizes))
-    numbers = np.array(sizes, np.int64), np.array(align, np.int64)
+    numbers = np.array(sizes, np.int64), np.array(number_of(padding, align), np.int64)
     for constant in numbers:
         constant.flags.writeable = False
     return call, numbers, image, places, (*x[:2], points)

@@ -24,7 +24,9 @@ from .striding import element_strides, spread, strided
 # -- basic indices -----------------------------------------------------------------------------------------------
 
 
-@view_primitive(lambda g, x_shape, index: place(g, x_shape, index), "slice_index", "SliceBackward0", batch=along)
+@view_primitive(
+    lambda g, x_shape, index: place(g, x_shape, index), "slice_index", "SliceBackward0", batch=along, picks=True
+)
 def index_op(backend: Any, x: Any, index: tuple[Any, ...]) -> Any:
     """x[index] for a tuple of integers, slices, None and `...`; it must hold `...` so that the result is an array."""
     return x[index]
@@ -47,7 +49,9 @@ def _before(dim: int) -> tuple[slice, ...]:
     return (slice(None),) * dim
 
 
-@view_primitive(lambda g, x_shape, dim, index: place(g, x_shape, (*_before(dim), index, ...)), "select", batch=along)
+@view_primitive(
+    lambda g, x_shape, dim, index: place(g, x_shape, (*_before(dim), index, ...)), "select", batch=along, picks=True
+)
 def select_op(backend: Any, x: Any, dim: int, index: int) -> Any:
     return x[(*_before(dim), index, ...)]
 
@@ -77,6 +81,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     lambda g, x_shape, dim, start, end, step: place(g, x_shape, (*_before(dim), slice(start, end, step))),
     "slice",
     batch=along,
+    picks=True,
 )
 def slice_op(backend: Any, x: Any, dim: int, start: int, end: int, step: int) -> Any:
     return x[(*_before(dim), slice(start, end, step))]
@@ -140,7 +145,9 @@ def diagonal_array(x: Any, offset: int, a: int, b: int) -> Any:
     return strided(x, shape, (*[x.strides[d] for d in rest], x.strides[a] + x.strides[b]), start if x.size else 0)
 
 
-@view_primitive(lambda g, x_shape, offset, a, b: place_diagonal(g, x_shape, offset, a, b), "diagonal", batch=along)
+@view_primitive(
+    lambda g, x_shape, offset, a, b: place_diagonal(g, x_shape, offset, a, b), "diagonal", batch=along, picks=True
+)
 def diagonal_op(backend: Any, x: Any, offset: int, a: int, b: int) -> Any:
     return diagonal_array(x, offset, a, b)
 
@@ -573,10 +580,6 @@ def _at_least(name: str, ndim: int, raise_one: Any) -> Any:
     return public(method=False)(at_least)
 
 
-def _to_2d(x: Tensor) -> Tensor:
-    return ops.reshape(x, (1, 1)) if not x._array.ndim else ops.unsqueeze(x, 0)
-
-
 def _to_3d(x: Tensor) -> Tensor:
     ndim = x._array.ndim
     if not ndim:
@@ -585,7 +588,7 @@ def _to_3d(x: Tensor) -> Tensor:
 
 
 atleast_1d = _at_least("atleast_1d", 1, lambda x: ops.reshape(x, (1,)))
-atleast_2d = _at_least("atleast_2d", 2, _to_2d)
+atleast_2d = _at_least("atleast_2d", 2, lambda x: ops.reshape(x, (1, 1)) if not x._array.ndim else ops.unsqueeze(x, 0))
 atleast_3d = _at_least("atleast_3d", 3, _to_3d)
 
 for _function in (select, narrow, split, chunk, unbind):

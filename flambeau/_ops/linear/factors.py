@@ -16,7 +16,7 @@ from ..records.batching import leading
 from ..records.primitive import primitive
 from ..records.shape_rules import dtype_of, factor, matrices, same
 from ..registry import labelled, ops, public, relabel
-from .checks import (  # fmt: skip
+from .checks import (
     check_floating,
     check_info,
     check_matrix,
@@ -27,7 +27,7 @@ from .checks import (  # fmt: skip
     in_columns,
     matched,
     transposed,
-)
+)  # fmt: skip
 from .matmul import adjoint
 
 

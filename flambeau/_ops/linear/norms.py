@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cpu import cpu
+from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32, float64, from_numpy_dtype
 from ..._core.sizes import wrap_dim
 from ..._core.state import local, modes
@@ -161,10 +162,6 @@ def linalg_cond(A: Tensor, p: Any = None) -> Tensor:
 # -- distances -----------------------------------------------------------------------------------------------------
 
 
-def _by_size(kernel: Any, types: tuple[str, ...], work: int) -> Any:
-    return (cpu.small if work < PARALLEL else cpu.large)(kernel, types)
-
-
 def _euclidean_grad(g: Tensor, x: Tensor, y: Tensor, out: Tensor, needs: Any) -> Any:
     weight = ops.masked_fill(g / out, ops.eq(out, 0), 0)
 
@@ -190,8 +187,8 @@ def euclidean_op(backend: Any, x: Any, y: Any) -> Any:
         code = BY_NUMPY[x.dtype].code
         lengths = [np.empty(a.shape[:-1], x.dtype) for a in (x, y)]
         for a, squares in zip((x, y), lengths):
-            _by_size(square_length, (code, code), a.size)(a, squares)
-        _by_size(from_products, (code,) * 3, made.size)(lengths[0], lengths[1][..., None, :], made)
+            cpu.sized(a.size, square_length, (code, code))(a, squares)
+        cpu.sized(made.size, from_products, (code,) * 3)(lengths[0], lengths[1][..., None, :], made)
         return made
     made *= -2
     made += xp.square(x).sum(-1)[..., :, None]
@@ -249,17 +246,37 @@ def _distances(x1: Tensor, x2: Tensor) -> Tensor | None:
     """Distances by one kernel, if no gradient is asked for; None if they are not for it."""
     k = x1._k | x2._k
     x, y = x1._array, x2._array
-    if k > 1 or modes.on or (k and local.grad) or not x.size or not y.size or x.shape[:-2] != y.shape[:-2]:
+    if k > 1 or modes.seen() or (k and local.grad) or not x.size or not y.size or x.shape[:-2] != y.shape[:-2]:
         return None
-    out = np.empty((*x.shape[:-1], y.shape[-2]), x.dtype)
-    _by_size(distances, (x1.dtype.code,) * 3, out.size * x.shape[-1])(x, y, out)
-    return wrap(out, x1.dtype)
+    return _distances_op(x1, x2)  # type: ignore[no-any-return]
+
+
+@primitive(
+    tensors=2, name="distances", meta=lambda x, y: ((*x.shape[:-1], y.shape[-2]), BY_NUMPY[x.dtype]), batch=leading
+)
+def _distances_op(backend: Any, x: Any, y: Any) -> Any:
+    out = empty((*x.shape[:-1], y.shape[-2]), x.dtype)
+    backend.sized(out.size * x.shape[-1], distances, (BY_NUMPY[x.dtype].code,) * 3)(x, y, out)
+    return out
+
+
+def _by_largest(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """Of several that are the largest each has the whole gradient, as in PyTorch's distances, but not in its norms."""
+    g, out = ops.unsqueeze(g, -1), ops.unsqueeze(out, -1)
+    return ops.masked_fill(ops.sign(x) * g, ops.ne(ops.abs(x), out), 0)
+
+
+@primitive(name="largest", grad={"x": _by_largest}, meta=lambda x: (x.shape[:-1], BY_NUMPY[x.dtype]), batch=leading)
+def _largest_op(backend: Any, x: Any) -> Any:
+    return backend.xp.abs(x).max(-1)
 
 
 def _lengths(differences: Tensor, p: float) -> Tensor:
     """Norms over the last dimension, 0 if that is empty; a count of differences has a gradient too, of zeros."""
     if not differences._array.shape[-1]:
         return ops.sum(differences, -1)
+    if p == math.inf and differences._array.size:
+        return _largest_op(differences)
     made = vector_norm(differences, p, -1)
     return made if p else made + ops.sum(ops.narrow(differences, -1, 0, 0), -1)
 

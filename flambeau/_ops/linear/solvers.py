@@ -20,7 +20,7 @@ from ..records.batching import is_differentiated, leading
 from ..records.primitive import primitive
 from ..records.shape_rules import dtype_of
 from ..registry import ops, public, relabel
-from .checks import (  # fmt: skip
+from .checks import (
     check_info,
     check_matrix,
     check_same,
@@ -32,7 +32,7 @@ from .checks import (  # fmt: skip
     matched,
     svd_arrays,
     transposed,
-)
+)  # fmt: skip
 from .matmul import adjoint, product
 
 

@@ -18,7 +18,7 @@ from ..records.batching import is_differentiated, leading
 from ..records.primitive import primitive
 from ..records.shape_rules import dense, dtype_of, matrices, same
 from ..registry import labelled, ops, public
-from .checks import (  # fmt: skip
+from .checks import (
     check_floating,
     check_matrix,
     check_same,
@@ -28,7 +28,7 @@ from .checks import (  # fmt: skip
     eye_like,
     in_columns,
     svd_arrays,
-)
+)  # fmt: skip
 from .factors import triangular_op
 from .matmul import adjoint
 from .solvers import solve_op, tolerances

@@ -1,4 +1,4 @@
-"""Losses over classes: negative log-likelihood and cross-entropy, fused for rows of scores."""
+"""Losses over classes: negative log-likelihood and cross-entropy."""
 
 from __future__ import annotations
 
@@ -7,167 +7,127 @@ from typing import Any
 
 import numpy as np
 
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cpu import cpu
 from ..._core.allocation import empty
-from ..._core.dtypes import BY_NUMPY, FLOATING, float32, float64, int64, uint8
-from ..._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, local, modes
-from ..._kernel.loss import (
-    cascade_sum,
-    cross_entropy_backward_rows,
-    cross_entropy_rows,
-    cross_entropy_sum,
-    cross_entropy_sum_and_gradient,
-    cross_entropy_whole,
-    cross_entropy_whole_and_gradient,
-    has_foreign_targets,
-    share_of_targets,
-)
-from ..._tensor import Tensor, wrap
-from .. import likelihood
+from ..._core.dtypes import BY_NUMPY, FLOATING, int64, uint8
+from ..._core.state import BATCHED, CUDA, GRAD, META, local, modes
+from ..._dispatch import backend_of
+from ..._kernel.loss import cascade_sum
+from ..._tensor import Tensor
+from ..basic import in_dtype
 from ..folds import row_programs
-from ..folds.folding import fold_array
-from ..fused import Fused, parts_of, record
-from ..records.batching import all_stacked, every_element, folded
+from ..folds.reduction import scatter_back
+from ..records.batching import each, every_element, is_differentiated, merged, parted, rank_of, stacked
 from ..records.primitive import primitive
-from ..records.replay import gradients, second
+from ..records.replay import second
 from ..records.rules import type_name
-from ..records.saved import fetch
-from ..records.shape_rules import dtype_of, same
+from ..records.shape_rules import dtype_of
 from ..registry import ops, relabel
-from .elements import check_reduction, functional, legacy_reduction, reduced
+from .elements import TAKEN, check_reduction, functional, legacy_reduction, reduced
 
-_FLAGS = np.array(False), np.array(True)
-_WORK = 16  # an exponential costs as much as so many moved elements
-
-
-def _of_rows(gs: Any, outs: Any, x: Any, target: Any, skipped: int) -> Any:
-    return cross_entropy_backward(gs[0], x, outs[1], target, skipped), None
+# -- scores and targets in one visit -----------------------------------------------------------------------------------
 
 
-@primitive(
-    batch=folded(),
-    meta=lambda x, target, skipped: [(x.shape[:1], dtype_of(x))] * 2,
-    tensors=2,
-    name="cross_entropy_rows",
-    grad=_of_rows,
-    backward_name="NllLossBackward0",
-)
-def cross_entropy_op(backend: Any, x: Any, target: Any, skipped: int) -> Any:
-    """The losses of the rows of a matrix, and the logarithms of the sums of their exponentials."""
-    rows = x.shape[0]
-    loss, total = empty(rows, x.dtype), empty(rows, x.dtype)
-    code = BY_NUMPY[x.dtype].code
-    call = cpu.kernel(cross_entropy_rows, (code, "i64", "i64", code, code))
-    cpu.rows(call, [x, target, np.asarray(skipped)], [loss, total], x.size * _WORK)
-    return loss, total
+def _rows_of(x: Any) -> tuple[int, ...]:
+    """The shape of targets that name classes."""
+    return () if x.ndim == 1 else (x.shape[0], *x.shape[2:])
 
 
-def _second(g: Any, cotangent: Any, x: Any, target: Any, skipped: int) -> Any:
-    """The derivatives of (softmax(x) - one_hot) * c by c and x, with g for the result."""
-    used = ops.to_dtype(ops.unsqueeze(target != skipped, 1), g.dtype)
-    p = ops.softmax(x, 1)
-    at = ops.unsqueeze(ops.where(target != skipped, target, ops.zeros_like(target)), 1)
-    inner = ops.sum(p * g, 1, True)
-    by_cotangent = ops.squeeze((inner - ops.gather(g, 1, at)) * used, 1)
-    by_x = ops.unsqueeze(cotangent, 1) * used * p * (g - inner)
-    return by_cotangent, by_x, None, None
+def _beside(t: Tensor, x: Tensor) -> Tensor:
+    """One value for each row, in the shape in which it goes with scores."""
+    return ops.unsqueeze(t, min(x._array.ndim - 1, 1)) if t._array.ndim else t  # type: ignore[no-any-return]
 
 
-@primitive(
-    batch=folded(),
-    meta=lambda cotangent, x, *rest: same(x),
-    tensors=4,
-    name="cross_entropy_rows_backward",
-    grad=_second,
-)
-def cross_entropy_backward(backend: Any, cotangent: Any, x: Any, total: Any, target: Any, skipped: int) -> Any:
-    out = empty(x.shape, x.dtype)
-    code = BY_NUMPY[x.dtype].code
-    call = cpu.kernel(cross_entropy_backward_rows, (code, code, code, "i64", "i64", code))
-    cpu.rows(call, [cotangent, x, total, target, np.asarray(skipped)], [out], x.size * _WORK)
-    return out
+def _shapes(
+    x: Any, target: Any, weight: Any, skipped: int, smoothing: float, reduction: str, log: bool, gradient: bool
+) -> list[Any]:
+    factors = weight is not None and target.dtype.kind == "i"
+    loss = _rows_of(x) if reduction == "none" else ()
+    found = [(loss, dtype_of(x)), ((), dtype_of(x).wide), (_rows_of(x), dtype_of(x).wide) if factors else None]
+    return [*found, (x.shape if log else _rows_of(x), dtype_of(x)) if gradient else None]
 
 
-# -- on a GPU, the mean or sum of rows by kernels along them ------------------------------------------------------
+def _in_batch(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    """Samples one behind the other, and their losses reduced one by one."""
+    alone = rank_of(args[0], mapped[0]) == 1  # samples are single rows
+    x, target = (stacked(t, m, size) for t, m in zip(args[:2], mapped))
+    if alone:
+        made = op(x, target, *args[2:5], "none", *args[6:])
+    else:
+        made = op(merged(x), merged(target), *args[2:5], "none", *args[6:])
+        made = each(made, lambda t: parted(t, size) if t._array.ndim else t)
+    losses, _, factors, slopes = made
+
+    def summed(t: Tensor) -> Any:
+        return t if alone else ops.sum(t, tuple(range(1, t._array.ndim)))
+
+    if target.dtype is not int64:
+        used = ops.full((size,), losses._array.size // size, dtype=losses.dtype, device=x.device)
+    else:
+        used = ops.to_dtype(summed(ops.ne(target, args[3]) if factors is None else factors), losses.dtype)
+    divisor = ops.where(used == 0, 1.0, used) if args[5] == "mean" else ops.ones_like(used)
+    if args[5] != "none":
+        losses = summed(losses) / divisor
+    if args[5] == "mean":  # of nothing is not a number, but its gradient is zero
+        losses = ops.where(used == 0, float("nan"), losses)
+    return losses, divisor, factors, slopes
 
 
-def _of_whole(given: Any, outs: Any, x: Any, target: Any, skipped: int, mean: bool) -> Any:
-    return whole_backward(given[0], x, outs[1], outs[2], target, skipped, mean), None
-
-
-def _whole_shapes(x: Any, target: Any, skipped: int, mean: bool) -> list[Any]:
-    return [((), dtype_of(x)), (x.shape[:1], dtype_of(x).wide), ((), int64)]
-
-
-def _classes(target: Tensor, skipped: int) -> tuple[Tensor, Tensor]:
-    """Which of the targets count, and their classes as an index (0 where they do not)."""
-    kept = ops.ne(target, skipped)
-    return kept, ops.unsqueeze(ops.where(kept, target, ops.zeros_like(target)), target._array.ndim)
-
-
-def _whole_of_batch(op: Any, size: int, mapped: Any, args: Any) -> Any:
-    x, target = all_stacked(op, size, mapped, args)
-    kept, at = _classes(target, args[2])
-    totals = ops.logsumexp(x, 2)
-    losses = ops.where(kept, totals - ops.squeeze(ops.gather(x, 2, at), 2), ops.zeros_like(totals))
-    loss, used = ops.sum(losses, 1), ops.sum(kept, 1)
-    return ops.div(loss, used) if args[3] else loss, totals, used
-
-
-def _whole_backward_of_batch(op: Any, size: int, mapped: Any, args: Any) -> Any:
-    cotangent, x, _, used, target = all_stacked(op, size, mapped, args)
-    kept, at = _classes(target, args[5])
-    share = ops.unsqueeze(ops.div(cotangent, used) if args[6] else cotangent, 1)
-    share = ops.unsqueeze(ops.where(kept, share, ops.zeros_like(share)), 2)
-    return ops.scatter_add(ops.softmax(x, 2) * share, 2, at, -share)
-
-
-@primitive(
-    batch=_whole_of_batch, meta=_whole_shapes, tensors=2, name="cross_entropy_whole", grad=_of_whole,
-    backward_name="NllLossBackward0",
-)  # fmt: skip
-def whole_op(backend: Any, x: Any, target: Any, skipped: int, mean: bool) -> Any:
-    """The loss of the rows of a matrix; the logarithms of the sums of their exponentials, and how many rows count."""
-    if backend is not cpu:
-        return row_programs.entropy(backend, x, target, skipped, mean)
-    losses, sizes = cross_entropy_op.forward(backend, x, target, skipped)
-    used = np.asarray(np.count_nonzero(target != skipped))
-    total = losses.sum(dtype=np.float64)
-    with np.errstate(all="ignore"):
-        return np.asarray(total / used if mean else total, x.dtype), sizes, used
-
-
-def _second_of_whole(gs: Any, cotangent: Any, x: Any, target: Any, skipped: int, mean: bool, needs: Any) -> Any:
-    def formula(x: Tensor) -> Tensor:
-        return _composed(ops.log_softmax(x, 1), target, None, skipped, "mean" if mean else "sum")
-
-    found = second(formula, [x], cotangent, [True], gs, needs[:2])
-    return [*found, None, None, None]
-
-
-@primitive(
-    batch=_whole_backward_of_batch,
-    meta=lambda cotangent, x, *rest: same(x),
-    tensors=5,
-    name="cross_entropy_whole_backward",
-    grad=_second_of_whole,
-)
-def whole_backward(
-    backend: Any, cotangent: Any, x: Any, sizes: Any, used: Any, target: Any, skipped: int, mean: bool
+def _slopes(
+    given: Any, others: Any, x: Any, target: Any, weight: Any, skipped: int, smoothing: float, reduction: str, log: bool
 ) -> Any:
-    if backend is not cpu:
-        return row_programs.entropy_backward(backend, cotangent, x, sizes, used, target, skipped, mean)
-    share = cotangent / used if mean else cotangent
-    return cross_entropy_backward.forward(backend, np.full(x.shape[0], share, x.dtype), x, sizes, target, skipped)
+    """The gradient by scores: that of each row's loss came with it, and is itself a function of the scores."""
+    g, by_slopes = given[0], given[3]
+    used, _, slopes = others
+    made = None
+    if g is not None:
+        share = g / in_dtype(ops.detach(used) if local.grad else used, g.dtype)
+        if log:
+            made = slopes * _beside(share, x)
+        else:
+            made = share * (ops.detach(slopes) if local.grad else slopes)
+            at = ops.where(target == skipped, 0, target)
+            made = scatter_back(made, x._array.shape, min(x._array.ndim - 1, 1), at, False)
+    if by_slopes is not None:
+        formula = functools.partial(_by_operations, target=target, weight=weight, skipped=skipped, smoothing=smoothing)
+        one = ops.ones((), dtype=x.dtype, device=x.device)
+        more = second(lambda x: formula(x, reduction="sum"), [x], one, [True], [by_slopes], [False, True])[1]
+        made = more if made is None else made + more
+    return made, None, None
 
 
-def _is_whole(input: Tensor, target: Tensor, weight: Any, reduction: str, smoothing: float) -> bool:
-    """Whether these make one loss of a matrix of scores on a GPU and of class numbers there."""
-    if weight is not None or smoothing or reduction == "none" or not input._k & target._k & CUDA:
+@primitive(batch=_in_batch, meta=_shapes, tensors=3, name="class_loss", grad=_slopes, backward_name="NllLossBackward0")
+def class_loss(
+    backend: Any, x: Any, target: Any, weight: Any, skipped: int, smoothing: float, reduction: str, log: bool, gradient: bool
+) -> Any:  # fmt: skip
+    """The loss of scores (`log`) or logarithms of probabilities, what it was divided by, the weights of the targets, and gradients."""
+    return row_programs.class_loss(backend, x, target, weight, skipped, smoothing, reduction, log, gradient)
+
+
+def _in_one_visit(input: Tensor, target: Tensor, weight: Tensor | None, log: bool) -> bool:
+    """Whether programs along rows compute the loss: for 16-bit floats on the CPU, operations have PyTorch's roundings."""
+    k = input._k | target._k | modes.on
+    if weight is not None:
+        k |= weight._k
+        if (
+            weight.dtype is not input.dtype
+            or weight._k & (GRAD | BATCHED)
+            or weight._array.size != input._array.shape[:2][-1]
+        ):
+            return False
+    if k & ~TAKEN or target._k & GRAD or not input._array.size:
         return False
-    x, y = input._array, target._array
-    usual = x.ndim == 2 and y.ndim == 1 and target.dtype is int64 and x.shape[0] == y.shape[0]
-    return usual and x.size > 0 and bool(input.dtype.code) and input.dtype.category == FLOATING
+    return input.dtype.itemsize > 2 or bool(input._k & CUDA and log)
+
+
+def _loss(
+    input: Tensor, target: Tensor, weight: Tensor | None, skipped: int, smoothing: float, reduction: str, log: bool
+) -> Tensor:
+    smoothing, gradient = float(smoothing), is_differentiated(input)
+    return class_loss(input, target, weight, skipped, smoothing, reduction, log, gradient)[0]  # type: ignore[no-any-return]
+
+
+# -- by other operations -----------------------------------------------------------------------------------------------
 
 
 @primitive(
@@ -191,128 +151,13 @@ def _sum(t: Tensor, kept: Tensor) -> Tensor:
     return cascade_op(t, kept) if short else ops.sum(t)  # type: ignore[no-any-return]
 
 
-# -- the mean or sum of rows, with its gradient ------------------------------------------------------------------
-
-
-@functools.cache
-def _sum_kernel(d: Any, gradient: bool) -> Any:
-    code = BY_NUMPY[d].code
-    if gradient:
-        return cpu.kernel(cross_entropy_sum_and_gradient, (code, "i64", "i64", "f64", code, code))
-    return cpu.kernel(cross_entropy_sum, (code, "i64", "i64", "f64", code))
-
-
-@functools.cache
-def _whole_kernel(d: Any, gradient: bool) -> Any:
-    code = BY_NUMPY[d].code
-    if gradient:
-        return cpu.small(cross_entropy_whole_and_gradient, (code, "i64", "i64", "b1", code, code))
-    return cpu.small(cross_entropy_whole, (code, "i64", "i64", "b1", code))
-
-
-@functools.lru_cache(64)
-def _integer(value: int) -> Any:
-    return np.asarray(value, np.int64)
-
-
-def _entropy(x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> tuple[Any, Any]:
-    """The loss of a matrix of scores as a 0-d array, and its gradient or None."""
-    if x.size * _WORK < PARALLEL:
-        return _small_entropy(x, target, skipped, mean, gradient)
-    rows = x.shape[0]
-    share = empty((), np.float64)
-    cpu.kernel(share_of_targets, ("i64", "i64", "b1", "f64"))(target, _integer(skipped), _FLAGS[mean], share)
-    call = _sum_kernel(x.dtype, gradient)
-    grad: Any = empty(x.shape, x.dtype) if gradient else None
-    parts = parts_of(rows, x.size * _WORK)
-    losses = empty(len(parts), x.dtype)
-    jobs = []
-    for i, (low, high) in enumerate(parts):
-        job = [x[low:high], target[low:high], _integer(skipped), share, losses[i : i + 1].reshape(())]
-        jobs.append([*job, grad[low:high]] if gradient else job)
-    cpu.side_by_side(call, jobs)
-    return fold_array(cpu, losses, (0,), False, "sum", BY_NUMPY[x.dtype]), grad
-
-
-def _small_entropy(x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> tuple[Any, Any]:
-    """The same by one call."""
-    loss, grad = empty((), x.dtype), empty(x.shape, x.dtype) if gradient else None
-    call = _whole_kernel(x.dtype, gradient)
-    call(x, target, _integer(skipped), _FLAGS[mean], loss, *([grad] if gradient else []))
-    return loss, grad
-
-
-def _by_rows(input: Tensor, target: Tensor, skipped: int, mean: bool) -> Tensor:
-    """The same over tensors, for higher derivatives."""
-    return _finished(cross_entropy_op(input, target, skipped)[0], target, None, skipped, "mean" if mean else "sum")
-
-
-def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
-    """The gradient that came with the loss, times g; it is given away, so a second pass computes it anew."""
-    _, _, grad, skipped, mean = node.saved
-    if create_graph or g._k & ~GRAD:
-        input, target = fetch(node, 0), fetch(node, 1)
-        return gradients(lambda x: _by_rows(x, target, skipped, mean), [input], [g], [True])
-    if grad is None:
-        grad = wrap(_entropy(fetch(node, 0)._array, fetch(node, 1)._array, skipped, mean, True)[1], g.dtype)
-    node.saved[2] = None
-    factor = g._array
-    if factor.item() != 1:
-        np.multiply(grad._array, factor, grad._array)
-    return (grad,)
-
-
-_FUSED = Fused("cross_entropy", "NllLossBackward0", _gradient)
-
-
-def _of_matrix(input: Tensor, target: Tensor, skipped: int, mean: bool) -> Tensor:
-    """The loss of rows of plain scores, in one visit; if it has a history, with its gradient."""
-    gradient = bool(input._k) and local.grad
-    loss, grad = _entropy(input._array, target._array, skipped, mean, gradient)
-    out = wrap(loss, input.dtype)
-    if gradient:
-        record(_FUSED, out, (input,), [input, target, wrap(grad, input.dtype), skipped, mean])
-    return out
-
-
-def _of_recorded(g: Any, others: Any, x: Any, target: Any, skipped: int, mean: bool, needs: Any) -> Any:
-    if local.grad:  # its derivative is wanted as well
-        return gradients(lambda x: _by_rows(x, target, skipped, mean), [x], [g], needs[:1])[0], None
-    return others[0] * g, None
-
-
-@primitive(
-    batch=lambda op, size, mapped, args: (*_whole_of_batch(op, size, mapped, args)[:1], None),
-    meta=lambda x, target, skipped, mean, gradient: [((), dtype_of(x)), (x.shape if gradient else (0,), dtype_of(x))],
-    tensors=2, name="cross_entropy_matrix", grad=_of_recorded, backward_name="NllLossBackward0",
-)  # fmt: skip
-def matrix_op(backend: Any, x: Any, target: Any, skipped: int, mean: bool, gradient: bool) -> Any:
-    """What `_of_matrix` computes, for programs that are recorded: the loss and, if it is wanted, its gradient."""
-    _check_classes(target, x.shape[1], skipped)  # each time: the kernel relies on it
-    loss, grad = _entropy(x, target, skipped, mean, gradient)
-    return loss, grad if gradient else empty((0,), x.dtype)
-
-
 # -- arguments ---------------------------------------------------------------------------------------------------
 
 
 def _check_targets(target: Tensor, count: int, skipped: int) -> None:
-    if not target._k & META:
-        _check_classes(every_element(target), count, skipped, bool(target._k & CUDA))
-
-
-def _check_classes(values: Any, count: int, skipped: int, on_gpu: bool = False) -> None:
     """Raises unless all targets are classes, or skipped."""
-    if on_gpu:
-        wrong = (values != skipped) & ((values < 0) | (values >= count))
-        found = bool(wrong.any())
-    else:
-        found = empty((), np.bool_)
-        call = cpu.kernel(has_foreign_targets, ("i64", "i64", "i64", "b1"))
-        call(values.reshape(-1), _integer(skipped), _integer(count), found)
-    if found:
-        wrong = (values != skipped) & ((values < 0) | (values >= count))
-        raise IndexError(f"Target {int(values[wrong].reshape(-1)[0])} is out of bounds.")
+    if not target._k & META and target._array.size:
+        row_programs.check_classes(backend_of(target._k), every_element(target), count, skipped)
 
 
 def _check_weight(weight: Tensor | None, count: int) -> None:
@@ -380,15 +225,6 @@ def _composed(
     return hard * (1 - smoothing) + spread * (smoothing / count)
 
 
-likelihood.composed.append(_composed)
-
-
-def _check_index_targets(name: str, input: Tensor, target: Tensor) -> Tensor:
-    if target.dtype is not int64 and target.dtype is not uint8:
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {type_name(target.dtype)}")
-    return target if target.dtype is int64 else ops.to_dtype(target, int64)  # type: ignore[no-any-return]
-
-
 @functional(planned=True)
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
@@ -402,22 +238,25 @@ def nll_loss(
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
-    return _nll(input, target, weight, ignore_index, reduction)
+    if input._array.ndim and input.dtype.category != FLOATING:
+        raise NotImplementedError(f"\"nll_loss_out_frame\" not implemented for '{input.dtype}'")
+    input, target = _checked(input, target, weight)
+    if _in_one_visit(input, target, weight, False):
+        made = _loss(input, target, weight, ignore_index, 0.0, reduction, False)
+    else:
+        _check_targets(target, input._array.shape[:2][-1], ignore_index)
+        made = _composed(input, target, weight, ignore_index, reduction)
+    return _named(made, input._array.shape, reduction)
 
 
-def _nll(
-    input: Tensor, target: Tensor, weight: Tensor | None, skipped: int, reduction: str, smoothing: float = 0.0
-) -> Tensor:
-    shape = input._array.shape
+def _checked(input: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Scores and targets that name classes, as they go together."""
+    shape, given = input._array.shape, target._array.shape
     if not shape:
         raise ValueError("Expected 1 or more dimensions (got 0)")
-    if input.dtype.category != FLOATING:
-        raise NotImplementedError(f"\"nll_loss_out_frame\" not implemented for '{input.dtype}'")
-    count = shape[0] if len(shape) == 1 else shape[1]
     expected = () if len(shape) == 1 else (shape[0], *shape[2:])
-    given = target._array.shape
     if len(shape) == 1 and given == (1,):
-        return _nll(ops.unsqueeze(input, 0), target, weight, skipped, reduction, smoothing)
+        return _checked(ops.unsqueeze(input, 0), target, weight)
     if len(shape) == len(given) == 1:
         raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {given[0]}")
     if len(shape) == 2 and len(given) > 1 and given[0] == shape[0]:
@@ -428,14 +267,14 @@ def _nll(
         )
     if given != expected:
         raise RuntimeError(f"Expected target size {list(expected)}, got {list(given)}")
-    target = _check_index_targets("nll_loss", input, target)
-    _check_weight(weight, count)
-    _check_targets(target, count, skipped)
-    made = likelihood.likelihood(input, target, weight, skipped, reduction, smoothing)
-    if made is None:
-        made = _composed(input, target, weight, skipped, reduction, smoothing)
-    if smoothing:
-        return relabel(made, "AddBackward0")
+    if target.dtype is not int64 and target.dtype is not uint8:
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {type_name(target.dtype)}")
+    _check_weight(weight, shape[:2][-1])
+    return input, target if target.dtype is int64 else ops.to_dtype(target, int64)
+
+
+def _named(made: Tensor, shape: Any, reduction: str) -> Tensor:
+    """A loss with the name that its node has in PyTorch."""
     if len(shape) > 2 and len(shape) != 4 and reduction == "none":  # PyTorch's are pictures, for the time being
         return relabel(made, "ViewBackward0")
     return relabel(made, "NllLoss2DBackward0" if len(shape) > 2 else "NllLossBackward0")
@@ -459,30 +298,24 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if target.dtype.category == FLOATING and shape == target._array.shape:
         return _against_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
-    if not shape:
-        raise ValueError("Expected 1 or more dimensions (got 0)")
-    if _is_whole(input, target, weight, reduction, label_smoothing):
-        return whole_op(input, target, ignore_index, reduction == "mean")[0]  # type: ignore[no-any-return]
-    dim = 0 if len(shape) == 1 else 1
-    if not label_smoothing and _fusable(input, target):
-        _check_weight(weight, shape[1])
-        _check_targets(target, shape[1], ignore_index)
-        batched = (input._k | target._k) & BATCHED
-        if weight is None and reduction != "none" and shape[0] and not batched:
-            if modes.on:
-                return matrix_op(input, target, ignore_index, reduction == "mean", bool(input._k) and local.grad)[0]  # type: ignore[no-any-return]
-            return _of_matrix(input, target, ignore_index, reduction == "mean")
-        losses, _ = cross_entropy_op(input, target, ignore_index)
-        return relabel(_finished(losses, target, weight, ignore_index, reduction), "NllLossBackward0")
-    return _nll(ops.log_softmax(input, dim), target, weight, ignore_index, reduction, label_smoothing)
+    dim = min(max(len(shape) - 1, 0), 1)
+    logs = input if shape and input.dtype.category == FLOATING else ops.log_softmax(input, dim)  # which may refuse it
+    input, target = _checked(logs, target, weight)
+    if _in_one_visit(input, target, weight, True):
+        made = _loss(input, target, weight, ignore_index, label_smoothing, reduction, True)
+    else:
+        _check_targets(target, input._array.shape[:2][-1], ignore_index)
+        made = _by_operations(input, target, weight, ignore_index, label_smoothing, reduction)
+    return relabel(made, "AddBackward0") if label_smoothing else _named(made, input._array.shape, reduction)
 
 
-def _fusable(input: Tensor, target: Tensor) -> bool:
-    plain = not (input._k | target._k | modes.on) & ~(GRAD | BATCHED | CAPTURE | FUNCTION_MODE)
-    wide = input.dtype is float32 or input.dtype is float64
-    x, y = input._array, target._array
-    fits = x.ndim == 2 and y.ndim == 1 and x.shape[0] == y.shape[0] and x.size > 0
-    return plain and wide and fits and target.dtype is int64
+def _by_operations(
+    input: Tensor, target: Tensor, weight: Tensor | None, skipped: int, smoothing: float, reduction: str
+) -> Tensor:
+    logs = ops.log_softmax(input, min(input._array.ndim - 1, 1))
+    if target.dtype.category == FLOATING:
+        return _composed_mixed(logs, target, weight, reduction, smoothing)
+    return _composed(logs, target, weight, skipped, reduction, smoothing)
 
 
 def _against_probabilities(
@@ -490,11 +323,19 @@ def _against_probabilities(
 ) -> Tensor:
     if skipped >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
-    ndim = input._array.ndim
-    dim = 0 if ndim == 1 else 1
-    count = input._array.shape[dim]
-    _check_weight(weight, count)
-    logs = ops.log_softmax(input, dim)
+    _check_weight(weight, input._array.shape[:2][-1])
+    if target.dtype is input.dtype and _in_one_visit(input, target, weight, True):
+        made = _loss(input, target, weight, skipped, smoothing, reduction, True)
+    else:
+        made = _by_operations(input, target, weight, skipped, smoothing, reduction)
+    return relabel(made, {"mean": "DivBackward1"}.get(reduction, "NegBackward0"))
+
+
+def _composed_mixed(logs: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:
+    """The loss for probabilities of all classes, by way of other operations."""
+    ndim = logs._array.ndim
+    dim = min(ndim - 1, 1)
+    count = logs._array.shape[dim]
     if smoothing > 0.0:
         target = target * (1 - smoothing) + smoothing / count
     product = logs * target
@@ -503,9 +344,7 @@ def _against_probabilities(
     if reduction == "none":
         return -ops.sum(product, dim)  # type: ignore[no-any-return]
     total = ops.sum(product)
-    if reduction != "mean":
-        return -total  # type: ignore[no-any-return]
-    return relabel(total / -(input._array.size // max(count, 1)), "DivBackward1")
+    return total / -(logs._array.size // max(count, 1)) if reduction == "mean" else -total  # type: ignore[no-any-return]
 
 
 SCHEMAS = """

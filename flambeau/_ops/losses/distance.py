@@ -6,73 +6,94 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from ..._backend.cpu import PARALLEL, cpu
-from ..._core.allocation import empty
 from ..._core.dtypes import FLOATING, float32, float64, promote_types
-from ..._core.sizes import broadcast_shapes
-from ..._core.state import DUAL, GRAD, local, modes
-from ..._kernel.math.angles import cosine_rows, cosine_rows_gradient
-from ..._tensor import Tensor, wrap
-from ..folds.folding import to_last
-from ..fused import Fitted, record
+from ..._core.sizes import broadcast_shapes, wrap_dim
+from ..._core.state import DUAL, GRAD, modes
+from ..._kernel.rows import Rows
+from ..._tensor import Tensor
+from ..records.batching import along
 from ..records.declare import pointwise
+from ..records.primitive import primitive
+from ..records.replay import second
 from ..records.rules import real_floating, real_floating_only
+from ..records.shape_rules import dtype_of, same
 from ..registry import functions, labelled, ops, public
-from .elements import CODES, check_reduction, functional, legacy_reduction, reduced
+from .elements import CODES, check_reduction, functional, is_taken, legacy_reduction, reduced
 
 # -- angles ------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
-def _cosine_kernels(code: str, large: bool, added: bool) -> tuple[Any, Any]:
-    make = cpu.large if large else cpu.small
-    forward = make(cosine_rows, (code, code, "f64", code), added=added)
-    return forward, make(cosine_rows_gradient, (code, code, code, "f64", code), added=added)
+def _angles(added: bool, gradient: bool) -> Rows:
+    """The cosine of the angle between two rows, or its derivative by the first, whose factor is fixed; then comes eps, which the lengths
+    are at least, or which is `added` to their squares."""
+
+    def length(m: Any, squares: Any, eps: Any) -> Any:
+        return m.real_sqrt(squares + eps) if added else m.maximum(m.real_sqrt(squares), eps)
+
+    def settle(m: Any, g: Any, eps: Any, one: Any, two: Any, both: Any, count: Any) -> tuple[Any, Any]:
+        """A bound on a length has no part in the derivative."""
+        held = length(m, one, eps)
+        factor = m.cast(g, "f64") / (held * length(m, two, eps))
+        own = held if added else m.real_sqrt(one)
+        return m.cast(factor, g.type), m.cast(m.where(own > 0.0, factor * both / (held * own), 0.0), g.type)
+
+    stages = (
+        ("sum", lambda m, a, b, *rest: a * a),
+        ("sum", lambda m, a, b, *rest: b * b),
+        ("sum", lambda m, a, b, *rest: a * b),
+    )
+    if gradient:
+        return Rows(stages, lambda m, a, b, g, eps, x, y, n: x * b - y * a, fixed=2, settle=settle, numbers=1)
+
+    def last(m: Any, eps: Any, one: Any, two: Any, both: Any, count: Any) -> Any:
+        return both / (length(m, one, eps) * length(m, two, eps))
+
+    return Rows(stages, last, each=False, fixed=1, numbers=1)
 
 
-def _cosine_gradient(
-    g: Tensor, x1: Tensor, x2: Tensor, dim: int, eps: float, added: bool, needs: Any
-) -> list[Any]:  # fmt: skip
-    call = _cosine_kernels(g.dtype.code, x1._array.size >= PARALLEL, added)[1]
-    a, b, bound = to_last(x1._array, dim), to_last(x2._array, dim), np.asarray(eps)
-    results: list[Any] = [None, None]
-    for i, pair in enumerate(((a, b), (b, a))):
-        if needs[i]:
-            out = empty(x1._array.shape, x1._array.dtype)
-            call(g._array, *pair, bound, to_last(out, dim))
-            results[i] = wrap(out, g.dtype)
-    return results
+def _without(shape: Any, dim: int) -> tuple[int, ...]:
+    return (*shape[:dim], *shape[dim + 1 :])
 
 
-def _composed_cosine(a: Tensor, b: Tensor, dim: int, eps: float, added: bool) -> Tensor:
-    return (_cosine_of_squares if added else _cosine)(a, b, dim, eps)
+def _cosine_gradients(g: Tensor, x1: Tensor, x2: Tensor, dim: int, eps: float, added: bool, needs: Any) -> Any:
+    return cosine_backward(ops.unsqueeze(g, dim), x1, x2, dim, eps, added, tuple(needs))
 
 
-_COSINE = Fitted("cosine_similarity", "SumBackward1", _cosine_gradient, _composed_cosine)
+@primitive(
+    meta=lambda x1, x2, dim, eps, added: (_without(x1.shape, dim), dtype_of(x1)), tensors=2, name="cosine",
+    backward_name="SumBackward1", batch=along, grad=_cosine_gradients,
+)  # fmt: skip
+def cosine_op(backend: Any, x1: Any, x2: Any, dim: int, eps: float, added: bool) -> Any:
+    out = backend.empty(_without(x1.shape, dim), x1.dtype)
+    backend.along.run("cosine", _angles(added, False), [x1, x2], [out], (dim,), (eps,))
+    return out
 
 
-def _cosine_at_once(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8, added: bool = False) -> Any:
-    """The cosine between single or double precision tensors of one shape; `added`: as `_cosine_of_squares`."""
-    try:
-        k, a, b, d = x1._k | x2._k | modes.on, x1._array, x2._array, x1.dtype
-        if k > 1 or x2.dtype is not d or not (d is float32 or d is float64) or a.shape != b.shape or not a.size:
-            return NotImplemented
-    except AttributeError:
-        return NotImplemented
-    if not -a.ndim <= dim < a.ndim or eps < 0:
-        return NotImplemented
-    dim = dim + a.ndim if dim < 0 else dim
-    if dim != a.ndim - 1 and a.size >= PARALLEL:
-        return NotImplemented
-    out = empty(a.shape[:dim] + a.shape[dim + 1 :], a.dtype)
-    call = _cosine_kernels(d.code, a.size >= PARALLEL, added)[0]
-    call(to_last(a, dim), to_last(b, dim), np.asarray(float(eps)), out)
-    made = wrap(out, d)
-    if k and local.grad:
-        record(_COSINE, made, (x1, x2), [x1, x2, dim, float(eps), added])
-    return made
+def _cosine_second(
+    gs: Any, cotangent: Tensor, x1: Tensor, x2: Tensor, dim: int, eps: float, added: bool, wanted: Any, needs: Any
+) -> Any:
+    def formula(a: Tensor, b: Tensor) -> Tensor:
+        return ops.unsqueeze((_cosine_of_squares if added else _cosine)(a, b, dim, eps), dim)  # type: ignore[no-any-return]
+
+    return second(formula, [x1, x2], cotangent, wanted, gs, needs)
+
+
+@primitive(
+    meta=lambda cotangent, x1, x2, dim, eps, added, wanted: [same(x1) if want else None for want in wanted],
+    tensors=3, name="cosine_backward", batch=along, grad=_cosine_second,
+)  # fmt: skip
+def cosine_backward(
+    backend: Any, cotangent: Any, x1: Any, x2: Any, dim: int, eps: float, added: bool, wanted: Any
+) -> Any:
+    """The gradients by both, as far as `wanted`; the cotangent has one element along `dim`."""
+    made: list[Any] = []
+    g, program = cotangent.reshape(_without(x1.shape, dim)), _angles(added, True)
+    for pair, want in zip(((x1, x2), (x2, x1)), wanted):
+        made.append(backend.empty(x1.shape, x1.dtype) if want else None)
+        if want:
+            backend.along.run("cosine_backward", program, [*pair, g], [made[-1]], (dim,), (eps,))
+    return tuple(made)
 
 
 @public("cosine_similarity", "nn.functional.cosine_similarity", method=False, planned=True)
@@ -83,19 +104,19 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     >>> torch.nn.functional.cosine_similarity(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]]))
     tensor([0.7071])
     """
-    made = _cosine_at_once(x1, x2, dim, eps)
-    if made is not NotImplemented:
-        return made
     if eps < 0:
         raise RuntimeError(f"cosine_similarity: eps must be non-negative, but got {eps}")
     common = promote_types(x1.dtype, x2.dtype)
     if common.category != FLOATING:
         raise RuntimeError("expected common dtype to be floating point, yet common dtype is " + str(common))
     shape = broadcast_shapes(x1._array.shape, x2._array.shape)
-    a, b = (ops.expand(t if t.dtype is common else ops.to_dtype(t, common), shape) for t in (x1, x2))
+    a, b = (t if t.dtype is common else ops.to_dtype(t, common) for t in (x1, x2))
+    a, b = (t if t._array.shape == shape else ops.expand(t, shape) for t in (a, b))
     if not shape:
         a, b = ops.reshape(a, (1,)), ops.reshape(b, (1,))
         return ops.reshape(_cosine(a, b, 0 if dim in (0, -1) else dim, eps), ())
+    if is_taken(a, b):
+        return cosine_op(a, b, wrap_dim(dim, len(shape)), float(eps), False)
     return _cosine(a, b, dim, eps)
 
 
@@ -115,7 +136,7 @@ def _cosine_of_squares(a: Tensor, b: Tensor, dim: int, eps: float) -> Tensor:
 
 # -- distances ---------------------------------------------------------------------------------------------------
 
-# Whoever records operations (`modes.on`) sees the usual ones instead of these two.
+# Whoever records operations (`modes.seen`) sees the usual ones instead of these two.
 _apart = pointwise(
     "shifted_difference", lambda m, x, y, eps: x - y + eps, real_floating_only,
     {"x": lambda m, g: g, "y": lambda m, g: -g}, short=lambda m, cut, x, y, eps: cut(x - y) + eps,
@@ -135,7 +156,7 @@ _scaled = pointwise(
 @labelled("NormBackward1")
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dimension."""
-    if x1.dtype is x2.dtype and x1.dtype.category == FLOATING and not modes.on:
+    if x1.dtype is x2.dtype and x1.dtype.category == FLOATING and not modes.seen():
         difference = _apart(x1, x2, eps)
     else:
         difference = ops.add(ops.sub(x1, x2), eps)
@@ -147,14 +168,14 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """Vectors along a dimension divided by their p-norm, which counts as `eps` at least."""
     length = ops.norm(input, p, dim, True)
-    if out is None and (input.dtype is float32 or input.dtype is float64) and not modes.on:
+    if out is None and (input.dtype is float32 or input.dtype is float64) and not modes.seen():
         return _scaled(input, length, eps)
     length = ops.expand_as(ops.clamp_min(length, eps), input)
     return ops.div(input, length) if out is None else functions["div"](input, length, out=out)  # type: ignore[no-any-return]
 
 
 # -- margins -----------------------------------------------------------------------------------------------------
-# Whoever records operations (`modes.on`) sees the usual ones instead of these.
+# Whoever records operations (`modes.seen`) sees the usual ones instead of these.
 
 _hinge = pointwise(
     "hinge", lambda m, x, y, margin: m.where(y != 1.0, m.maximum(margin - x, 0.0), 0.0) + m.where(y != -1.0, x, 0.0),
@@ -211,7 +232,7 @@ def hinge_embedding_loss(
     """x for a target of 1, max(0, margin - x) for a target of -1."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
-    if not modes.on:
+    if not modes.seen():
         return reduced(_hinge(input, _signs(target, input), margin), reduction)
     nothing = ops.zeros_like(input)
     far = ops.where(ops.ne(target, 1), ops.clamp_min(margin - input, 0), nothing)
@@ -232,7 +253,7 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} "  # type: ignore[attr-defined]
         )
-    if input1.dtype is input2.dtype is target.dtype and target.dtype.category == FLOATING and not modes.on:
+    if input1.dtype is input2.dtype is target.dtype and target.dtype.category == FLOATING and not modes.seen():
         return reduced(_ranking(input1, input2, target, margin), reduction)
     return reduced(ops.clamp_min(-target * (input1 - input2) + margin, 0), reduction)
 
@@ -250,10 +271,9 @@ def cosine_embedding_loss(
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if input1._array.ndim != rank + 1 or input2._array.ndim != rank + 1:
         raise RuntimeError(f"{rank}D target tensor expects {rank + 1}D input tensors")
-    if not modes.on:
-        cosine = _cosine_at_once(input1, input2, rank, 1e-12, True)
-        if cosine is NotImplemented:
-            cosine = _cosine_of_squares(input1, input2, rank, 1e-12)
+    if not modes.seen():
+        fits = input1._array.shape == input2._array.shape and input1.dtype is input2.dtype and is_taken(input1, input2)
+        cosine = (cosine_op if fits else _cosine_of_squares)(input1, input2, rank, 1e-12, *([True] if fits else []))
         return reduced(_angular(cosine, _signs(target, cosine), margin), reduction)
     cosine = _cosine_of_squares(input1, input2, rank, 1e-12)
     nothing = ops.zeros_like(cosine)
@@ -286,7 +306,7 @@ def _triplet(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = ops.minimum(far, distance(positive, negative))
-    if near.dtype is far.dtype and near.dtype.category == FLOATING and not modes.on:
+    if near.dtype is far.dtype and near.dtype.category == FLOATING and not modes.seen():
         return _gap(near, far, margin)
     return ops.clamp_min(near - far + margin, 0)  # type: ignore[no-any-return]
 

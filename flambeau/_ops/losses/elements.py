@@ -13,7 +13,7 @@ import numpy as np
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty, not_planned
 from ..._core.dtypes import FLOATING, float32, float64
-from ..._core.state import CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, modes
+from ..._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, modes
 from ..._kernel.lang import kernel
 from ..._kernel.rows import Rows
 from ..._tensor import Tensor, read_as
@@ -58,6 +58,17 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     if reduction == "sum":
         return ops.sum(loss)  # type: ignore[no-any-return]
     raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+TAKEN = GRAD | BATCHED | CAPTURE | FUNCTION_MODE | CUDA  # what a loss by programs along rows may meet
+
+
+def is_taken(*tensors: Tensor) -> bool:
+    """Whether programs along rows compute with these: 16-bit floats on the CPU have PyTorch's roundings by operations."""
+    k, d = modes.on, tensors[0].dtype
+    for t in tensors:
+        k |= t._k
+    return not k & ~TAKEN and (d is float32 or d is float64) and tensors[0]._array.size > 0
 
 
 @overload

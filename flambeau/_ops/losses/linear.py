@@ -6,13 +6,12 @@ import math
 import warnings
 from typing import Any
 
+from ..._autograd.functions import Function
 from ..._core.dtypes import float32, int64
-from ..._core.state import GRAD, local
+from ..._core.state import local
 from ..._tensor import Tensor
-from ..fused import Fused, record
 from ..records.replay import gradients
-from ..records.saved import fetch
-from ..registry import functions, ops
+from ..registry import functions, ops, relabel
 from .classes import cross_entropy
 from .elements import check_reduction, functional
 
@@ -37,71 +36,53 @@ def _cut(options: Any, input: Tensor, classes: int) -> list[tuple[int, int]]:
     return [(low, min(low + size, rows)) for low in range(0, rows, size)]
 
 
-def _gradient(node: Any, g: Tensor, create_graph: bool) -> Any:
-    """Each chunk's scores are computed again; its gradients are added up."""
-    input, weight, bias, target, factors = (fetch(node, i) for i in range(5))
-    skipped, cuts, used, apart = node.saved[5:]
-    if True in used:
-        raise RuntimeError(
-            "linear_cross_entropy: retain_graph=True / double backward are not supported by default: use "
-            "LinearCrossEntropyOptions(allow_retain_graph=True)"
-        )
-    if False in used:
-        used[0] = True
-    needs = [e is not None for e in node.edges]
-    tensors = [input, weight] if bias is None else [input, weight, bias]
+class _InChunks(Function):
+    """The losses of all rows, chunk by chunk; `apart` if they stay so. Without `again`, gradients are computed once only."""
 
-    def function(chosen: Tensor) -> Any:
-        """The losses as a function of the rows, the weight and the bias if there is one."""
-        return lambda x, w, b=None: _losses(x, w, b, chosen, factors, skipped)
+    @staticmethod
+    def forward(
+        ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, factors: Tensor | None,
+        skipped: int, cuts: Any, apart: bool, again: bool,
+    ) -> Tensor:  # fmt: skip
+        parts = []
+        for low, high in cuts or [(0, 0)]:
+            rows, chosen = (ops.narrow(t, 0, low, high - low) for t in (input, target))
+            parts.append(_losses(rows, weight, bias, chosen, factors, skipped))
+        ctx.save_for_backward(input, weight, bias, target, factors)
+        ctx.rest, ctx.used = (skipped, cuts, apart), None if again else False
+        return ops.cat(parts)  # type: ignore[no-any-return]
 
-    if create_graph:
-        return [*gradients(function(target), tensors, [g], needs[: len(tensors)]), None][:3]
-    d, by_input, sums = input.dtype, [], [None, None]
-    if not apart:  # 16-bit gradients are rounded once, when they are summed; those of single losses in each chunk
-        tensors = [ops.to_dtype(t, g.dtype) for t in tensors]
-    for low, high in cuts:
-        at = (low, high - low)
-        given = [ops.narrow(tensors[0], 0, *at), *tensors[1:]]
-        chosen = function(ops.narrow(target, 0, *at))
-        found = gradients(chosen, given, [ops.narrow(g, 0, *at)], needs[: len(tensors)])
-        by_input.append(found[0])
-        for i, part in enumerate(found[1:]):
-            if part is not None:
-                sums[i] = part if sums[i] is None else sums[i] + part
-    made = [ops.cat(by_input) if needs[0] else None, *sums]
-    return [None if t is None else ops.to_dtype(t, d) for t in made]
-
-
-_CHUNKED = Fused("linear_cross_entropy", "LinearCrossEntropyBackward0", _gradient)
-
-
-def _in_chunks(
-    input: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, factors: Tensor | None, skipped: int,
-    options: Any, apart: bool,
-) -> Tensor:  # fmt: skip
-    """The losses of all rows; `apart` if they stay so."""
-    cuts = _cut(options, input, weight._array.shape[0]) or [(0, 0)]
-    wanted, local.grad = local.grad, False
-    try:
-        parts = [
-            _losses(
-                ops.narrow(input, 0, low, high - low),
-                weight,
-                bias,
-                ops.narrow(target, 0, low, high - low),
-                factors,
-                skipped,
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:  # type: ignore[override]
+        """Each chunk's scores are computed again; its gradients are added up."""
+        if ctx.used:
+            raise RuntimeError(
+                "linear_cross_entropy: retain_graph=True / double backward are not supported by default: use "
+                "LinearCrossEntropyOptions(allow_retain_graph=True)"
             )
-            for low, high in cuts
-        ]
-        out = ops.cat(parts)
-    finally:
-        local.grad = wanted
-    if wanted and (input._k | weight._k | (bias._k if bias is not None else 0)) & GRAD:
-        used = [] if options.allow_retain_graph else [False]
-        record(_CHUNKED, out, (input, weight, bias), [input, weight, bias, target, factors, skipped, cuts, used, apart])
-    return out  # type: ignore[no-any-return]
+        ctx.used = None if ctx.used is None else True
+        input, weight, bias, target, factors = ctx.saved_tensors
+        skipped, cuts, apart = ctx.rest
+        tensors = [input, weight] if bias is None else [input, weight, bias]
+        needs = ctx.needs_input_grad[: len(tensors)]
+
+        def function(chosen: Tensor) -> Any:
+            """The losses as a function of the rows, the weight and the bias if there is one."""
+            return lambda x, w, b=None: _losses(x, w, b, chosen, factors, skipped)
+
+        none = [None] * (9 - len(tensors))
+        if local.grad:
+            return *gradients(function(target), tensors, [g], needs), *none
+        d, by_input, sums = input.dtype, [], [None] * (len(tensors) - 1)
+        if not apart:  # 16-bit gradients are rounded once, when they are summed; those of single losses in each chunk
+            tensors = [ops.to_dtype(t, g.dtype) for t in tensors]
+        for low, high in cuts:
+            rows, chosen, share = (ops.narrow(t, 0, low, high - low) for t in (tensors[0], target, g))
+            found = gradients(function(chosen), [rows, *tensors[1:]], [share], needs)
+            by_input.append(found[0])
+            sums = [a if b is None else b if a is None else a + b for a, b in zip(sums, found[1:])]
+        made = [ops.cat(by_input) if needs[0] else None, *sums]
+        return *[None if t is None else ops.to_dtype(t, d) for t in made], *none
 
 
 def _reduced(losses: Tensor, target: Tensor, factors: Tensor | None, skipped: int, reduction: str) -> Tensor:
@@ -154,7 +135,8 @@ def linear_cross_entropy(
             check_reduction(reduction)
             batched = ndim == 2
             x, y = (input, target) if batched else (ops.unsqueeze(input, 0), ops.reshape(target, (1,)))
-            losses = _in_chunks(x, linear_weight, linear_bias, y, weight, skipped, options, reduction == "none")
+            given = x, linear_weight, linear_bias, y, weight, skipped, _cut(options, x, extra[0]), reduction == "none"
+            losses = relabel(_InChunks.apply(*given, options.allow_retain_graph), "LinearCrossEntropyBackward0")
             out = _reduced(losses, y, weight, skipped, reduction)
             if out.dtype is not input.dtype:
                 out = ops.to_dtype(out, input.dtype)

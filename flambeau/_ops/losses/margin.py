@@ -5,77 +5,105 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy as np
-
-from ..._backend.cpu import PARALLEL, cpu
-from ..._core.allocation import empty
-from ..._core.dtypes import float32, float64, int64
-from ..._core.state import META, local, modes
+from ..._core.dtypes import BY_NUMPY, int64
+from ..._core.state import META
 from ..._dispatch import backend_of
-from ..._kernel.margins import (
-    multi_margin_gradient,
-    multi_margin_rows,
-    multilabel_margin_gradient,
-    multilabel_margin_rows,
-)
-from ..._tensor import Tensor, wrap
-from ..fused import Fitted, record
-from ..layers.normalization import constant
-from ..places.index_kernels import first_outside
+from ..._kernel.margins import multilabel_margin_gradient, multilabel_margin_rows
+from ..._kernel.rows import Rows
+from ..._tensor import Tensor
+from ..folds import row_programs
+from ..records.batching import every_element, folded
+from ..records.primitive import primitive
+from ..records.replay import second
 from ..records.rules import type_name
+from ..records.shape_rules import dtype_of, same
 from ..registry import labelled, ops
-from .elements import check_reduction, functional, legacy_reduction, reduced
+from .elements import check_reduction, functional, is_taken, legacy_reduction, reduced
 
 
-def _is_plain(x: Tensor, y: Tensor, weight: Tensor | None = None) -> bool:
-    """Whether kernels may look at matrices of scores, class numbers and weights of classes."""
-    d = x.dtype
-    if x._k > 1 or y._k or modes.on or not (d is float32 or d is float64) or y.dtype is not int64 or not x._array.size:
-        return False
-    return weight is None or (not weight._k and weight.dtype is d and weight._array.shape == x._array.shape[1:])
-
-
-def _names_other_classes(y: Tensor, low: int, high: int) -> bool:
+def _check_classes(y: Tensor, classes: int, skipped: int) -> None:
     if y.dtype is not int64:
         raise RuntimeError(f"expected scalar type Long but found {type_name(y.dtype)}")
-    return not y._k & META and first_outside(backend_of(y._k), y._array, low, high) is not None
+    if y._k & META or not y._array.size:
+        return
+    if row_programs.names_others(backend_of(y._k), every_element(y), classes, skipped):
+        raise RuntimeError("target out of range")
 
 
 # -- one class -----------------------------------------------------------------------------------------------------
 
 
 @functools.cache
-def _multi_kernels(code: str, p: int, large: bool) -> tuple[Any, Any]:
-    scores, make = (code, "i64", code, "f64"), cpu.large if large else cpu.small
-    forward = make(multi_margin_rows, (*scores, code), p=p)
-    return forward, make(multi_margin_gradient, (code, *scores, code), p=p)
+def _margins(weighted: bool, squared: bool, gradient: bool) -> Rows:
+    """The losses of rows of scores whose targets name a class, or their gradients, of which those of the losses are fixed. Then come
+    targets and the margin; picked are the score and, if there are some, the weight of the class that is named."""
+
+    def gap(m: Any, x: Any, target: Any, margin: Any, own: Any, *rest: Any) -> tuple[Any, Any]:
+        """By how much a class comes too close, and whether it is another one."""
+        return (m.cast(margin, x.type) - own) + x, rest[-1] != target
+
+    def lift(m: Any, x: Any, *given: Any) -> Any:
+        if gradient:
+            return slope(m, x, *given)
+        near, other = gap(m, x, *given)
+        return m.where((near < 0.0) | ~other, 0.0, near * near if squared else near)
+
+    def slope(m: Any, x: Any, *given: Any) -> Any:
+        near, other = gap(m, x, *given[1:])
+        return m.where((near > 0.0) & other, 2.0 * near if squared else m.constant(1.0, x), 0.0)
+
+    def share(m: Any, given: Any) -> Any:
+        """What the total counts, in double precision."""
+        factor = 1.0 / m.cast(given[-1], "f64")
+        return factor * m.cast(given[-3], "f64") if weighted else factor
+
+    def settle(m: Any, g: Any, *given: Any) -> tuple[Any, Any]:
+        factor = m.cast(m.cast(g, "f64") * share(m, given), g.type)
+        return factor, m.cast(given[-2], g.type) * factor
+
+    def last(m: Any, x: Any, *given: Any) -> Any:
+        *fixed, factor, total, count, place = given[weighted:]
+        return m.where(place == fixed[1], -total, slope(m, x, *fixed, count, place) * factor)
+
+    picks = ((0, int(gradient)), (1, int(gradient)))[: 1 + weighted]
+    stages = (("sum", lift),)
+    if gradient:
+        return Rows(stages, last, True, 3, weighted, settle, True, picks, 1)
+    return Rows(stages, lambda m, *given: given[-2] * share(m, given), False, 2, weighted, None, True, picks, 1)
 
 
-def _multi(x: Tensor, y: Tensor, p: int, margin: float, weight: Tensor | None) -> Tensor:
-    """The losses of rows."""
-    if not _is_plain(x, y, weight):
-        return _composed_multi(x, y, weight, p, margin)
-    array = x._array
-    loss = empty(array.shape[0], array.dtype)
-    settings = _settings(array, weight, margin)
-    _multi_kernels(x.dtype.code, p, array.size >= PARALLEL)[0](array, y._array, *settings, loss)
-    out = wrap(loss, x.dtype)
-    if x._k and local.grad:
-        record(_MULTI, out, (x,), [x, y, weight, p, float(margin)])
+def _run(backend: Any, x: Any, target: Any, weight: Any, p: int, margin: float, out: Any, *g: Any) -> Any:
+    program = _margins(weight is not None, p == 2, bool(g))
+    given = [x, *([] if weight is None else [weight]), *g, target]
+    backend.along.run("multi_margin_backward" if g else "multi_margin", program, given, [out], (1,), (float(margin),))
     return out
 
 
-def _settings(array: Any, weight: Tensor | None, margin: float) -> tuple[Any, Any]:
-    factors = constant(array.shape[1], 1, array.dtype) if weight is None else weight._array
-    return factors, np.asarray(float(margin))
+@primitive(
+    meta=lambda x, *rest: (x.shape[:1], dtype_of(x)), tensors=3, name="multi_margin", batch=folded("weight"),
+    grad={"x": lambda g, x, target, weight, p, margin: multi_margin_backward(g, x, target, weight, p, margin)},
+    backward_name="MultiMarginLossBackward0",
+)  # fmt: skip
+def multi_margin(backend: Any, x: Any, target: Any, weight: Any, p: int, margin: float) -> Any:
+    """The losses of rows."""
+    return _run(backend, x, target, weight, p, margin, backend.empty(x.shape[:1], x.dtype))
 
 
-def _multi_gradient(
-    g: Tensor, x: Tensor, y: Tensor, weight: Tensor | None, p: int, margin: float, needs: Any
-) -> Any:  # fmt: skip
-    out, settings = empty(x._array.shape, x._array.dtype), _settings(x._array, weight, margin)
-    _multi_kernels(x.dtype.code, p, x._array.size >= PARALLEL)[1](g._array, x._array, y._array, *settings, out)
-    return (wrap(out, x.dtype),)
+def _multi_second(
+    gs: Any, cotangent: Tensor, x: Tensor, target: Tensor, weight: Any, p: int, margin: float, needs: Any
+) -> Any:
+    def formula(x: Tensor) -> Tensor:
+        return _composed_multi(x, target, weight, p, margin)
+
+    return [*second(formula, [x], cotangent, [True], [gs], needs[:2]), None, None]
+
+
+@primitive(
+    meta=lambda cotangent, x, *rest: same(x), tensors=4, name="multi_margin_backward", batch=folded("weight"),
+    grad=_multi_second,
+)  # fmt: skip
+def multi_margin_backward(backend: Any, cotangent: Any, x: Any, target: Any, weight: Any, p: int, margin: float) -> Any:
+    return _run(backend, x, target, weight, p, margin, backend.empty(x.shape, x.dtype), cotangent)
 
 
 def _composed_multi(x: Tensor, y: Tensor, weight: Tensor | None, p: int, margin: float) -> Tensor:
@@ -89,39 +117,39 @@ def _composed_multi(x: Tensor, y: Tensor, weight: Tensor | None, p: int, margin:
     return ops.sum(ops.scatter(gap, 1, at, 0), 1) / x._array.shape[1]  # type: ignore[no-any-return]
 
 
-_MULTI = Fitted("multi_margin_loss", "MultiMarginLossBackward0", _multi_gradient, _composed_multi)
+# -- several classes: loops over the labels of a row, which no fold has -----------------------------------------------
 
 
-# -- several classes -----------------------------------------------------------------------------------------------
+@primitive(
+    meta=lambda x, target: [(x.shape[:1], dtype_of(x)), (x.shape, int64)], tensors=2, name="multilabel_margin",
+    grad=lambda given, others, x, target: (multilabel_margin_backward(given[0], x, target, others[0]), None),
+    batch=folded(), backward_name="MultilabelMarginLossBackward0",
+)  # fmt: skip
+def multilabel_margin(backend: Any, x: Any, target: Any) -> Any:
+    """The losses of rows, and which classes are labels."""
+    code = BY_NUMPY[x.dtype].code
+    loss, chosen = backend.empty(x.shape[:1], x.dtype), backend.empty(x.shape, target.dtype)
+    backend.sized(x.size, multilabel_margin_rows, (code, "i64", code, "i64"))(x, target, loss, chosen)
+    return loss, chosen
 
 
-@functools.cache
-def _multilabel_kernels(code: str, large: bool) -> tuple[Any, Any]:
-    make = cpu.large if large else cpu.small
-    forward = make(multilabel_margin_rows, (code, "i64", code, "i64"))
-    return forward, make(multilabel_margin_gradient, (code, code, "i64", "i64", code))
+def _multilabel_second(gs: Any, cotangent: Tensor, x: Tensor, target: Tensor, needs: Any) -> Any:
+    found = second(lambda x: _composed_multilabel(x, target), [x], cotangent, [True], [gs], needs[:2])
+    return [*found, None, None]
 
 
-def _multilabel(x: Tensor, y: Tensor) -> Tensor:
-    """The losses of rows."""
-    if not _is_plain(x, y):
-        return _composed_multilabel(x, y)
-    array = x._array
-    loss, chosen = empty(array.shape[0], array.dtype), empty(array.shape, np.int64)
-    _multilabel_kernels(x.dtype.code, array.size >= PARALLEL)[0](array, y._array, loss, chosen)
-    out = wrap(loss, x.dtype)
-    if x._k and local.grad:
-        record(_MULTILABEL, out, (x,), [x, y, wrap(chosen, int64)])
+@primitive(
+    meta=lambda cotangent, x, *rest: same(x), tensors=4, name="multilabel_margin_backward", batch=folded(),
+    grad=_multilabel_second,
+)  # fmt: skip
+def multilabel_margin_backward(backend: Any, cotangent: Any, x: Any, target: Any, chosen: Any) -> Any:
+    code, out = BY_NUMPY[x.dtype].code, backend.empty(x.shape, x.dtype)
+    call = backend.sized(x.size, multilabel_margin_gradient, (code, code, "i64", "i64", code))
+    call(cotangent, x, target, chosen, out)
     return out
 
 
-def _multilabel_gradient(g: Tensor, x: Tensor, y: Tensor, chosen: Tensor, needs: Any) -> Any:
-    out, call = empty(x._array.shape, x._array.dtype), _multilabel_kernels(x.dtype.code, x._array.size >= PARALLEL)[1]
-    call(g._array, x._array, y._array, chosen._array, out)
-    return (wrap(out, x.dtype),)
-
-
-def _composed_multilabel(x: Tensor, y: Tensor, *rest: Any) -> Tensor:
+def _composed_multilabel(x: Tensor, y: Tensor) -> Tensor:
     """The same over tensors."""
     valid = ops.eq(ops.cumsum(ops.to_dtype(y < 0, int64), 1), 0)  # (N, C): the labels before the first -1
     at = ops.where(valid, y, ops.zeros_like(y))
@@ -130,11 +158,6 @@ def _composed_multilabel(x: Tensor, y: Tensor, *rest: Any) -> Tensor:
     gap = ops.clamp_min(1 - ops.unsqueeze(ops.gather(x, 1, at), 2) + ops.unsqueeze(x, 1), 0)  # (N, labels, C)
     used = ops.to_dtype(ops.logical_and(ops.unsqueeze(valid, 2), others), x.dtype)
     return ops.sum(gap * used, (1, 2)) / x._array.shape[1]  # type: ignore[no-any-return]
-
-
-_MULTILABEL = Fitted(
-    "multilabel_margin_loss", "MultilabelMarginLossBackward0", _multilabel_gradient, _composed_multilabel
-)
 
 
 # -- public functions ------------------------------------------------------------------------------------------------
@@ -164,9 +187,9 @@ def multi_margin_loss(
     rows, count = x._array.shape
     if y._array.shape[0] != rows or target._array.ndim > 1:
         raise RuntimeError(f"inconsistent target size, expected {rows} but got {list(target._array.shape)}")
-    if _names_other_classes(y, 0, count):
-        raise RuntimeError("target out of range")
-    loss = _multi(x, y, p, margin, weight)
+    _check_classes(y, count, 0)
+    own = weight is None or (weight.dtype is x.dtype and weight._array.shape == (count,) and is_taken(weight))
+    loss = (multi_margin if own and is_taken(x, y) else _composed_multi)(x, y, weight, p, margin)
     if reduction == "none" and single and not target._array.ndim:
         return ops.reshape(loss, ())  # type: ignore[no-any-return]
     return reduced(loss, reduction)
@@ -190,9 +213,8 @@ def multilabel_margin_loss(
     single = len(shape) < 2
     x, y = (ops.reshape(t, (1, -1)) if single else t for t in (input, target))
     count = x._array.shape[1]
-    if _names_other_classes(y, -1, count):
-        raise RuntimeError("target out of range")
-    loss = _multilabel(x, y)
+    _check_classes(y, count, -1)
+    loss = multilabel_margin(x, y)[0] if is_taken(x, y) else _composed_multilabel(x, y)
     if reduction == "none" and single:
         return ops.reshape(loss, ())  # type: ignore[no-any-return]
     return reduced(loss, reduction)

@@ -9,7 +9,7 @@ import numpy as np
 from ..._backend.copies import SHARED, duplicate, row_major
 from ..._backend.placement import as_device, bits
 from ..._core.devices import CPU, device
-from ..._core.dtypes import (  # fmt: skip
+from ..._core.dtypes import (
     BY_NAME,
     bfloat16,
     bool_,
@@ -28,7 +28,7 @@ from ..._core.dtypes import (  # fmt: skip
     promote_types,
     scalar_dtype,
     uint8,
-)
+)  # fmt: skip
 from ..._core.layouts import channel_order, contiguous_format, memory_format, preserve_format, strides_in_order
 from ..._core.state import CONJ, CUDA, DUAL, GRAD, META, POSTPONED, QUANTIZED, SPARSE, local, modes
 from ..._dispatch import backend_of

@@ -12,7 +12,14 @@ from ..._core.allocation import fill as fill_memory
 from ..._core.allocation import zeros as _zeros
 from ..._core.config import config
 from ..._core.devices import _local as current
-from ..._core.dtypes import BY_NUMPY, bool_, default, dtype, int64, scalar_dtype
+from ..._core.dtypes import (
+    BY_NUMPY,
+    bool_,
+    default,
+    dtype,
+    int64,
+    scalar_dtype,
+)
 from ..._core.layouts import (
     joint_strides,
     like_strides,
@@ -32,7 +39,7 @@ from ..records.rules import type_name
 from ..records.shape_rules import dtype_of, joint
 from ..records.tangents import linear
 from ..registry import labelled, ops, public, quick
-from .factory import (  # fmt: skip
+from .factory import (
     as_dtype,
     check_layout,
     device_bits,
@@ -44,7 +51,7 @@ from .factory import (  # fmt: skip
     shape_argument,
     strided_memory,
     unwritten,
-)
+)  # fmt: skip
 
 _SPARSE = sparse_coo, sparse_csr, sparse_csc  # of which zeros are made without further settings
 

@@ -480,6 +480,3 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
         )
     array = np.frombuffer(buffer, np.uint8, count * size, offset).view(d.numpy)
     return finished(array, d, 0, requires_grad)
-
-
-__all__ = ["array_from", "as_tensor", "asarray", "from_numpy", "frombuffer", "tensor"]

@@ -353,7 +353,8 @@ def _quick_normal(input: Any, mean: Any = 0.0, std: Any = 1.0, *more: Any) -> An
         return NotImplemented
     engine, array = default_generator._engine, input._array
     with engine.lock:
-        array[...] = transforms.normal(engine, array.shape, array.dtype, float(mean), float(std))
+        if not transforms.write_normals(engine, array, float(mean), float(std)):
+            array[...] = transforms.normal(engine, array.shape, array.dtype, float(mean), float(std))
     bump(input)
     return input
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.threads import parts_of
 from ..._core.allocation import empty, not_planned
 from ..._core.dtypes import BY_NUMPY, float64, from_numpy_dtype, int32, int64
+from ..._core.layouts import is_flat
 from ..._core.state import CUDA, DUAL, local
 from ..._dispatch import backend_of
 from ..._kernel.embedding import look_up, sum_rows, sum_rows_flat
 from ..._tensor import Tensor, detached, wrap
-from ..fused import is_flat, parts_of
 from ..records.batched_places import looked_up, looked_up_backward
 from ..records.primitive import primitive
 from ..records.shape_rules import dtype_of

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..._backend.cpu import cpu
+from ..._backend.threads import parts_of
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, FLOATING, int32, int64
 from ..._core.state import CUDA, GRAD, modes
 from ..._kernel.embedding import sum_bag, sum_bags_back
 from ..._tensor import Tensor, wrap
-from ..fused import parts_of
 from ..making.conversion import host_array
 from ..records.batched_places import bags
 from ..records.primitive import primitive

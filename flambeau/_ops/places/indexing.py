@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -93,9 +94,8 @@ def _basic(name: str, backward_name: Any) -> Any:
     def forward(backend: Any, x: Any, key: Any) -> Any:
         return _part(x, key)
 
-    return view_primitive(lambda g, shape, key: getitem_backward(g, shape, key), name, backward_name, batch=along)(
-        forward
-    )
+    gradient = lambda g, shape, key: getitem_backward(g, shape, key)
+    return view_primitive(gradient, name, backward_name, batch=along, picks=True)(forward)
 
 
 # One view for a whole key; which of the three only says how it is called in the graph.
@@ -178,7 +178,8 @@ def _bool_index(value: bool, k: int) -> Tensor:
 def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int, ...]]:
     """A key as a basic key for NumPy and, for the view which that gives, index tensors with their dimensions."""
     parts = [
-        _sequence_index(p) if isinstance(p, (list, tuple, range, str)) or _is_array(p) else p for p in _as_tuple(key)
+        _sequence_index(p) if isinstance(p, (list, tuple, range, str)) or (isinstance(p, np.ndarray) and p.ndim) else p
+        for p in _as_tuple(key)
     ]
     shape = x._array.shape
     used = sum(map(_consumed, parts))
@@ -238,10 +239,6 @@ def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int
             basic.append(_number(part, shape, source))
             source += 1
     return _short(basic), tensors, tuple(dims)
-
-
-def _is_array(part: Any) -> bool:
-    return isinstance(part, np.ndarray) and part.ndim > 0
 
 
 def _short(basic: list[Any]) -> tuple[Any, ...]:
@@ -352,34 +349,51 @@ def getitem(self: Tensor, key: Any) -> Tensor:
 
 
 def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:
-    """Index tensors among full slices, of a plain tensor, where NumPy's rules are PyTorch's."""
-    arrays: list[Any] = []
-    found, dim, array = 0, 0, x._array
-    for i, part in enumerate(key):
-        if (
-            part.__class__ is Tensor
-            and not part._k
-            and (part.dtype is int64 or part.dtype is bool_)
-            and part._array.ndim
-        ):
-            found, dim = found + 1, i
-            arrays.append(part._array)
-        elif part.__class__ is slice and part.start is None and part.stop is None and part.step is None:
-            arrays.append(part)
+    """Index tensors among numbers and slices, of a plain tensor, where NumPy's rules are PyTorch's: of a view, if need be."""
+    basic: list[Any] = []
+    arrays: list[Any] = []  # for the dimensions of the view
+    found, viewed = 0, False
+    for part in key:
+        kind = part.__class__
+        if kind is Tensor and not part._k and (part.dtype is int64 or part.dtype is bool_):
+            if part._array.ndim:
+                found, index, dim = found + 1, part._array, len(arrays)
+                arrays.append(index)
+                basic.append(_ALL)
+                continue
+            if part.dtype is bool_:
+                return _general(x, key)
+            basic.append(int(part._array))
+        elif kind is slice and (part.step is None or (part.step.__class__ is int and part.step > 0)):
+            arrays.append(_ALL)
+            basic.append(part)
+            if part.start is part.stop is part.step is None:
+                continue
+        elif kind is int:
+            basic.append(part)
         else:
             return _general(x, key)
-    if array.size < PARALLEL and array.flags.c_contiguous and array.ndim >= len(key):
-        index = arrays[dim]
-        try:
-            if found == 1:
-                if index.dtype != bool and array.size and index.size < PARALLEL >> 4:
-                    return wrap(array.take(index, dim), x.dtype)
-            elif array.size:
-                return wrap(np.ascontiguousarray(array[tuple(arrays)]), x.dtype)
-        except IndexError:
+        viewed = True
+    if not found:
+        return getitem(x, tuple(basic))
+    array = x._array
+    try:
+        if array.ndim < len(key) or (viewed and (found > 1 or index.ndim > 1)):
             return _general(x, key)
-        if dim == 0 and index.shape == array.shape and index.dtype == bool:
+        if viewed:
+            array = array[tuple(basic)]
+        dense = array.flags.c_contiguous
+        if not 0 < array.size < PARALLEL:
+            pass
+        elif found == 1 and index.dtype != bool and index.size < PARALLEL >> 4:
+            if dense or (viewed and array.size < 4096 and all([s >= t for s, t in pairwise(array.strides)])):
+                return wrap(array.take(index, dim), x.dtype)
+        elif found > 1 and dense:
+            return wrap(np.ascontiguousarray(array[tuple(arrays)]), x.dtype)
+        elif dim == 0 and index.shape == array.shape and index.dtype == bool:
             return wrap(read(cpu, array, (index,), (0,)), x.dtype)
+    except (IndexError, TypeError, OverflowError):
+        pass  # the general form says it in PyTorch's words
     return _general(x, key)
 
 

@@ -27,6 +27,8 @@ from ..registry import ops
 class Places:
     """For each of the last dimensions, of some `size`, the elements that results are taken from."""
 
+    from_sizes = True  # whoever has the same arguments gets the same places
+
     def __init__(self, indices: Sequence[Any], size: tuple[int, ...]):
         missing = 3 - len(size)
         self.indices, self.size, self.counts = indices, size, tuple([len(i) for i in indices])

@@ -12,7 +12,7 @@ import numpy as np
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.config import nondeterministic
-from ..._core.dtypes import (  # fmt: skip
+from ..._core.dtypes import (
     BOOL,
     BY_NUMPY,
     COMPLEX,
@@ -26,7 +26,7 @@ from ..._core.dtypes import (  # fmt: skip
     promote_types,
     scalar_dtype,
     uint8,
-)
+)  # fmt: skip
 from ..._core.sizes import broadcast_shapes, wrap_dim
 from ..._core.state import CUDA, META
 from ..._kernel.lang import kernel

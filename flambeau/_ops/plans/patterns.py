@@ -107,7 +107,9 @@ def _history(outs: Sequence[Tensor], last: bool) -> list[Node]:
 def _is_fixed(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return all([_is_fixed(v) for v in value])
-    return value is None or isinstance(value, (bool, int, float, complex, str, dtype, slice))
+    if value is None or isinstance(value, (bool, int, float, complex, str, dtype, slice)):
+        return True
+    return getattr(value.__class__, "from_sizes", False)  # and from nothing else, so that it is the same in each call
 
 
 class Words(array.array):  # type: ignore[type-arg]

@@ -28,8 +28,9 @@ def is_alike(args: Sequence[Any]) -> bool:
     return all([a.shape == shape and a.flags.c_contiguous and a.flags.aligned for a in arrays])
 
 
-def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool) -> Plan | None:
-    """The plan of a call with plain tensors (and numbers beside them, in places of `runtime`); None if it takes another way."""
+def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool, in_place: bool = False) -> Plan | None:
+    """The plan of a call with plain tensors (and numbers beside them, in places of `runtime`), whose result is new, or goes to the
+    first of them; None if it takes another way."""
     if op.for_number(args) is not op:
         return None
     function, (result,), compute = op.variant(cpu, op.common(args))
@@ -46,7 +47,17 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool) -
     made = Plan(len(args), record)
     made.long = not alike and size >= _LONG
     in_rows = alike or strides == contiguous_strides(shape)
-    target = made.result(result, shape, None if in_rows else [s * result.itemsize for s in strides])
+    if in_place:
+        first = args[0]._array
+        if (
+            not in_rows
+            or args[0].dtype is not result
+            or not (alike or (first.shape == shape and first.flags.c_contiguous))
+        ):
+            return None
+        target = made.written(result, [_span(a, args[0], alike) for a in args])
+    else:
+        target = made.result(result, shape, None if in_rows else [s * result.itemsize for s in strides])
     operands: list[tuple[int, int]] = []
     ways: list[list[int]] = []  # strides of each operand along the result's dimensions
     for i, a in enumerate(args):
@@ -75,6 +86,16 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool) -
             ways.append([0] * (1 if alike else len(shape)))
     ways.append([result.itemsize] if alike else [s * result.itemsize for s in strides])
     return made if _walk(made, ufunc, None if alike else shape, ways, [*operands, (target, 0)]) else None
+
+
+def _span(a: Any, target: Tensor, alike: bool) -> tuple[int, int, int]:
+    """Between which bytes an operand lies (for one element, if all are alike), and whether it may be the target's memory."""
+    if not isinstance(a, Tensor):
+        return 0, 0, 0
+    x, size = a._array, a.dtype.itemsize
+    ends = [] if alike else [(n - 1) * s for n, s in zip(x.shape, x.strides)]
+    same = a.dtype is target.dtype and (alike or (x.shape, x.strides) == (target._array.shape, target._array.strides))
+    return sum([e for e in ends if e < 0]), sum([e for e in ends if e > 0]) + size, int(same)
 
 
 def _ufunc(call: Any) -> Any:

@@ -55,6 +55,25 @@ def pointwise_site(
     return site(slow, remember, table, names, runtime=runtime, by_element=True)
 
 
+def in_place_site(op: Any, slow: Callable[..., Any], names: Sequence[str], runtime: int) -> Any:
+    """The function that writes a pointwise operation's result into its first operand."""
+    if not _native:
+        return slow
+
+    def remember(args: Sequence[Any], out: Any) -> None:
+        """Makes the plan of a call without history that succeeded."""
+        if any([a is absent for a in args]) or not isinstance(out, Tensor):
+            return
+        if any([a._k > GRAD or a._array.__class__ is not np.ndarray for a in args if isinstance(a, Tensor)]):
+            return
+        alike, history = is_alike(args), _history(args)
+        made = None if history else plan(op, args, None, runtime, alike, in_place=True)
+        table.add(description(args, Tensor, history, runtime, alike), made or NO_PLAN, args)
+
+    table = Table()
+    return site(slow, remember, table, names, runtime=runtime, by_element=True)
+
+
 def _history(args: Sequence[Any]) -> int:
     """Which arguments require gradients, in bits; 0 if nothing is recorded."""
     bits = 0

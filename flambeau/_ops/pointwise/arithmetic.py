@@ -227,14 +227,26 @@ _ROUNDED = {"floor": floor_divide_op, "trunc": trunc_divide_op}
 
 
 def _check_divisor(input: Any, other: Any) -> None:
-    """Integers cannot be divided by zero; the kernel itself must not meet it."""
+    """Integers cannot be divided by zero; the kernel itself must not meet it. A number, or a tensor without dimensions, is a zero
+    if it is one in the dtype of the tensor that it divides: 256 beside uint8."""
     if isinstance(other, Tensor):
         if other.dtype.category < FLOATING and not other._k & 4:
             left = input.dtype.category if isinstance(input, Tensor) else scalar_dtype(input).category
-            if left < FLOATING and other._array.size and not other._array.all():
-                raise RuntimeError("ZeroDivisionError")
-    elif isinstance(other, _WHOLE) and other == 0 and isinstance(input, Tensor) and input.dtype.category < FLOATING:
-        raise RuntimeError("ZeroDivisionError")
+            if left < FLOATING and other._array.size:
+                narrow = (
+                    not other._array.ndim and isinstance(input, Tensor) and input._array.ndim
+                )  # input's dtype holds
+                if not other._array.all() or (narrow and _wraps_to_zero(input, int(other._array))):
+                    raise RuntimeError("ZeroDivisionError")
+    elif isinstance(other, _WHOLE) and isinstance(input, Tensor) and input.dtype.category < FLOATING:
+        if other == 0 or (not -256 < other < 256 and _wraps_to_zero(input, int(other))):
+            raise RuntimeError("ZeroDivisionError")
+
+
+def _wraps_to_zero(input: Tensor, number: int) -> bool:
+    """Whether a number that is not zero becomes zero in the dtype of a tensor of integers."""
+    wraps = number % (1 << 8 * input.dtype.itemsize) == 0
+    return wraps and input.dtype.category != BOOL and number.bit_length() < 64
 
 
 def _division(input: Any, other: Any, rounding_mode: str | None) -> Any:

@@ -140,7 +140,7 @@ def glu_op(backend: Any, x: Any, dim: int) -> Any:
     return halves_op.call(a, b)._array
 
 
-@public("nn.functional.glu", method=False, out=True)
+@public("nn.functional.glu", method=False, out=True, planned=True)
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along `dim` times the sigmoid of the second.
 

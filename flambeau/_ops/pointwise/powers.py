@@ -6,7 +6,7 @@ import cmath
 import math
 from typing import Any
 
-from ..._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, complex128, dtype, float64, scalar_dtype
+from ..._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, bool_, complex128, dtype, float64, scalar_dtype
 from ..._core.state import modes
 from ..._kernel.value import is_integer
 from ..._tensor import Tensor
@@ -15,7 +15,7 @@ from ..records.casting import checked_number
 from ..records.declare import pointwise
 from ..records.inplace import pointwise_in_place
 from ..records.rules import floating_only, numeric
-from ..registry import expose, ops, out_dtypes, public
+from ..registry import expose, ops, out_dtypes, public, relabel
 from .arithmetic import square_op
 
 
@@ -124,6 +124,11 @@ def _record(input: Any, exponent: Any) -> Any:
     return pow_op, (exponent,)
 
 
+def _is_trivial(exponent: Any) -> bool:
+    """Whether it is 0 or 1: by way of logarithms such powers of complex elements are not exact, and 0 ** 0 is not a number."""
+    return isinstance(exponent, (int, float, complex)) and exponent in (0, 1)
+
+
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent; either may be a number.
 
@@ -135,11 +140,16 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
         return registry.into_out(out, pow, (input, exponent), {})
     if exponent.__class__ is bool and isinstance(input, Tensor) and input.dtype.category == BOOL:
         return ops.logical_or(input, ops.new_full(input, (), not exponent))
-    op, rest = _record(input, exponent)
+    trivial = isinstance(input, Tensor) and input.dtype.category == COMPLEX and _is_trivial(exponent)
+    op, rest = (pow_op, ()) if trivial else _record(input, exponent)
     if modes.overrides and not rest:  # others see a power, not the record of this one
         taken = registry.overridden(pow, (input, exponent), {})
         if taken is not NotImplemented:
             return taken
+    if trivial:
+        one = ops.new_full(input, (), 1)
+        made = ops.clone(input) if exponent == 1 else ops.where(ops.ones_like(input, dtype=bool_), one, input)
+        return relabel(made, "PowBackward0")
     return op.call(input, *rest)
 
 
@@ -147,6 +157,8 @@ def pow_(input: Tensor, exponent: Any) -> Tensor:
     """input **= exponent, in place."""
     if not isinstance(input, Tensor):
         raise TypeError(f"pow_(): argument 'input' must be Tensor, not {type(input).__name__}")
+    if input.dtype.category == COMPLEX and _is_trivial(exponent):
+        return input if exponent == 1 else ops.fill_(input, 1)
     op, rest = _record(input, exponent)
     return pointwise_in_place(op, input, *rest)
 

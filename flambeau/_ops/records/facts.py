@@ -20,11 +20,10 @@ import re
 import sys
 from typing import Any
 
-__all__ = ["fact", "facts_in"]
-
 _NAME = re.compile(r"\w+")
 _known: dict[str, dict[str, str]] = {}
 _read: set[str] = set()
+_FAMILIES = __package__.rpartition(".")[0] + "."
 _modules = [0]  # how many there were when they were last looked through
 
 
@@ -43,7 +42,7 @@ def fact(name: str, kind: str) -> str | None:
     """What is said of an operation whose family is imported; None if nothing is."""
     if name not in _known and len(sys.modules) != _modules[0]:
         _modules[0] = len(sys.modules)
-        for module in [m for m in sys.modules if m.startswith(__package__.rpartition(".")[0]) and m not in _read]:
+        for module in [m for m in sys.modules if m.startswith(_FAMILIES) and m not in _read]:
             if hasattr(sys.modules[module], "SCHEMAS"):  # it is imported to its end
                 _read.add(module)
                 _known.update(facts_in(sys.modules[module]))

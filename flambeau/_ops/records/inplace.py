@@ -32,6 +32,7 @@ from ..._core.state import (
 from ..._dispatch import _check_devices, backend_of
 from ..._tensor import Tensor, alias, bump, meta_of, wrap
 from .. import registry
+from ..plans.sites import in_place_site
 from ..registry import ops, records
 from .casting import broadcast_error, laid, operand_arrays, write
 from .pointwise_op import Pointwise
@@ -99,6 +100,22 @@ def write_plain(op: Pointwise, t: Tensor, first: Any, rest: tuple[Any, ...]) -> 
 
 def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
     """t = op(t, *args), written into t's memory."""
+    return (op.in_place or _writing(op))(t, *args)
+
+
+def _writing(op: Pointwise) -> Any:
+    """Gives an operation its function that writes in place."""
+
+    def call(*args: Any) -> Tensor:
+        return _written(op, *args)
+
+    count = len(op.names)
+    op.in_place = in_place_site(op, call, [f"operand{i}" for i in range(count)], (1 << count) - 2)
+    return op.in_place
+
+
+def _written(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
+    """The same, whatever the operands are."""
     if write_plain(op, t, t, args):
         return t
     others = (t, *args)
@@ -114,15 +131,11 @@ def pointwise_in_place(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         taken = registry.overridden(getattr(ops, op.name + "_", None) or pointwise_in_place_form(op), others, {})
         if taken is not NotImplemented:
             return taken
-    if k & (POSTPONED | DUAL | META):
+    special = k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | FUNCTION_MODE | PROFILE | SAVED_HOOKS | 0x3FF))
+    if special or k & (POSTPONED | DUAL | META):
         if not k & BATCHED:
             check_writable(t, args)
-        before = before_write(t)
-        result = op(before, *args)
-        keep_original(before, result)
-        return assign(t, result, op.name)
-    if k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | FUNCTION_MODE | PROFILE | SAVED_HOOKS | 0x3FF)):
-        before = before_write(t) if local.grad else t
+        before = before_write(t) if local.grad or k & (POSTPONED | DUAL | META) else t
         result = op(before, *args)
         if before is not t:
             keep_original(before, result)

@@ -157,6 +157,7 @@ class Pointwise:
     """One pointwise operation: dtype rule, body, derivatives, and the kernels made so far."""
 
     tangent = staticmethod(tangent)
+    in_place: Any = None  # the function that writes the result into the first operand, made at the first need
 
     def __init__(
         self,

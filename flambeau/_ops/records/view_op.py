@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
+from ..._autograd import engine
 from ..._autograd.node import Node
+from ..._backend.cpu import cpu
 from ..._core.state import CUDA, GRAD, local
 from ..._tensor import Storage, Tensor, inherited, is_inference
 from ..registry import derivative_name, parameter_names
@@ -21,11 +23,11 @@ class View(Primitive):
 
     def __init__(
         self, forward: Callable[..., Any], gradient: Callable[..., Any], name: str, backward_name: str | None,
-        batch: Any = None,
+        batch: Any = None, picks: bool = False,
     ):  # fmt: skip
         backward_name = backward_name or derivative_name(name)
         super().__init__(forward, None, view=True, name=name, backward_name=backward_name, batch=batch)
-        self.gradient = gradient
+        self.gradient, self.picks = gradient, picks
         self.differentiable, self.missing = True, False
         expected, given = len(self.names) + 1, len(parameter_names(gradient))
         if expected != given:
@@ -43,14 +45,21 @@ class View(Primitive):
             trace(node)
 
     def backward(self, node: Node, g: Any, create_graph: bool) -> list[Any]:
-        return [self.gradient(g, node.info[0][0], *node.saved)]
+        if not self.picks or create_graph:
+            return [self.gradient(g, node.info[0][0], *node.saved)]
+        if engine.add_part(node, g, lambda whole: self.forward(cpu, whole, *node.saved)):
+            return [None]
+        made = self.gradient(g, node.info[0][0], *node.saved)
+        engine.own_part(node, made)
+        return [made]
 
 
 def view_primitive(
-    gradient: Callable[..., Any], name: str, backward_name: str | None = None, batch: Any = None
+    gradient: Callable[..., Any], name: str, backward_name: str | None = None, batch: Any = None, picks: bool = False
 ) -> Callable[[Any], View]:
-    """Declares a view over arrays; `gradient` is its derivative over tensors, `batch` its rule for batches."""
-    return lambda forward: View(forward, gradient, name, backward_name, batch)
+    """Declares a view over arrays; `gradient` is its derivative over tensors, `batch` its rule for batches. One that `picks` shows some
+    elements, each once: its derivative is zeros but for these."""
+    return lambda forward: View(forward, gradient, name, backward_name, batch, picks)
 
 
 def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:

@@ -16,9 +16,9 @@ from ..._core.allocation import empty
 from ..._core.dtypes import COMPLEX, FLOATING, default, dtype, from_numpy_dtype
 from ..._core.dtypes import complex64 as single
 from ..._core.sizes import wrap_dim
-from ..._tensor import Tensor, wrap
+from ..._tensor import Tensor
 from ..making.creation import check_out_dtype
-from ..making.factory import as_dtype
+from ..making.factory import as_dtype, finished
 from ..records.batching import along
 from ..records.out import into_out, write_out
 from ..records.primitive import primitive
@@ -120,7 +120,7 @@ def _weighted(g: Tensor, dim: int, n: int, factor: float) -> Tensor:
     shape = g._array.shape
     weights = np.ones(shape[dim], g.dtype.to_real().numpy)
     weights[1 : 1 + n - shape[dim]] = factor
-    column = wrap(weights.reshape(-1, *[1] * (len(shape) - dim - 1)), g.dtype.to_real())
+    column = finished(weights.reshape(-1, *[1] * (len(shape) - dim - 1)), g.dtype.to_real(), 0)
     return g * column.to(g.device)
 
 

@@ -22,7 +22,7 @@ from ..pointwise.arithmetic import add_op
 from ..records.inplace import write_plain
 from ..registry import ops
 from .array import BLOCKED, SparseArray, linear
-from .tensors import (  # fmt: skip
+from .tensors import (
     coalesce,
     index_tensor,
     is_sparse,
@@ -34,7 +34,7 @@ from .tensors import (  # fmt: skip
     to_sparse_coo,
     values_at,
     values_of,
-)
+)  # fmt: skip
 
 rules: dict[str, Callable[..., Any]] = {}  # by the record's name
 
@@ -462,18 +462,10 @@ def _add_in_place(held: Tensor, g: Tensor) -> None:
 _copy_like = engine.clone_like
 
 
-def _clone_like(g: Tensor, leaf: Tensor) -> Tensor:
-    return ops.clone(g) if (g._k | leaf._k) & SPARSE else _copy_like(g, leaf)
-
-
 _sum = engine.add
 
 
-def _add_gradients(a: Tensor, b: Tensor) -> Tensor:
-    return _sum(b, a) if a._k & SPARSE and not b._k & SPARSE else _sum(a, b)
-
-
-engine.add = _add_gradients
+engine.add = lambda a, b: _sum(b, a) if a._k & SPARSE and not b._k & SPARSE else _sum(a, b)
 engine.add_in_place = _add_in_place
-engine.clone_like = _clone_like
+engine.clone_like = lambda g, leaf: ops.clone(g) if (g._k | leaf._k) & SPARSE else _copy_like(g, leaf)
 _dispatch.handlers[SPARSE] = handle

@@ -23,7 +23,7 @@ from ..._tensor import Tensor, detached, wrap
 from ..families import load
 from ..records.primitive import Primitive
 from ..registry import expose, ops, public
-from .array import (  # fmt: skip
+from .array import (
     BLOCKED,
     BY_ROW,
     COMPRESSED,
@@ -34,7 +34,7 @@ from .array import (  # fmt: skip
     linear,
     split,
     starts_of,
-)
+)  # fmt: skip
 
 _TITLES = {
     strided: "Strided",

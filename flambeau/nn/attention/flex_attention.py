@@ -120,8 +120,13 @@ class BlockMask:
         self, seq_lengths: tuple[int, int], kv_num_blocks: Tensor, kv_indices: Tensor,
         full_kv_num_blocks: Tensor | None, full_kv_indices: Tensor | None, q_num_blocks: Tensor | None,
         q_indices: Tensor | None, full_q_num_blocks: Tensor | None, full_q_indices: Tensor | None,
-        BLOCK_SIZE: tuple[int, int] = (128, 128), mask_mod: Modifier = noop_mask,
+        BLOCK_SIZE: tuple[int, int] = (128, 128), mask_mod: Modifier = noop_mask, *,
+        dq_write_order: Tensor | None = None, dq_write_order_full: Tensor | None = None,
+        dq_kv_order: Tensor | None = None, dq_kv_order_spt: bool | None = None,
     ) -> None:  # fmt: skip
+        # in which order a GPU's blocks add to the gradient of queries; the gradient is added in one order here
+        self.dq_write_order, self.dq_write_order_full = dq_write_order, dq_write_order_full
+        self.dq_kv_order, self.dq_kv_order_spt = dq_kv_order, dq_kv_order_spt
         if kv_indices.dim() < 2:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
         self.seq_lengths = seq_lengths

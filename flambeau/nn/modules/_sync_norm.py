@@ -11,8 +11,6 @@ from ..._tensor import Tensor
 from ...autograd.function import Function, once_differentiable
 from .. import functional as F
 
-__all__ = ["SyncBatchNorm"]
-
 
 def group_of(process_group: Any) -> Any:
     """The group whose batches count as one; None if this process is alone."""

@@ -20,8 +20,8 @@ _Own = TypeVar("_Own", bound="_Numbered")
 class Container(Module):
     """An old name of `Module` with its submodules as keyword arguments."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__()
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args)
         warnings.warn("nn.Container is deprecated: nn.Module can hold submodules itself", FutureWarning, stacklevel=2)
         for name, module in kwargs.items():
             self.add_module(name, module)

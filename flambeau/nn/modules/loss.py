@@ -28,6 +28,7 @@ __all__ = [
 class _Loss(Module):
     """Base of the losses: how the elements are put together, "mean", "sum" or "none"."""
 
+    __constants__ = ["reduction"]
     reduction: str
 
     def __init__(self, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> None:
@@ -49,8 +50,6 @@ class _WeightedLoss(_Loss):
 
 class L1Loss(_Loss):
     """The mean absolute difference."""
-
-    __constants__ = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, None, None, self.reduction)
@@ -123,7 +122,6 @@ class GaussianNLLLoss(_Loss):
 class KLDivLoss(_Loss):
     """The Kullback-Leibler divergence of the target from the input, which holds log-probabilities."""
 
-    __constants__ = ["reduction"]
     log_target: bool
 
     def __init__(
@@ -144,16 +142,12 @@ class MSELoss(_Loss):
     tensor(2.)
     """
 
-    __constants__ = ["reduction"]
-
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, None, None, self.reduction)
 
 
 class BCELoss(_WeightedLoss):
     """The binary cross-entropy of probabilities."""
-
-    __constants__ = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
@@ -179,17 +173,26 @@ class BCEWithLogitsLoss(_Loss):
         )
 
 
-class HingeEmbeddingLoss(_Loss):
-    """x for a target of 1, max(0, margin - x) for a target of -1."""
+class _MarginLoss(_Loss):
+    """Base of the losses with a margin."""
 
     __constants__ = ["margin", "reduction"]
     margin: float
 
     def __init__(
-        self, margin: float = 1.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+        self, margin: float = 0.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
     ) -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
+
+
+class HingeEmbeddingLoss(_MarginLoss):
+    """x for a target of 1, max(0, margin - x) for a target of -1."""
+
+    def __init__(
+        self, margin: float = 1.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(margin, size_average, reduce, reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
@@ -198,8 +201,6 @@ class HingeEmbeddingLoss(_Loss):
 class MultiLabelMarginLoss(_Loss):
     """The hinge loss between the labels of each row, which end at the first -1, and all other classes."""
 
-    __constants__ = ["reduction"]
-
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
@@ -207,7 +208,6 @@ class MultiLabelMarginLoss(_Loss):
 class SmoothL1Loss(_Loss):
     """Squared differences below `beta`, absolute ones above, joined smoothly."""
 
-    __constants__ = ["reduction"]
     beta: float
 
     def __init__(
@@ -238,8 +238,6 @@ class HuberLoss(_Loss):
 
 class SoftMarginLoss(_Loss):
     """log(1 + exp(-y x)) for labels y of 1 and -1."""
-
-    __constants__ = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
@@ -324,39 +322,19 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """The mean over classes of the binary cross-entropy of sigmoid(input)."""
 
-    __constants__ = ["reduction"]
-
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
 
 
-class CosineEmbeddingLoss(_Loss):
+class CosineEmbeddingLoss(_MarginLoss):
     """1 - cos for a target of 1, max(0, cos - margin) for a target of -1."""
-
-    __constants__ = ["margin", "reduction"]
-    margin: float
-
-    def __init__(
-        self, margin: float = 0.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
-class MarginRankingLoss(_Loss):
+class MarginRankingLoss(_MarginLoss):
     """max(0, -y (x1 - x2) + margin)."""
-
-    __constants__ = ["margin", "reduction"]
-    margin: float
-
-    def __init__(
-        self, margin: float = 0.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
@@ -410,15 +388,9 @@ class TripletMarginLoss(_Loss):
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return F.triplet_margin_loss(
-            anchor,
-            positive,
-            negative,
-            margin=self.margin,
-            p=self.p,
-            eps=self.eps,
-            swap=self.swap,
+            anchor, positive, negative, margin=self.margin, p=self.p, eps=self.eps, swap=self.swap,
             reduction=self.reduction,
-        )
+        )  # fmt: skip
 
 
 class TripletMarginWithDistanceLoss(_Loss):

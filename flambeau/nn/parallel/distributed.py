@@ -15,6 +15,7 @@ from ...distributed._reducer import BYTES, FIRST_BYTES, Reducer
 from ...distributed._states import broadcast_all, verify
 from ...distributed.algorithms.join import Join, Joinable, JoinHook
 from ..modules.module import Module
+from ..modules.sparse import Embedding, EmbeddingBag
 from .scatter_gather import scatter_kwargs
 
 __all__ = ["DistributedDataParallel"]
@@ -153,9 +154,10 @@ class DistributedDataParallel(Module, Joinable):
         self._make_reducer(names, parameters)
 
     def _make_reducer(self, names: list[str], parameters: list[Tensor]) -> None:
+        sparse = {m.weight for m in self.module.modules() if isinstance(m, (Embedding, EmbeddingBag)) and m.sparse}
         self.reducer = Reducer(
             parameters, self.process_group, self._limits, self.find_unused_parameters, self.gradient_as_bucket_view,
-            self.static_graph, names,
+            self.static_graph, names, {i for i, p in enumerate(parameters) if p in sparse},
         )  # fmt: skip
 
     def _of(self, named: Any) -> list[tuple[str, Tensor]]:

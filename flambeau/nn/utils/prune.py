@@ -226,11 +226,22 @@ class _Structured(_ByAmount):
     """A method that prunes whole channels along one dimension."""
 
     PRUNING_TYPE = "structured"
+    dim: int
 
-    def _mask(self, t: Tensor, default_mask: Tensor, kept: Any) -> Tensor:
+    def _kept(self, t: Tensor, channels: int, count: int) -> Tensor:
+        """Which channels stay when so many are pruned."""
+        raise NotImplementedError
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        _validate_structured_pruning(t)
+        _validate_pruning_dim(t, self.dim)
+        channels = t.shape[self.dim]
+        count = self._count(channels)
+        if count == 0:
+            return default_mask
         shape = [1] * t.ndim
-        shape[self.dim] = -1  # type: ignore[attr-defined]
-        return kept.to(default_mask.dtype).view(shape) * default_mask
+        shape[self.dim] = -1
+        return self._kept(t, channels, count).to(default_mask.dtype).view(shape) * default_mask
 
 
 class RandomStructured(_Structured):
@@ -240,16 +251,9 @@ class RandomStructured(_Structured):
         super().__init__(amount)
         self.dim = dim
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        _validate_structured_pruning(t)
-        _validate_pruning_dim(t, self.dim)
-        channels = t.shape[self.dim]
-        count = self._count(channels)
-        if count == 0:
-            return default_mask
+    def _kept(self, t: Tensor, channels: int, count: int) -> Tensor:
         random = ops.rand(channels)
-        kept = (random > ops.kthvalue(random, count).values).to(device=t.device)
-        return self._mask(t, default_mask, kept)
+        return (random > ops.kthvalue(random, count).values).to(device=t.device)
 
     @classmethod
     def apply(cls, module: Module, name: str, amount: Any, dim: int = -1) -> Any:  # type: ignore[override]
@@ -263,17 +267,11 @@ class LnStructured(_Structured):
         super().__init__(amount)
         self.n, self.dim = n, dim
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        _validate_structured_pruning(t)
-        _validate_pruning_dim(t, self.dim)
-        channels = t.shape[self.dim]
-        count = self._count(channels)
-        if count == 0:
-            return default_mask
+    def _kept(self, t: Tensor, channels: int, count: int) -> Tensor:
         norms = _compute_norm(t, self.n, self.dim)
         kept = ops.zeros_like(norms)
         kept[ops.topk(norms, channels - count).indices] = 1
-        return self._mask(t, default_mask, kept)
+        return kept
 
     @classmethod
     def apply(  # type: ignore[override]

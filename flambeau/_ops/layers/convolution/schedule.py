@@ -27,6 +27,7 @@ from ..channels import is_channels_last
 from .description import Conv, Ints
 
 _BYTES = 5 << 18  # of what products are made from and of the products, that are dealt with at a time
+_WHOLE_BYTES = 1 << 23  # of what all products are made from, up to which it is made once and stays in the third cache
 _WEIGHT_BYTES = 1 << 21  # of weights that a thread has at a time
 _FEWEST = 24  # positions of a block, so that a register tile is filled
 _MOST_BLOCKS = 512  # in one schedule
@@ -74,6 +75,7 @@ class Schedule(ABC):
 
     down: int  # rows of images from one row of windows to the next
     by_row = False  # whether calls differ from row to row
+    keeps = False  # whether a block that is the only one is brought into its form once for all slices of the outputs
     phases: list[list[list[Step]]]
 
     def __init__(self, conv: Conv, outputs: int, grid: Ints, operands: list[Any]):
@@ -112,6 +114,8 @@ class Schedule(ABC):
         self.slices = -(-panels // self.panels)
         self.made = kernels.pitch("f32", self.wide)
         most = max(_BYTES // (4 * (given + made * self.made)), _FEWEST)
+        if self.keeps and self.slices > 1 and 4 * given * positions <= _WHOLE_BYTES:
+            most = positions
         self.blocks = _blocks(conv.images, self.positions, most, self.ranges)
         self.ranges = min(self.ranges, len(self.blocks))
         self.jobs = self.ranges * self.slices

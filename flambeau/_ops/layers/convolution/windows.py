@@ -122,7 +122,7 @@ class _Products:
         return [panels, buffer[:, at:], self.offsets[number], made], wanted, target, bias
 
     def run(self, first: int, buffer: Any, cores: int) -> None:
-        """All pieces of the images in `buffer`; threads take images."""
+        """All pieces of the images in `buffer`; threads take some images each."""
         found = [self.piece(first, buffer, *piece) for piece in self.pieces()]
         calls = []
         for operands, *_ in found:
@@ -130,12 +130,9 @@ class _Products:
                 self.call(*operands)
             elif operands is not None:
                 panels, given, offsets, made = operands
-                address, (one, two, three, four), extents, steps = described(
-                    self.call, [panels, given[0], offsets, made[0]]
-                )
-                step, other = given.strides[0], made.strides[0]
-                places = [[one, two + step * i, three, four + other * i] for i in range(len(given))]
-                calls += [(address, p, extents, steps) for p in places]
+                parts = min(len(given), 4 * cores)
+                for low, high in pairwise([len(given) * i // parts for i in range(parts + 1)]):
+                    calls.append(described(self.call, [panels, given[low:high], offsets, made[low:high]]))
         if calls:
             pool.run_calls(calls, cores)
         for _, wanted, target, bias in found:

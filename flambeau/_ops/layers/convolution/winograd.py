@@ -17,12 +17,20 @@ from ...._backend.cpu import cpu
 from ...._core.allocation import empty, zeros
 from ...._kernel import lanes as kernels
 from ...._kernel.conv import lanes, tile_rows
-from ...._kernel.winograd import COORDINATES, join_tiles, join_windows, spread_gradients, spread_tiles, spread_windows
+from ...._kernel.winograd import (
+    coordinates,
+    join_tiles,
+    join_windows,
+    spread_gradients,
+    spread_tiles,
+    spread_windows,
+)
 from .description import Conv, Ints, output_size
 from .schedule import Block, Schedule, dense, flat, parts, run, view
 
 _CHANNELS = 16  # on both sides, from which sparing products makes the transforms good
 _TILES = 16  # in all images, from which transforming the weights pays
+_WORTH = 0.85  # of the products with small tiles, that large ones may take where they are used
 _INPUTS = 128  # whose windows are transformed at a time
 _OUTPUTS = 16  # whose sums are made into windows at a time
 _WINDOW = 9  # elements
@@ -43,6 +51,18 @@ def suits(conv: Conv, role: str) -> bool:
     return role == "products" or output_size(conv.size, (3, 3), (1, 1), conv.padding, (1, 1)) == made
 
 
+def tiles_of(results: Ints, size: int) -> Ints:
+    """How many tiles there are in rows and columns."""
+    return -(-results[0] // size), -(-results[1] // size)
+
+
+def size_of(conv: Conv, least: int) -> int:
+    """How many results each way a tile has: four where that spares products, of which large tiles take fewer, and there are at least so
+    many tiles that these matter more than windows, of which they have more coordinates."""
+    large, small = (conv.images * math.prod(tiles_of(conv.counts, size)) for size in (4, 2))
+    return 4 if large >= least and coordinates(4) * large <= _WORTH * coordinates(2) * small else 2
+
+
 def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
     """Products of all windows of the images with the weight."""
     return _convolve(_Products, conv, x, weight, bias)
@@ -61,7 +81,8 @@ def _convolve(kind: type[_Products], conv: Conv, x: Any, weight: Any, bias: Any)
     level = zeros(_wide(conv), x.dtype)
     if bias is not None:
         level[: conv.outputs] = bias
-    for some, part in parts(conv, conv.positions // 4):
+    kind = kind if size_of(conv, _TILES // 2) == 2 else _LARGE[kind]
+    for some, part in parts(conv, conv.positions // kind.size**2):
         run(kind, part, [x[some], weight, level, out[some]])
     return out
 
@@ -74,33 +95,36 @@ def _wide(conv: Conv) -> int:
 def sums(conv: Conv, x: Any, g: Any) -> Any:
     """Windows of images times results, summed over all images and positions."""
     x, g, out = dense(x), dense(g), empty(conv.weight_shape, x.dtype)
-    for some, part in parts(conv, conv.positions // 4):
+    kind: Any = _Sums if size_of(conv, _TILES) == 2 else _LARGE[_Sums]
+    for some, part in parts(conv, conv.positions // kind.size**2):
         made = out if some.start == 0 else np.empty_like(out)
-        run(_Sums, part, [x[some], g[some], made])
+        run(kind, part, [x[some], g[some], made])
         if made is not out:
             out += made
     return out
 
 
 class _Tiles(Schedule):
-    """What both directions share: positions are tiles of 2x2 results."""
+    """What both directions share: positions are tiles of `size` x `size` results."""
 
-    down = 2
+    size = 2
+    keeps = True
 
     def __init__(self, conv: Conv, operands: list[Any]):
-        super().__init__(conv, conv.outputs, ((conv.counts[0] + 1) // 2, (conv.counts[1] + 1) // 2), operands)
+        self.down, self.coordinates = self.size, coordinates(self.size)
+        super().__init__(conv, conv.outputs, tiles_of(conv.counts, self.size), operands)
         self.pitch = kernels.pitch("f32", conv.inputs)
-        self.cut(COORDINATES * conv.inputs, COORDINATES * self.pitch, COORDINATES)
+        self.cut(self.coordinates * conv.inputs, self.coordinates * self.pitch, self.coordinates)
         most = self.most
         tiles = most.images * most.rows * self.positions[1]
         self.step, self.made_step = tiles * self.pitch + _LINE, tiles * self.made + _LINE
         self.held = max(
-            most.images * math.prod(self.area(most.rows)) * self.pitch, 4 * tiles * self.made,
+            most.images * math.prod(self.area(most.rows)) * self.pitch, self.size**2 * tiles * self.made,
             _WINDOW * max(self.pitch, self.made),
         )  # fmt: skip
 
     def area(self, rows: int) -> Ints:
-        return 2 * rows + 2, 2 * self.positions[1] + 2
+        return self.size * rows + 2, self.size * self.positions[1] + 2
 
     def spread(self, x: Any, block: Block, room: Any, job: int) -> tuple[list[Any], Any]:
         """Two calls that make the coordinates of a block's tiles, and an array of all of them.
@@ -110,13 +134,17 @@ class _Tiles(Schedule):
         again = len(self.blocks) == 1 and job >= self.threads
         bring, given = self.bring_windows(x, block, room, self.pitch)
         images, one, pitch = block.images, block.rows * self.positions[1], self.pitch
-        made = view(room, self.at[1], (images, COORDINATES, one, pitch), (one * pitch, self.step, pitch, 1))
-        tiles = view(room, self.at[1], (COORDINATES, images * one, pitch), (self.step, pitch, 1))
-        call = cpu.kernel(spread_tiles, ("f32", "i8", "f32"), lanes=lanes("f32"))
+        made = view(room, self.at[1], (images, self.coordinates, one, pitch), (one * pitch, self.step, pitch, 1))
+        tiles = view(room, self.at[1], (self.coordinates, images * one, pitch), (self.step, pitch, 1))
+        call = self.transform(spread_tiles, ("f32", "i8", "f32"))
         return [] if again else [bring, (call, [given, self.grid(block.rows), made])], tiles
 
+    def transform(self, kernel: Any, types: tuple[str, ...], **options: Any) -> Any:
+        """A kernel over lanes in the memory of jobs, which follow each other there."""
+        return cpu.kernel(kernel, types, lanes=lanes("f32"), size=self.size, adjacent=True, **options)
+
     def rows_of(self, block: Block) -> slice:
-        return slice(2 * block.row, min(2 * (block.row + block.rows), self.conv.counts[0]))
+        return slice(self.size * block.row, min(self.size * (block.row + block.rows), self.conv.counts[0]))
 
 
 class _Products(_Tiles):
@@ -132,7 +160,7 @@ class _Products(_Tiles):
     def __init__(self, conv: Conv, operands: list[Any]):
         super().__init__(conv, operands)
         self.weight_step = self.panels * conv.inputs * kernels.columns("f32") + _LINE
-        self.lay(self.held, *(COORDINATES * n for n in (self.step, self.made_step, self.weight_step)))
+        self.lay(self.held, *(self.coordinates * n for n in (self.step, self.made_step, self.weight_step)))
         self.deal("x  y ", self._block, self._weights)
 
     def _weights(self, outputs: slice, room: Any) -> list[Any]:
@@ -140,11 +168,11 @@ class _Products(_Tiles):
         which are brought into lanes where images will be."""
         columns, inputs = kernels.columns("f32"), self.conv.inputs
         windows = (self.operands[1].swapaxes(0, 1) if self.turned else self.operands[1])[outputs]
-        made = view(room, self.at[3], (self.panels, COORDINATES, inputs, columns),
+        made = view(room, self.at[3], (self.panels, self.coordinates, inputs, columns),
                      (inputs * columns, self.weight_step, columns, 1))  # fmt: skip
         rows, used = len(windows), -(-len(windows) // columns) * columns
         step = max(1, min(_INPUTS, self.at[1] // (_WINDOW * used)))
-        call = cpu.kernel(spread_windows, ("f32", "f32"), lanes=lanes("f32"), turned=self.turned)
+        call = self.transform(spread_windows, ("f32", "f32"), turned=self.turned)
         calls = []
         for first in range(0, inputs, step):
             given = windows[:, first : first + step]
@@ -168,22 +196,22 @@ class _Products(_Tiles):
     def _block(self, block: Block, outputs: slice, room: Any, job: int, number: int) -> list[Any]:
         x, level, out = self.operands[0], self.operands[2][outputs.start :], self.operands[3][:, outputs]
         images, rows, width, columns = block.images, block.rows, self.positions[1], kernels.columns("f32")
-        one, inputs, panels = rows * width, self.conv.inputs, -(-out.shape[1] // columns)
+        one, size, inputs, panels = rows * width, self.size, self.conv.inputs, -(-out.shape[1] // columns)
         used = panels * columns
         spread, tiles = self.spread(x, block, room, job)
-        weights = view(room, self.at[3], (COORDINATES, panels, inputs, columns),
+        weights = view(room, self.at[3], (self.coordinates, panels, inputs, columns),
                         (self.weight_step, inputs * columns, columns, 1))  # fmt: skip
         steps = self.made_step, self.made, 1
-        results = view(room, self.at[2], (COORDINATES, images * one, used), steps)
-        joined = view(room, self.at[2], (images, COORDINATES, one, used), (one * self.made, *steps))
-        made = view(room, 0, (images, 2 * rows, 2 * width, self.made),
-                     (4 * one * self.made, 2 * width * self.made, self.made, 1))  # fmt: skip
+        results = view(room, self.at[2], (self.coordinates, images * one, used), steps)
+        joined = view(room, self.at[2], (images, self.coordinates, one, used), (one * self.made, *steps))
+        made = view(room, 0, (images, size * rows, size * width, self.made),
+                     (size * size * one * self.made, size * width * self.made, self.made, 1))  # fmt: skip
         target = flat(out[block.image : block.image + images, :, self.rows_of(block)])
-        places = self.places(self.conv.counts[1], 2 * width, 0, target.shape[2], self.made)
+        places = self.places(self.conv.counts[1], size * width, 0, target.shape[2], self.made)
         return [
             *spread,
             (kernels.position_products("f32", kernels.position_rows(images * one)), [tiles, weights, results]),
-            (cpu.kernel(join_tiles, ("f32", "f32", "i8", "f32"), lanes=lanes("f32")),
+            (self.transform(join_tiles, ("f32", "f32", "i8", "f32")),
              [joined, level[:used], self.grid(rows), made[..., :used]]),
             (kernels.from_lanes("f32"), [made.reshape(images, -1), places, target]),
         ]  # fmt: skip
@@ -211,8 +239,8 @@ class _Sums(_Tiles):
         super().__init__(conv, operands)
         self.rows = tile_rows(self.wide)
         self.height = -(-self.wide // self.rows) * self.rows
-        gradients = COORDINATES * self.made_step + self.height  # tiles at the edge read further
-        self.lay(self.held, COORDINATES * self.step, gradients, COORDINATES * self.height * self.pitch)
+        gradients = self.coordinates * self.made_step + self.height  # tiles at the edge read further
+        self.lay(self.held, self.coordinates * self.step, gradients, self.coordinates * self.height * self.pitch)
         self.adds = self.table("adds", lambda: np.arange(2))
         self.deal("xy  ", self._block, sums=self._windows)
 
@@ -223,12 +251,12 @@ class _Sums(_Tiles):
         for start in range(0, len(out), step):
             made = out[start : start + step]
             begin = parts[:, self.at[3] + (first + start) * pitch :]
-            given = as_strided(begin, (len(made), len(parts), COORDINATES, pitch),
+            given = as_strided(begin, (len(made), len(parts), self.coordinates, pitch),
                                (4 * pitch, parts.strides[0], 4 * self.height * pitch, 4))  # fmt: skip
             held = view(room, 0, (len(made), _WINDOW, pitch), (_WINDOW * pitch, pitch, 1))
             target = as_strided(made, (len(made), inputs, _WINDOW), (*made.strides[:2], 4))
             places = self.places(_WINDOW, 0, 0, _WINDOW, pitch)
-            calls.append((cpu.kernel(join_windows, ("f32", "f32"), lanes=lanes("f32")), [given, held]))
+            calls.append((self.transform(join_windows, ("f32", "f32")), [given, held]))
             calls.append((kernels.from_lanes("f32"), [held.reshape(len(made), -1), places, target]))
         return calls
 
@@ -237,16 +265,33 @@ class _Sums(_Tiles):
         images, rows, width = block.images, block.rows, self.positions[1]
         one, outputs = rows * width, g.shape[1]
         spread, tiles = self.spread(x, block, room, job)
-        bring, held = self.bring(g, block, self.rows_of(block), (0, 0), (2 * rows, 2 * width), self.made, room)
+        bring, held = self.bring(
+            g, block, self.rows_of(block), (0, 0), (self.size * rows, self.size * width), self.made, room
+        )
         steps_of = self.made_step, self.made, 1
-        transformed = view(room, self.at[2], (images, COORDINATES, one, self.made), (one * self.made, *steps_of))
-        gradients = view(room, self.at[2], (COORDINATES, images * one, self.made), steps_of)
+        transformed = view(room, self.at[2], (images, self.coordinates, one, self.made), (one * self.made, *steps_of))
+        gradients = view(room, self.at[2], (self.coordinates, images * one, self.made), steps_of)
         height = -(-outputs // self.rows) * self.rows
-        sums = view(room, self.at[3], (COORDINATES, height, self.pitch), (self.height * self.pitch, self.pitch, 1))
+        sums = view(room, self.at[3], (self.coordinates, height, self.pitch), (self.height * self.pitch, self.pitch, 1))
         return [
             *spread,
             bring,
-            (cpu.kernel(spread_gradients, ("f32", "i8", "f32"), lanes=lanes("f32")),
+            (self.transform(spread_gradients, ("f32", "i8", "f32")),
              [held, self.grid(rows), transformed]),
             (kernels.channel_sums("f32", self.rows), [gradients, tiles, adds, sums]),
         ]  # fmt: skip
+
+
+class _LargeProducts(_Products):
+    size = 4
+
+
+class _LargeTurned(_Turned):
+    size = 4
+
+
+class _LargeSums(_Sums):
+    size = 4
+
+
+_LARGE: dict[Any, Any] = {_Products: _LargeProducts, _Turned: _LargeTurned, _Sums: _LargeSums}

@@ -6,8 +6,6 @@ import sys
 import traceback
 from typing import Any
 
-__all__ = ["ExceptionWrapper"]
-
 
 class _Lines(str):
     """A message that KeyError, which shows the repr of its argument, still prints on several lines."""

@@ -1,0 +1,103 @@
+"""Pointwise writes in place by the native entry: what they write, what they count, and what they leave to Python."""
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau._kernel.native.plan import NO_PLAN
+from flambeau._kernel.native.site import Site
+from flambeau._ops.registry import records
+
+
+def plans(name):
+    """The plans that an operation has for writing in place; the test has nothing to say where there is no native entry."""
+    own = getattr(records[name].in_place, "__self__", None)
+    if not isinstance(own, Site):
+        pytest.skip("there is no native entry here")
+    return [plan for _, _, (plan, *_) in own.table.kept if plan is not NO_PLAN]
+
+
+def test_writes_are_planned_and_counted():
+    x, y, row = torch.zeros(3, 4), torch.ones(3, 4), torch.arange(4.0)
+    for _ in range(4):
+        assert x.add_(y) is x
+    assert plans("add") and x._version == 4 and x.tolist() == [[4.0] * 4] * 3
+    for _ in range(4):
+        x.add_(row)  # repeated for each row
+    assert len(plans("add")) >= 2 and x._version == 8 and x[2].tolist() == [4.0, 8.0, 12.0, 16.0]
+    for number in (2, 2.5, -1.0, 3):
+        x.mul_(number)
+    assert x._version == 12 and x[0].tolist() == [4 * -15.0, 8 * -15.0, 12 * -15.0, 16 * -15.0]
+    for _ in range(4):
+        x.add_(x)  # the same memory
+    assert x[0].tolist() == [16 * -60.0, 16 * -120.0, 16 * -180.0, 16 * -240.0]
+
+
+@pytest.mark.parametrize(
+    "name, args", [("clamp_", (-0.5, 0.5)), ("relu_", ()), ("exp_", ()), ("pow_", (2.0,)), ("addcmul_", "xy")]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_results_are_those_of_new_tensors(name, args, dtype):
+    for turn in range(4):
+        torch.manual_seed(turn)
+        x = torch.randn(5, 7).to(dtype)
+        given = (torch.randn(5, 7).to(dtype), torch.randn(7).to(dtype)) if args == "xy" else args
+        want = getattr(x, name[:-1])(*given)
+        assert torch.equal(getattr(x, name)(*given), want)
+
+
+def test_memory_that_overlaps_is_left_to_python():
+    held = np.arange(10.0)
+    x, y = torch.zeros(9, dtype=torch.float64), torch.ones(9, dtype=torch.float64)
+    for _ in range(4):
+        x.add_(y)  # there is a plan for such operands
+    first, second = torch.from_numpy(held[:9]), torch.from_numpy(held[1:])
+    first.add_(second)
+    np.testing.assert_array_equal(held, [1, 3, 5, 7, 9, 11, 13, 15, 17, 9])
+    whole = torch.arange(4.0)
+    for _ in range(4):
+        torch.zeros(3).add_(torch.ones(3))
+    with pytest.raises(RuntimeError, match="single memory location"):
+        whole[1:].add_(whole[:-1])
+
+
+def test_what_must_not_be_written_raises_though_there_is_a_plan():
+    for _ in range(4):
+        torch.zeros(3).mul_(2.0)
+    leaf = torch.zeros(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        leaf.mul_(2.0)
+    with torch.no_grad():
+        for _ in range(3):
+            leaf.mul_(2.0)
+    assert leaf._version == 3
+    with torch.inference_mode():
+        made = torch.ones(3)
+    with pytest.raises(RuntimeError, match=r"[Ii]nference tensor"):
+        made.mul_(2.0)
+    held = np.ones(3, np.float32)
+    fixed = torch.from_numpy(held)
+    held.flags.writeable = False
+    fixed._array.flags.writeable = False
+    with pytest.raises((RuntimeError, ValueError)):
+        fixed.mul_(2.0)
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        torch.zeros(3).add_(torch.zeros(2, 3))
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.zeros(3, dtype=torch.int64).add_(0.5)
+
+
+def test_saved_values_notice_planned_writes():
+    x = torch.ones(3, requires_grad=True)
+    kept = torch.full((3,), 2.0)
+    for _ in range(4):
+        kept.mul_(1.0)
+    y = (x * kept).sum()
+    kept.mul_(3.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+    product = x * 2  # has a history: Python rewrites it
+    for _ in range(4):
+        product.mul_(2.0)
+    product.sum().backward()
+    assert x.grad.tolist() == [32.0] * 3
