@@ -237,3 +237,20 @@ def test_a_block_in_which_nobody_is_asked():
 
     t = torch.Tensor._make_subclass(Own, torch.tensor([1.0, 4.0]))
     assert torch.sqrt(t).tolist() == [1, 2] and len(asked) == 1
+
+
+def test_what_schemas_say_about_memory():
+    from flambeau.utils._python_dispatch import AliasInfo, get_alias_info
+
+    aten = torch.ops.aten
+    added = get_alias_info(aten.add_.Tensor)
+    assert added.args[0] == AliasInfo({"a"}, True, "self") and added.outs == [AliasInfo({"a"}, True, None)]
+    assert (
+        added.outs_write_aliases == ["a"] and added.read_only_alias_match_indexes == [] and not added.is_inplace_view_op
+    )
+    for view in (aten.view.default, aten.split.Tensor):
+        assert get_alias_info(view).read_only_alias_match_indexes == [(0, 0)]
+        assert get_alias_info(view).outs_write_aliases is None
+    assert get_alias_info(aten.add.out).args[-1] == AliasInfo({"a"}, True, "out")
+    assert get_alias_info(aten.squeeze_.default).is_inplace_view_op
+    assert get_alias_info(aten.relu.default).outs == [AliasInfo(set(), False, None)]

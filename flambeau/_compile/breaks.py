@@ -1,8 +1,12 @@
-"""Why a run cannot be a program."""
+"""Why a run cannot be a program, and how often that was so."""
 
 from __future__ import annotations
 
 import threading
+from collections import Counter, defaultdict
+
+# What was recorded (`stats`) and what was not (`graph_break`, by reason) since the program began: `torch._dynamo.utils.counters`.
+counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
 
 class _Strict(threading.local):
@@ -19,6 +23,7 @@ class Break(Exception):
         super().__init__(reason, file, line)
         self.reason, self.file, self.line = reason, file, line
         self.forbidden = strict.whole
+        self.passing = False  # whether the next run may be without it
 
     def __str__(self) -> str:
         return f"{self.reason} ({self.file}:{self.line})" if self.file else self.reason

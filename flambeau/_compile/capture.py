@@ -8,6 +8,7 @@ runs, Python calls it. What reads elements on behalf of Python (`item`, `if x > 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,9 +23,11 @@ from .._core.state import CAPTURE, FUNCTION_MODE, GRAD, META, local, modes
 from .._ops.records.primitive import Primitive
 from .._ops.records.shape_rules import DataDependent
 from .._ops.registry import ops
-from .._tensor import Tensor, wrap
+from .._tensor import Tensor, detached, wrap
 from .breaks import Break, Otherwise
 from .graph import Graph, Node, Value, replaced
+from .holders import grad_of
+from .returned import is_only_returned
 
 
 class Capture:
@@ -45,12 +48,17 @@ class Capture:
         self.external = external
         self.problem: Break | None = None
         self.branches = False  # whether the way that a branch takes is expected of later runs, too
+        self.until: Any = None  # the code that runs the block, if numbers that the block only returns may be read
+        self.numbers: list[
+            tuple[Any, Tensor, int]
+        ] = []  # these, the tensors that they are of, and how many nodes were there
         self._strange = False  # whether a public function used a tensor that nobody told of
         self._depth = 0  # of public functions
         self.changed: Callable[[], dict[Any, Any]] = (
             dict  # what the run has changed of Python's objects; set by who knows
         )
         self.by_steps: set[Any] = set()  # what steps changed of those: they do it again
+        self.gradients: dict[int, Any] = {}  # tensors whose gradients steps changed, with those of before
         self._births: list[tuple[Node, Any]] = []  # nodes of tensors that were made from numbers, and their arrays
         self._written: list[Tensor] = []  # by nodes, of the function that runs
         self._numbers: int = 0 if of is None else of._numbers
@@ -173,7 +181,10 @@ class Capture:
             self._written.append(target)
 
     def accumulate(self, function: Any, leaf: Tensor, g: Tensor, *rest: Any) -> None:
-        """A leaf gets a gradient; how it is added is part of the step."""
+        """A leaf gets a gradient; how it is added is part of the step. One that was made here is another in each run."""
+        if self._made_here(leaf) is not leaf and self.known(leaf) not in self.graph.inputs:
+            function(leaf, g, *rest)
+            return
         with _Unseen():
             function(leaf, g, *rest)
         if self.problem is None:
@@ -190,10 +201,14 @@ class Capture:
     def step(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Runs a function that is a step of its own in the program: Python calls it each time."""
         args = tuple([list(a) if isinstance(a, Iterator) else a for a in args])  # it is called again
-        before = self.changed()
+        before, leaves = self.changed(), _leaves((*args, *named.values()))
+        gradients = [grad_of(t) for t in leaves]
         with _Unseen():
             out = function(*args, **named)
         after = self.changed()
+        for t, g in zip(leaves, gradients):
+            if grad_of(t) is not g:
+                self.gradients.setdefault(id(t), (t, g))
         self.by_steps.update([key for key, new in after.items() if key not in before or before[key] is not new])
         if self.problem is None:
             args, named = replaced((args, named), Tensor, self._made_here)
@@ -230,6 +245,9 @@ class Capture:
                 if error is not None:
                     self._append(Expect(out, error), (self.value(given[0]),), None, opaque=True)
                     return out
+            if name in ("item", "__float__") and self._is_only_returned(given[0]):
+                self.numbers.append((out, detached(given[0]), len(self.graph.nodes)))
+                return out
             self.stop(f"{_shown(function)} reads elements for Python")
             return out
         wrote = [t for t, version in before if _version(t) - version != sum([_shared(t, w) for w in self._written])]
@@ -239,6 +257,25 @@ class Capture:
             if strange or wrote or (name not in _SILENT and self._reads_elements(function, args, named, mark)):
                 self._as_a_whole(function, args, named, out, wrote, mark, numbers)
         return out
+
+    def _is_only_returned(self, t: Tensor) -> bool:
+        """Whether a number that is read becomes a part of the result, and nothing else."""
+        made = isinstance(self._made_here(t), Value)
+        return made and self.until is not None and is_only_returned(_OURS, self.until)
+
+    def number(self, a: Any, alone: bool) -> Tensor | None:
+        """The tensor that a number of the result was read from; `alone`: there is nothing else in the result.
+
+        Raises `Break` if that cannot be known, or if the tensor may hold another by now.
+        """
+        for number, t, mark in self.numbers:
+            if number is a:
+                if any([node.writes or node.opaque for node in self.graph.nodes[mark:]]):
+                    raise Break("item reads elements for Python, which are written later")
+                if number.__class__ is not float and not alone:  # floats alone are objects of their own
+                    raise Break("item reads elements for Python")
+                return t
+        return None
 
     def _surprise(self) -> Exception | None:
         """What a program raises if a branch goes another way than now; None if it cannot have found out in time."""
@@ -265,13 +302,14 @@ class Capture:
         def other(t: Tensor) -> Tensor:
             source = t._array
             values = source * source.dtype.type(0.9) if t.dtype.category >= 2 else source
-            if min(source.strides, default=0) < 0:
-                return wrap(np.array(values, source.dtype), t.dtype, t._k & GRAD)
-            length = source.itemsize + sum([max(n - 1, 0) * s for n, s in zip(source.shape, source.strides)])
-            # Which operations run may depend on the layout.
-            array = np.ndarray(source.shape, source.dtype, np.zeros(length, np.uint8), 0, source.strides)
-            array[...] = values
-            return wrap(array, t.dtype, t._k & GRAD)
+            array = np.array(values, source.dtype)
+            if min(source.strides, default=0) >= 0:  # which operations run may depend on the layout
+                length = source.itemsize + sum([max(n - 1, 0) * s for n, s in zip(source.shape, source.strides)])
+                array = np.ndarray(source.shape, source.dtype, np.zeros(length, np.uint8), 0, source.strides)
+                array[...] = values
+            made = wrap(array, t.dtype, t._k & GRAD)
+            made._edge = t._edge  # what is no leaf may be written to
+            return made
 
         with _Unseen():
             again = Capture()
@@ -287,7 +325,7 @@ class Capture:
         """Whether one of the tensors that were made from numbers since then got its elements afterwards, unseen."""
         late = False
         recent = self.graph.nodes[mark:]
-        written = {v for node in recent for v in node.writes}
+        written = {_whole(v) for node in recent for v in node.writes}
         for node, array in self._births:
             if node in recent and node.outs[0] not in written:
                 late = late or array.tobytes() != node.op.array.tobytes()
@@ -315,6 +353,7 @@ class Capture:
         )
 
 
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MANY = 1 << 20  # elements that are not computed with twice without a reason
 
 
@@ -405,6 +444,26 @@ _ABOUT = frozenset(
     ]
 )  # fmt: skip
 _SILENT = frozenset(["backward", "grad", "__setitem__", "_foreach_copy_", "__iter__"])
+
+
+def _whole(v: Value) -> Value:
+    """The value that a view is a part of."""
+    while v.node is not None and getattr(v.node.op, "view", False):
+        v = next(v.node.operands())
+    return v
+
+
+def _leaves(args: Any) -> list[Tensor]:
+    """The tensors whose gradients a step may change: arguments, parameters of modules and optimizers."""
+    found: list[Tensor] = []
+    for a in args:
+        if isinstance(a, Tensor):
+            found.append(a)
+        elif hasattr(a, "param_groups"):
+            found += [p for group in a.param_groups for p in group["params"]]
+        elif hasattr(a, "parameters") and hasattr(a, "zero_grad"):
+            found += a.parameters()
+    return found
 
 
 def _drop(values: dict[int, tuple[Any, Value]], key: int, number: int) -> None:

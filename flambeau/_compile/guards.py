@@ -24,11 +24,11 @@ from .._tensor.methods import _Later
 from .arguments import Arguments
 from .breaks import Break
 from .checks import Guards
-from .holders import Effect, Fields
+from .holders import Answer, Effect, Fields
 from .lookups import BY_NAME, OF_ALL, TRANSPARENT, Lookups
 from .moment import Moment
 from .names import names_of
-from .reach import CALLS, IMPORT, LIBRARY, OURS, TRUSTED, USERS, Reach, Unguarded, trust
+from .reach import CALLS, IMPORT, LIBRARY, OURS, TRUSTED, USERS, Reach, Unguarded, results_of, trust
 
 # Functions written in C that give the same result for the same arguments, or change only what they are given.
 _PURE = frozenset((
@@ -256,10 +256,16 @@ class Trail:
 
     def _compare(self) -> None:
         """What the run changed."""
-        for cache, before, path in self.reach.caches:
-            if cache.cache_info() != before:
-                self.problem = Break(f"{path} keeps results of earlier calls (functools.lru_cache)", *self._place)
+        for cache, before, path, problem in self.reach.caches:
+            now = cache.cache_info()
+            if now == before:
+                continue
+            if problem or now.misses > before.misses:
+                reason = f"{path} keeps results of earlier calls (functools.lru_cache)"
+                self.problem = Break(f"{reason}: {problem}" if problem else reason, *self._place)
+                self.problem.passing = not problem  # the next call finds what this one has put there
                 return
+            self.reach.add(Answer(_Keeps(cache), f"{path}.cache_info()"))
         changed = self.moment.changed()
         if changed is not None:
             self.problem = Break(f"the run changes a switch ({changed})", *self._place)
@@ -302,6 +308,25 @@ class Trail:
                 self.carried.append((old, get))
         self.reach.add(_methods(self.reach.names))
         return Guards(self.arguments, self.moment, self.reach, self.effects)
+
+
+class _Keeps:
+    """Whether a cache still keeps all that it did."""
+
+    def __init__(self, cache: Any):
+        self.cache, self.held, self.seen = cache, results_of(cache), cache.cache_info()
+
+    def __call__(self) -> bool:
+        about = self.cache.cache_info()
+        if about != self.seen or about.currsize < _FEW:  # those who clear it hardly come to the same counts again
+            now = {id(one) for one in results_of(self.cache)}
+            if not all([id(one) in now for one in self.held]):
+                return False
+            self.seen = about
+        return True
+
+
+_FEW = 16
 
 
 def _methods(names: Iterable[str]) -> Fields:

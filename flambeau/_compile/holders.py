@@ -425,10 +425,10 @@ class External(Holder):
 
     __slots__ = ("before", "owner", "trains")
 
-    def __init__(self, owner: Tensor, path: str):
+    def __init__(self, owner: Tensor, path: str, grad: Tensor | None):
         super().__init__(path)
         self.owner = owner
-        self.before = (*self._self(), grad_of(owner))
+        self.before = (*self._self(), grad)
         self.trains = False  # whether code could look at gradients or hooks
 
     def _self(self) -> tuple[Any, ...]:

@@ -233,7 +233,7 @@ class Lowering:
         given = [self.places[v][0] for v in node.operands() if v in self.places]
         for v, t in zip(node.outs, out if node.several else (out,)):
             if v is not None:
-                self._known(v, detached(t), GIVEN, v, given)
+                self._known(v, laid(v, t), GIVEN, v, given)
         if not is_record(node):  # it may keep what it is given
             for memory in given:
                 memory.fresh = True
@@ -294,7 +294,7 @@ class Lowering:
     def _born(self, watch: NodeWatch, op: _Born) -> Any:
         source = op.array.view()
         source.flags.writeable = False
-        made = watch.empty(source.shape, source.dtype)
+        made = watch.empty_strided(source.shape, source.dtype, op.strides)
         watch.move(made, source)
         return made
 
@@ -343,3 +343,25 @@ def confirm(steps: Sequence[Any], blocks: Sequence[Memory], new: set[Memory], re
 def is_record(node: Node) -> bool:
     """Whether a node is an operation of ours, which keeps nothing of its operands."""
     return not node.opaque and (isinstance(node.op, Primitive) or hasattr(node.op, "compute"))
+
+
+def laid(v: Value, t: Tensor) -> Tensor:
+    """What a step of Python's gave, in memory as it lay when the program was made."""
+    t, array = detached(t), t._array
+    if not isinstance(array, np.ndarray) or (
+        array.shape == v.shape and array.strides == v.strides and t.dtype is v.dtype
+    ):
+        return t
+    if array.shape != v.shape or t.dtype is not v.dtype:
+        raise RuntimeError(
+            f"a step of a compiled program gave {t.dtype}{list(array.shape)}, where it gave {v.dtype}{list(v.shape)} before"
+        )
+    if all([n == 1 or s == other for n, s, other in zip(v.shape, v.strides, array.strides)]):
+        return t
+    made = np.ndarray(v.shape, array.dtype, np.empty(_reach(v), np.uint8), 0, v.strides)
+    made[...] = array
+    return wrap(made, v.dtype)
+
+
+def _reach(v: Value) -> int:
+    return sum([(n - 1) * s for n, s in zip(v.shape, v.strides)]) + v.dtype.itemsize  # type: ignore[no-any-return]

@@ -13,11 +13,11 @@ from .._autograd import engine
 from .._autograd.node import Node as History
 from .._autograd.node import edge_of
 from .._core.state import GRAD
-from .._ops.registry import ops
+from .._ops.registry import ops, records
 from .._tensor import Tensor, detached
 from .breaks import Break
-from .capture import Capture
-from .graph import Graph, Value, replaced
+from .capture import Capture, _Born
+from .graph import Graph, Node, Value, replaced
 from .program import Program
 from .recompute import recompute
 from .tune import tuned
@@ -43,6 +43,9 @@ class Pair:
         self.count = len(outputs)
         self.saved: list[Value] = []
         self.backward_program: Program | None = None
+        self.partial: dict[
+            tuple[bool, ...], tuple[Program | None, list[bool]]
+        ] = {}  # for passes from some outputs alone
         self.reached: list[bool] = []
         self.watched: list[Tensor] = []  # constants that the backward pass reads: nobody may write to them in between
         self.from_inputs: list[tuple[Value, int]] = []
@@ -143,17 +146,33 @@ class Pair:
         for t, version in zip((*kept, *self.watched), node.versions):
             if _version(t) != version:
                 raise RuntimeError(_MODIFIED)
+        absent = tuple([given is None for given in g])
+        program, reached = self._backward_of(absent) if any(absent) else (self.backward_program, self.reached)
         gradients = [  # the program knows them row-major
             engine.zeros(*self.about[i]) if given is None else ops.contiguous(given)
             for i, given in zip(self.differentiable, g)
         ]
         if create_graph:
-            return self._differentiable(kept, inputs, gradients)
-        assert self.backward_program is not None
-        found = iter(self.backward_program.run([*gradients, *kept]))
-        return [next(found) if reached else None for reached in self.reached]
+            return self._differentiable(kept, inputs, gradients, absent)
+        found = iter([] if program is None else program.run([*gradients, *kept]))
+        return [next(found) if there else None for there in reached]
 
-    def _differentiable(self, kept: list[Tensor], inputs: Sequence[Tensor], gradients: list[Tensor]) -> list[Any]:
+    def _backward_of(self, absent: tuple[bool, ...]) -> tuple[Program | None, list[bool]]:
+        """The program of a backward pass that does not begin at all outputs, and which sources it reaches."""
+        assert self.backward_program is not None
+        if absent not in self.partial:
+            graph = self.backward_program.graph
+            less, found = _without(graph, graph.inputs[: len(absent)], absent) or (None, [])
+            made = iter(found)
+            self.partial[absent] = self.backward_program, self.reached
+            if less is not None:
+                reached = [there and next(made) is not None for there in self.reached]
+                self.partial[absent] = (Program(less, self.finish) if less.outputs else None), reached
+        return self.partial[absent]
+
+    def _differentiable(
+        self, kept: list[Tensor], inputs: Sequence[Tensor], gradients: list[Tensor], absent: tuple[bool, ...]
+    ) -> list[Any]:
         """Gradients with a history: the function is computed again, operation by operation."""
         graph = self.forward_program.graph
         if any([node.opaque or node.writes for node in graph.nodes]):
@@ -169,12 +188,51 @@ class Pair:
             if known[v]._array.tobytes() != t._array.tobytes():
                 raise RuntimeError(_MODIFIED)
         wanted = [inputs[i] if t is None else t for i, t in self.sources]
-        roots = [known[graph.outputs[i]] for i in self.differentiable]
-        found = engine.run(roots, gradients, True, True, wanted, into_leaves=False)
+        roots = [known[graph.outputs[i]] for i, missing in zip(self.differentiable, absent) if not missing]
+        starts = [g for g, missing in zip(gradients, absent) if not missing]
+        found = engine.run(roots, starts, True, True, wanted, into_leaves=False)
         return [found.get((id(e[0]), e[1])) for e in map(edge_of, wanted)]
 
 
 _MODIFIED = "one of the variables needed for gradient computation has been modified by an inplace operation"
+
+
+def _without(graph: Graph, starts: Sequence[Value], absent: Sequence[bool]) -> tuple[Graph, list[Value | None]] | None:
+    """A backward graph for a pass that some gradients are absent from, and what its outputs are then (None: no gradient).
+
+    Zeros do not do in their place: a derivative that is infinite makes NaN of them. So, as in the engine, only operations that take
+    several gradients see zeros. None if there are writes, or functions of Python's.
+    """
+    names: dict[Value, Value | None] = {v: None if missing else v for v, missing in zip(starts, absent)}
+    made = Graph()
+    made.inputs, made.constants = graph.inputs, graph.constants
+
+    def present(v: Value) -> Value:
+        there = names.get(v, v)
+        if there is not None or v in starts:  # a program is given zeros for starts
+            return there or v
+        zeros = engine.zeros(v.shape, v.dtype, v.k & ~GRAD)
+        made.nodes.append(Node(_Born(zeros), ()))
+        own = Value(v.number, zeros, made.nodes[-1])
+        made.nodes[-1].outs = (own,)
+        return own
+
+    for node in graph.nodes:
+        given = [v for v in node.operands() if v in names]  # those that gradients are in
+        left = [there for v in given if (there := names[v]) is not None]
+        if node.writes or (given and node.opaque):
+            return None
+        if len(left) < len(given) and (not left or node.op is records["add"]):
+            names.update(dict.fromkeys([v for v in node.outs if v is not None], left[0] if left else None))
+            continue
+        args, named = replaced((node.args, node.named), Value, present)
+        made.nodes.append(Node(node.op, args, node.outs, node.several, named, node.opaque, (), node.line))
+        if given:
+            names.update({v: v for v in node.outs if v is not None})
+    found = [names.get(v, v) for v in graph.outputs]
+    made.outputs = [v for v in found if v is not None]
+    made.keep_used()
+    return made, found
 
 
 def _refuse_hooks(roots: Sequence[Tensor]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import contextvars
 import functools
+import gc
 import operator
 import os
 import random
@@ -20,8 +21,6 @@ import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from typing import Any, Generic
-
-import numpy as np
 
 from .._kernel.native.site import Site
 from .._tensor import Tensor
@@ -39,6 +38,7 @@ from .holders import (
     Namespace,
     Sequence,
     Slots,
+    grad_of,
     held_by,
 )
 from .holders import plain as plain
@@ -69,8 +69,8 @@ _NATIVE = (
 )
 
 IMPORT, CALLS, TRUSTED, OURS, USERS, LIBRARY = range(-2, 4)
-_PACKAGES = os.path.dirname(os.path.dirname(np.__file__)) + os.sep
-_LIBRARIES = tuple(_PACKAGES + name + os.sep for name in ("numpy", "llvmlite", "ml_dtypes", "cupy", "scipy"))
+_PACKAGES = re.compile(r"[\\/](site|dist)-packages[\\/]")
+_LIBRARIES = "numpy", "llvmlite", "ml_dtypes", "cupy", "scipy"  # each may be installed in another place
 _STANDARD = (sysconfig.get_paths()["stdlib"] + os.sep, "<frozen ", "<__array_function__")
 
 
@@ -81,8 +81,10 @@ def trust(file: str) -> int:
     if not file.startswith(_ROOT):
         if file.startswith("<frozen importlib"):
             return IMPORT
-        standard = file.startswith(_STANDARD) and not file.startswith(_PACKAGES)
-        return LIBRARY if standard or file.startswith(_LIBRARIES) else USERS
+        standard = file.startswith(_STANDARD) and not _PACKAGES.search(file)
+        homes = [getattr(sys.modules.get(name), "__file__", None) for name in _LIBRARIES]
+        known = file.startswith(tuple([os.path.dirname(home) + os.sep for home in homes if home]))
+        return LIBRARY if standard or known else USERS
     if file.startswith(_CALLS):
         return CALLS
     return OURS if file.startswith(_READERS) else TRUSTED
@@ -124,7 +126,10 @@ class Reach:
         self._loose: list[types.ModuleType] = []
         self._waiting: list[tuple[Any, str]] = []
         self.tensors: dict[int, tuple[Tensor, str]] = {}
-        self.caches: list[tuple[Any, Any, str]] = []
+        self.gradients: dict[int, tuple[Tensor, Tensor | None]] = {}  # that the run has changed: what they were before
+        self.caches: list[
+            tuple[Any, Any, str, str]
+        ] = []  # (cache, what it said about itself, path, why it must not be asked)
 
     # -- code --------------------------------------------------------------------------------------------------------
 
@@ -304,7 +309,8 @@ class Reach:
             self.learn_everything()
 
     def _tensor(self, value: Tensor, path: str) -> None:
-        self.add(External(value, path))
+        _, grad = self.gradients.get(id(value)) or (None, grad_of(value))
+        self.add(External(value, path, grad))
         self.tensors[id(value._array)] = value, path
         if value.__dict__:
             self._have(Fields(value, path))
@@ -493,7 +499,32 @@ class Reach:
         self.reach(self.add(Answer(functools.partial(value.get, MISSING), path)).expected[0], path)
 
     def _cached(self, value: Any, path: str) -> None:
-        self.caches.append((value, value.cache_info(), path))
+        """What a cache of results keeps may be given to the run, if it is asked: why that cannot be guarded matters only then."""
+        waiting, self._waiting, problem = self._waiting, [], ""
+        try:
+            held = results_of(value)
+            self._bounded(held, path)
+            for one in held:
+                self.root(one, f"a result of {path}")
+        except Unguarded as error:
+            problem = str(error)
+        finally:
+            self._waiting = waiting
+        self.caches.append((value, value.cache_info(), path, problem))
+
+
+def results_of(cache: Any) -> list[Any]:
+    """What a function with `functools.lru_cache` keeps: results, and the arguments that it knows them by."""
+    found: list[Any] = []
+    for held in gc.get_referents(cache):
+        if held.__class__ is dict:
+            found += [] if held is cache.__dict__ else [one for one in held.values() if type(one).__name__ != _LINK]
+        elif not isinstance(held, type) and held.__class__ is not object and held is not cache.__wrapped__:
+            found.append(held)
+    return found
+
+
+_LINK = "_lru_list_elem"
 
 
 def _parts_of(*names: str) -> Any:

@@ -226,10 +226,11 @@ class Question(Step):
 class Call(Step):
     """A node that Python runs."""
 
-    __slots__ = ("given", "made", "what")
+    __slots__ = ("alone", "given", "made", "what")
 
     def __init__(self, what: Node, node: int, given: Sequence[Memory], made: Sequence[Memory]):
         self.what, self.node, self.given, self.made = what, node, given, made
+        self.alone = not list(what.operands())  # whether its arguments are always the same
 
     def reads(self) -> Iterator[Memory]:
         return iter(self.given)

@@ -18,7 +18,8 @@ from .._tensor import Tensor
 from .graph import Graph
 from .lower import Lowering
 from .memory import MADE
-from .program import Lowered, Stretch
+from .program import Lowered
+from .running import Stretch
 from .steps import Work
 
 _FORMS = (None, 1, 1 << 62)  # the least elements of loops that become one: as always, all loops, none

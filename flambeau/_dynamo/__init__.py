@@ -20,15 +20,15 @@ from ..compiler import (
     allow_in_graph,
     assume_constant_result,
     compile,
-    disable,
     is_compiling,
     is_dynamo_compiling,
     list_backends,
     reset,
     set_stance,
-    substitute_in_graph,
 )  # fmt: skip
-from . import config, eval_frame, exc, utils
+from ..compiler import disable as _disable
+from ..compiler import substitute_in_graph as _substitute
+from . import config, eval_frame, exc, testing, utils
 
 __all__ = [
     "InvalidBackend", "OptimizedModule", "allow_c_slot", "allow_in_graph", "assume_constant_result", "config", "disable",
@@ -37,10 +37,39 @@ __all__ = [
     "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "optimize", "override_cudagraphs",
     "override_optimization_hint", "patch_dynamo_config", "register_backend", "replay", "reset",
     "reset_recompile_user_contexts", "run", "set_recursion_limit", "set_stance", "skip_frame", "step_unsupported",
-    "substitute_in_graph", "utils",
+    "substitute_in_graph", "testing", "utils",
 ]  # fmt: skip
 
-disallow_in_graph = forbid_in_graph = nonstrict_trace = dont_skip_tracing = allow_in_graph
+disallow_in_graph = forbid_in_graph = dont_skip_tracing = allow_in_graph
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
+    """Keeps a function out of compiled programs. A wrapper is what does so: `wrapping=False` is refused."""
+    if not wrapping:
+        raise NotImplementedError("torch._dynamo.disable: a wrapper keeps a function out; use wrapping=True")
+    return _disable(fn, recursive, reason=reason)
+
+
+def substitute_in_graph(
+    original_fn: Any,
+    *,
+    can_constant_fold_through: bool = False,
+    skip_signature_check: bool = False,
+    is_embedded_type: bool = False,
+) -> Callable[[Any], Any]:
+    """`torch.compiler.substitute_in_graph`; with `is_embedded_type` for a class of C as well."""
+    if is_embedded_type and isinstance(original_fn, type):
+        return lambda fn: fn
+    return _substitute(
+        original_fn, can_constant_fold_through=can_constant_fold_through, skip_signature_check=skip_signature_check
+    )
+
+
+def nonstrict_trace(traceable_fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a function whose operations are recorded while its Python code runs; all functions are. The function itself."""
+    if not callable(traceable_fn):
+        raise AssertionError("nonstrict_trace expects a callable")
+    return traceable_fn
 
 
 def graph_break(msg: str = "") -> None:
@@ -71,7 +100,12 @@ def mark_dynamic(
     _forms.fixed.pop(t, None)
 
 
-maybe_mark_dynamic = mark_dynamic
+def maybe_mark_dynamic(t: Any, index: Any) -> None:
+    """`mark_dynamic` for dimensions that there may be: others are passed over."""
+    places = index if isinstance(index, (list, tuple)) else (index,)
+    there = [one for one in places if -t.dim() <= one < t.dim()]
+    if there:
+        mark_dynamic(t, there)
 
 
 def mark_static(t: Any, index: Any = None) -> None:
@@ -209,11 +243,7 @@ def reset_recompile_user_contexts() -> None:
     """Forgets what was remembered for recompiling; there is nothing to forget."""
 
 
-# -- what needs captured graphs ---------------------------------------------------------------------------------------
-
-
-def _later(name: str) -> NotImplementedError:
-    return NotImplementedError(f"torch._dynamo.{name}: programs run eagerly here and no graph of them is captured yet")
+# -- what was recorded -----------------------------------------------------------------------------------------------
 
 
 def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
@@ -247,8 +277,26 @@ class ExplainOutput:
         return "\n".join([*lines, "Guards:", *[f"  {guard}" for guard in self.out_guards]])
 
 
-def export(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
+def export(
+    f: Callable[..., Any],
+    *extra_args: Any,
+    aten_graph: bool = False,
+    pre_dispatch: bool = False,
+    decomposition_table: dict[Any, Any] | None = None,
+    tracing_mode: str = "symbolic",
+    dynamic_shapes: Any = None,
+    specialize_float: bool = True,
+    assume_static_by_default: bool = False,
+    same_signature: bool = True,
+    disable_constraint_solver: bool = False,
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+    _log_export_usage: bool = True,
+    constraints: list[Any] | None = None,
+    **extra_kwargs: Any,
+) -> Any:
     """The graph of a function or module as a module, as `torch.export` finds it: call the result with examples.
+
+    The graph is always one of `torch.ops.aten`, floats are constants in it, and sizes change only where `dynamic_shapes` says so.
 
     >>> import flambeau as torch
     >>> graph_module, guards = torch._dynamo.export(lambda x: x.relu() + 1)(torch.tensor([-1.0, 2.0]))
@@ -257,11 +305,26 @@ def export(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
     """
     from ..export._export import of_function  # which needs errors of this package
 
+    if not aten_graph and (decomposition_table is not None or tracing_mode != "symbolic"):
+        raise AssertionError(
+            "Specifying a decomposition_table table or tracing mode is illegal without setting aten_graph=True"
+        )
+    if pre_dispatch and not aten_graph:
+        raise AssertionError("pre_dispatch=True can only be used when aten_graph=True")
+    refused = [
+        name for name, wish in (("constraints", constraints), ("specialize_float=False", not specialize_float)) if wish
+    ]
+    if refused or not same_signature:
+        raise NotImplementedError(
+            f"torch._dynamo.export: {', '.join(refused) or 'same_signature=False'} cannot be had; use dynamic_shapes for sizes that change"
+        )
     if extra_args:  # an older form, with the examples at once
-        return of_function(f, extra_args, extra_kwargs)
-    return lambda *args, **kwargs: of_function(f, args, kwargs, extra_kwargs.get("dynamic_shapes"))
+        return of_function(f, extra_args, extra_kwargs, dynamic_shapes, decomposition_table)
+    return lambda *args, **kwargs: of_function(f, args, kwargs, dynamic_shapes, decomposition_table)
 
 
 def replay(filename: str) -> None:
-    """Repeats a recorded capture; not available yet."""
-    raise _later("replay")
+    """Repeats a recording that was kept in a file: refused, as recordings are not kept in files."""
+    raise NotImplementedError(
+        "torch._dynamo.replay: recordings are not kept in files; call the compiled function again"
+    )

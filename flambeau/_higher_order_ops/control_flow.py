@@ -5,28 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .._names.rare import cond as cond
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
-
-__all__ = ["cond", "map", "scan", "while_loop"]
 
 
 def _holds(name: str, pred: Any) -> bool:
     if isinstance(pred, Tensor) and pred.numel() != 1:  # type: ignore[attr-defined]
         raise RuntimeError(f"{name}: expected a bool or a tensor of one element, got {pred}")
     return bool(pred)
-
-
-def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
-    """true_fn(*operands) if the condition holds, false_fn(*operands) otherwise.
-
-    >>> import flambeau as torch
-    >>> from flambeau._higher_order_ops import cond
-    >>> cond(torch.tensor(True), lambda x: x + 1, lambda x: x - 1, (torch.tensor([1.0]),))
-    tensor([2.])
-    """
-    return (true_fn if _holds("cond", pred) else false_fn)(*operands)
 
 
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> tuple[Any, ...]:

@@ -20,50 +20,6 @@ _PARTS = {
     "c10d": "torch.distributed.distributed_c10d", "ddp": "torch.nn.parallel.distributed", "dtensor": "torch.distributed.tensor",
     "fsdp": "torch.distributed.fsdp", "onnx": "torch.onnx", "export": "torch.export",
 }  # fmt: skip
-_ARTIFACTS = frozenset(
-    [
-        "aot_graphs",
-        "aot_joint_graph",
-        "autotuning",
-        "benchmarking",
-        "bytecode",
-        "caching",
-        "compiled_autograd",
-        "compiled_autograd_verbose",
-        "compute_dependencies",
-        "cudagraph_static_inputs",
-        "cudagraphs",
-        "ddp_graphs",
-        "fusion",
-        "graph",
-        "graph_breaks",
-        "graph_code",
-        "graph_code_verbose",
-        "graph_region_expansion",
-        "graph_sizes",
-        "guards",
-        "hierarchical_compile",
-        "incremental",
-        "inductor_metrics",
-        "ir_post_fusion",
-        "ir_pre_fusion",
-        "kernel_code",
-        "onnx_diagnostics",
-        "output_code",
-        "overlap",
-        "perf_hints",
-        "post_grad_graphs",
-        "pre_grad_graphs",
-        "recompiles",
-        "recompiles_verbose",
-        "schedule",
-        "side_effects",
-        "sym_node",
-        "trace_bytecode",
-        "trace_call",
-        "trace_source",
-    ]
-)
 _LEVELS = (50, 40, 30, 20, 10, 0)
 _chosen: set[str] = set()  # artifacts that are wanted
 
@@ -103,7 +59,63 @@ def getArtifactLogger(module_qname: str, artifact_name: str) -> logging.Logger:
     return logger
 
 
-def set_logs(*, modules: dict[str, int | bool] | None = None, **chosen: Any) -> None:
+def set_logs(
+    *,
+    all: int | None = None,
+    dynamo: int | None = None,
+    aot: int | None = None,
+    autograd: int | None = None,
+    dynamic: int | None = None,
+    inductor: int | None = None,
+    distributed: int | None = None,
+    c10d: int | None = None,
+    ddp: int | None = None,
+    fsdp: int | None = None,
+    dtensor: int | None = None,
+    onnx: int | None = None,
+    bytecode: bool = False,
+    aot_graphs: bool = False,
+    aot_joint_graph: bool = False,
+    ddp_graphs: bool = False,
+    graph: bool = False,
+    graph_code: bool = False,
+    graph_code_verbose: bool = False,
+    graph_breaks: bool = False,
+    side_effects: bool = False,
+    graph_sizes: bool = False,
+    guards: bool = False,
+    recompiles: bool = False,
+    recompiles_verbose: bool = False,
+    trace_source: bool = False,
+    trace_call: bool = False,
+    trace_bytecode: bool = False,
+    output_code: bool = False,
+    kernel_code: bool = False,
+    schedule: bool = False,
+    perf_hints: bool = False,
+    pre_grad_graphs: bool = False,
+    post_grad_graphs: bool = False,
+    ir_pre_fusion: bool = False,
+    ir_post_fusion: bool = False,
+    onnx_diagnostics: bool = False,
+    fusion: bool = False,
+    overlap: bool = False,
+    export: int | None = None,
+    modules: dict[str, int | bool] | None = None,
+    cudagraphs: bool = False,
+    sym_node: bool = False,
+    compiled_autograd: bool = False,
+    compiled_autograd_verbose: bool = False,
+    cudagraph_static_inputs: bool = False,
+    benchmarking: bool = False,
+    autotuning: bool = False,
+    incremental: bool = False,
+    graph_region_expansion: bool = False,
+    inductor_metrics: bool = False,
+    hierarchical_compile: bool = False,
+    compute_dependencies: bool = False,
+    caching: bool = False,
+) -> None:
     """How much parts say (`dynamo=logging.DEBUG`) and which artifacts are shown (`guards=True`); all others are reset.
 
     >>> import logging
@@ -113,22 +125,24 @@ def set_logs(*, modules: dict[str, int | bool] | None = None, **chosen: Any) -> 
     10
     >>> torch._logging.set_logs()
     """
+    chosen = dict(locals())
     levels = {}
-    for name, value in chosen.items():
-        if name in _PARTS:
-            if value is not None and value not in _LEVELS:
-                raise ValueError(
-                    f"Unrecognized log level for log {name}: {value}, valid level values are: {','.join(map(str, _LEVELS))}"
-                )
-            levels[_PARTS[name]] = value or logging.NOTSET
-        elif name not in _ARTIFACTS:
-            raise ValueError(f"Unrecognized log or artifact name passed to set_logs: {name}")
+    for name, qualified in _PARTS.items():
+        value = chosen[name]
+        if value is not None and value not in _LEVELS:
+            raise ValueError(
+                f"Unrecognized log level for log {name}: {value}, valid level values are: {','.join(map(str, _LEVELS))}"
+            )
+        levels[qualified] = value or logging.NOTSET
     _chosen.clear()
     _chosen.update(name for name, value in chosen.items() if name in _ARTIFACTS and value)
     for qualified in _PARTS.values():
         logging.getLogger(qualified).setLevel(levels.get(qualified, logging.NOTSET))
     for qualified, value in (modules or {}).items():
         logging.getLogger(qualified).setLevel(int(value))
+
+
+_ARTIFACTS = frozenset(name for name, usual in (set_logs.__kwdefaults__ or {}).items() if usual is False)
 
 
 @functools.lru_cache(None)
@@ -156,11 +170,28 @@ def hide_warnings(filter_fn: Callable[..., bool] = lambda *_: True) -> Iterator[
 # -- traces of the compiler: none is running, so that there is nobody to read them -----------------------------------
 
 
-def trace_structured(name: str, metadata_fn: Any = dict, **options: Any) -> None:
+def trace_structured(
+    name: str,
+    metadata_fn: Callable[[], Any] = dict,
+    *,
+    payload_fn: Callable[[], Any] = lambda: None,
+    suppress_context: bool = False,
+    expect_trace_id: bool = True,
+    record_logging_overhead: bool = True,
+    compile_id: Any = None,
+) -> None:
     """Writes a record to the compiler's trace; without a trace nothing, and the functions are not called."""
 
 
-def dtrace_structured(name: str, metadata_fn: Any = dict, **options: Any) -> None:
+def dtrace_structured(
+    name: str,
+    metadata_fn: Callable[[], Any] = dict,
+    *,
+    payload_fn: Callable[[], Any] = lambda: None,
+    suppress_context: bool = False,
+    expect_trace_id: bool = False,
+    record_logging_overhead: bool = True,
+) -> None:
     """The same for records about the process."""
 
 

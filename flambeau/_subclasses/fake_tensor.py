@@ -16,17 +16,18 @@ from .._backend.placement import as_device
 from .._core.devices import CPU, device, get_default_device
 from .._core.devices import _local as current
 from .._core.dtypes import default
+from .._core.layouts import strided
 from .._core.state import GRAD, META, local, modes
 from .._dispatch import tensors_in
 from .._interception.torch_dispatch import operator_of
 from .._ops.records.shape_rules import DataDependent
 from .._tensor import Tensor, storage_of, wrap
 from ..utils._python_dispatch import TorchDispatchMode
-from ..utils._pytree import tree_map
+from ..utils._pytree import tree_leaves, tree_map
 
 __all__ = [
     "CrossRefFakeMode", "DataDependentOutputException", "DynamicOutputShapeException", "FakeTensor",
-    "FakeTensorConverter", "FakeTensorDeviceMismatchError", "FakeTensorMode", "UnsupportedFakeTensorException", "UnsupportedOperatorException",
+    "FakeTensorConverter", "FakeTensorDeviceMismatchError", "FakeTensorMode", "MetadataMismatchError", "UnsupportedFakeTensorException", "UnsupportedOperatorException",
     "is_fake", "unset_fake_temporarily",
 ]  # fmt: skip
 _NOT_FAKE = "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with 'allow_non_fake_inputs'. Found in {}"
@@ -83,7 +84,32 @@ class FakeTensor(Tensor):
     item_memo: Any = None
 
     @staticmethod
-    def __new__(cls, fake_mode: FakeTensorMode, elem: Tensor, device: Any, constant: Any = None, **named: Any) -> Any:
+    def __new__(
+        cls,
+        fake_mode_or_elem: FakeTensorMode | Tensor | None = None,
+        elem: Tensor | None = None,
+        device: Any = None,
+        constant: Any = None,
+        real_tensor: Tensor | None = None,
+        pytype: type[Tensor] | None = None,
+        dispatch_keys: Any = None,
+        *,
+        fake_mode: FakeTensorMode | None = None,
+        fake_device: Any = None,
+        requires_grad: bool | None = None,
+        **state: Any,
+    ) -> Any:
+        if isinstance(fake_mode_or_elem, Tensor):  # the newer form: the tensor first, the rest by name
+            elem = fake_mode_or_elem
+        elif fake_mode is None:
+            fake_mode = fake_mode_or_elem
+        device = fake_device if device is None else device
+        if elem is None or fake_mode is None:
+            raise TypeError("FakeTensor: expected a meta tensor and a FakeTensorMode")
+        if real_tensor is not None:
+            raise NotImplementedError(
+                "FakeTensor: real tensors are not carried beside fake ones; leave real_tensor out"
+            )
         modes.overrides |= cls._class_k  # type: ignore[attr-defined]
         made = _new(cls)
         for slot in ("_array", "dtype", "_edge", "_view", "_autograd_meta"):
@@ -92,7 +118,7 @@ class FakeTensor(Tensor):
         if made._view is not None and local.grad:
             made._storage.add_view(made)
         made.fake_mode, made.constant, made.__dict__["_wrapper_device"] = fake_mode, constant, _numbered(device)
-        return made
+        return made if requires_grad is None else made.requires_grad_(requires_grad)
 
     def __init__(self, *args: Any, **named: Any) -> None:
         pass
@@ -369,11 +395,71 @@ class unset_fake_temporarily:
         local.dispatch_modes, local.fake, current.device = self._outer
 
 
-class CrossRefFakeMode:
-    """Compares fake results with real ones for the time of a `with` block; cannot be made."""
+class MetadataMismatchError(RuntimeError):
+    """A real result is unlike the fake one."""
 
-    def __init__(self, *args: Any, **kwargs: Any):
-        raise NotImplementedError("CrossRefFakeMode: results are not compared; run the program under FakeTensorMode")
+
+class CrossRefFakeMode(TorchDispatchMode):
+    """Runs every operator on fake tensors as well, and raises if the real results are unlike the fake ones.
+
+    >>> import flambeau as torch
+    >>> from flambeau._subclasses import CrossRefFakeMode
+    >>> with CrossRefFakeMode():
+    ...     y = torch.ones(2, 3) @ torch.ones(3)
+    """
+
+    def __init__(
+        self,
+        ignore_op_fn: Callable[[Any], bool] | None = None,
+        *,
+        check_strides: bool = True,
+        check_aliasing: bool = True,
+        only_check_ops_with_meta: bool = True,
+    ) -> None:
+        super().__init__()
+        self.ignore_op_fn = ignore_op_fn or (lambda func: False)
+        self.check_strides, self.check_aliasing = check_strides, check_aliasing
+        self.only_check_ops_with_meta = only_check_ops_with_meta
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named, fakes = kwargs or {}, None
+        if not self.ignore_op_fn(func):
+            given: Any = None
+            try:
+                with FakeTensorMode() as mode:
+                    given = tree_map(lambda a: mode.from_tensor(a) if isinstance(a, Tensor) else a, (args, named))
+                    fakes = func(*given[0], **given[1])
+            except (DynamicOutputShapeException, UnsupportedFakeTensorException, NotImplementedError):
+                if not self.only_check_ops_with_meta:
+                    raise
+        out = func(*args, **named)
+        if fakes is not None:
+            pairs = list(zip(tree_leaves(out), tree_leaves(fakes)))
+            for real, fake in pairs:
+                if isinstance(real, Tensor) and isinstance(fake, Tensor):
+                    self._compare(func, real, fake, tensors_in(args), tensors_in(given[0]))
+        return out
+
+    def _compare(self, func: Any, real: Tensor, fake: Tensor, before: Any, before_fake: Any) -> None:
+        found = ""
+        if tuple(real.shape) != tuple(fake.shape):
+            found = f"Shapes {real.shape} and {fake.shape} are not equal!"
+        elif real.dtype is not fake.dtype:
+            found = f"Dtypes {real.dtype} and {fake.dtype} are not equal!"
+        elif real.device != fake.device:
+            found = f"Devices {real.device} and {fake.device} are not equal!"
+        elif self.check_strides and real.numel() and real.layout is strided and real.stride() != fake.stride():
+            found = f"Stride mismatch! Strides are {real.stride()} and {fake.stride()}!"
+        elif self.check_aliasing:
+            shares = [
+                [storage_of(t) is storage_of(a) for a in those] for t, those in ((real, before), (fake, before_fake))
+            ]
+            if shares[0] != shares[1]:
+                found = "One of them is a view of an argument, the other is not!"
+        if found:
+            raise MetadataMismatchError(
+                f"When comparing the output of {func} on FakeTensor and concrete Tensors, found mismatched tensor metadata: {found}"
+            )
 
 
 def is_fake(x: object) -> bool:

@@ -7,6 +7,7 @@ in its place (`_region.py`). What cannot be recorded runs eagerly, with the same
 from __future__ import annotations
 
 import functools
+import inspect
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -287,14 +288,46 @@ def assume_constant_result(fn: Any) -> Any:
 
 
 def substitute_in_graph(
-    original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False, **options: Any
+    original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False
 ) -> Callable[[Any], Any]:
-    """Names a Python function that stands for another one in compiled programs; the decorator changes nothing."""
-    return lambda fn: fn
+    """Names a Python function that stands for a C function where a tracer reads bytecode. Calls are recorded here by what
+    they do, so that the original is recorded as well as its substitute; the decorator checks the signatures, as PyTorch does.
+    """
+    if isinstance(original_fn, type) or not callable(original_fn):
+        raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)!r}")
+
+    def decorated(fn: Any) -> Any:
+        if not inspect.isfunction(fn):
+            raise TypeError(f"@substitute_in_graph(...) expects a function but got {type(fn)!r}")
+        if not skip_signature_check:
+            _check_same_signature(original_fn, fn)
+        return fn
+
+    return decorated
 
 
-def nested_compile_region(fn: Any = None, **options: Any) -> Any:
-    """Marks a function that is compiled once and called often; the function itself."""
+def _check_same_signature(original: Any, other: Any) -> None:
+    """Refuses a function whose parameters have other names, kinds or defaults than those of the original."""
+    try:
+        expected = inspect.signature(original)
+    except ValueError:  # a C function that does not say
+        return
+    found = inspect.signature(other)
+    shapes = [[(p.name, p.kind, p.default is p.empty) for p in s.parameters.values()] for s in (expected, found)]
+    if shapes[0] != shapes[1]:
+        raise TypeError(f"Signature mismatch between {original} and {other}: {expected} != {found}")
+
+
+def nested_compile_region(
+    fn: Any = None, *, options: Any = None, max_reuse_entries: int = 8, reuse_hash_fn: Callable[..., Any] | None = None
+) -> Any:
+    """Marks a function that is compiled once and called often; the function itself.
+
+    A function is recorded as a part of what calls it: there is no table of parts that `max_reuse_entries` and
+    `reuse_hash_fn` could steer. `options` would choose another backend for the part, and are refused.
+    """
+    if options is not None:
+        raise NotImplementedError("nested_compile_region: a part is compiled as what calls it is; leave options out")
     return (lambda given: given) if fn is None else fn
 
 
@@ -427,7 +460,9 @@ def load_cache_artifacts(serialized_artifacts: bytes) -> None:
     return None
 
 
-def load_compiled_function(file: Any, **options: Any) -> Any:
+def load_compiled_function(
+    file: Any, *, f_globals: dict[str, object] | None = None, external_data: dict[str, Any] | None = None
+) -> Any:
     """Not available: compiled functions are not written to files."""
     raise NotImplementedError("compiled functions are not written to files here: call torch.compile in each process")
 

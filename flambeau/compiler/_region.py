@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from .._autograd.node import Node, edge_of
-from .._compile.breaks import Break, Otherwise
+from .._compile.breaks import Break, Otherwise, counters
 from .._compile.capture import Capture
 from .._compile.checks import Guards
 from .._compile.guards import Trail
@@ -80,18 +80,25 @@ class Entry:
     def finish(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], effects: Any = None) -> Any:
         """What the function returns, after what it changes besides."""
         sources = outputs, inputs
-        for change, (kind, what) in self.effects if effects is None else effects:
-            change(what if kind == _ITSELF else sources[kind][what])
+        for change, place in self.effects if effects is None else effects:
+            change(_found(place, sources))
         if self.form is None:
-            kind, what = self.places[0]
-            return what if kind == _ITSELF else sources[kind][what]
-        leaves = [what if kind == _ITSELF else sources[kind][what] for kind, what in self.places]
-        return tree_unflatten(leaves, self.form)
+            return _found(self.places[0], sources)
+        return tree_unflatten([_found(place, sources) for place in self.places], self.form)
+
+
+def _found(place: tuple[int, Any], sources: tuple[Sequence[Tensor], Sequence[Tensor]]) -> Any:
+    """A part of a result."""
+    kind, what = place
+    if kind == _ITSELF:
+        return what
+    return sources[0][what].item() if kind == _NUMBER else sources[kind][what]  # type: ignore[attr-defined]
 
 
 # Tensors that other code than the records' takes over, or whose elements are not simply in memory: no program knows them.
 _FOREIGN = OVERRIDE | DISPATCH | BATCHED | SPARSE | QUANTIZED | DUAL
-_OUTPUT, _INPUT, _ITSELF = range(3)  # where a part of a result comes from
+_ATTEMPTS = 4  # to record what may go better the next time
+_OUTPUT, _INPUT, _ITSELF, _NUMBER = range(4)  # where a part of a result comes from; the last are outputs' elements
 
 
 def tensors_in(args: Any, named: Any) -> list[Tensor]:
@@ -126,6 +133,7 @@ class Region:
         self.forms = Forms(dynamic)
         self.problem: Break | None = None
         self.surprises = 0  # how often a branch went another way than expected
+        self.attempts = 0  # to record it that failed
         self.parts: dict[Module, Region] = {}  # modules that are compiled by themselves, as the function cannot be
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -205,14 +213,22 @@ class Region:
         if any([t._k & _FOREIGN for t in inputs]):
             return self.function(*args, **named)
         inside = [_inside(t) for t in inputs]
-        copies = iter(inside)
-        leaves, form = tree_flatten((args, named))
-        given, more = tree_unflatten([next(copies) if isinstance(a, Tensor) else a for a in leaves], form)
+        given, more, copied = args, named, list[Any]()
+        if any([own is not t for own, t in zip(inside, inputs)]):
+            copies = iter(inside)
+            leaves, form = tree_flatten((args, named))
+            given, more = tree_unflatten([next(copies) if isinstance(a, Tensor) else a for a in leaves], form)
+            copied = list(_copied((args, named), (given, more)))
         trail = Trail(self.function, args, named)
         tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN)
         tape.changed, tape.branches = trail.changed, self.unsupported is None and self.backend is None
+        tape.gradients = trail.reach.gradients
+        tape.until = Region._recorded.__code__ if tape.branches else None
         with uncollected(), trail, tape:  # finalizers are no part of what is recorded
-            out = self.function(*given, **more)
+            try:
+                out = self.function(*given, **more)
+            finally:
+                _write_back(copied, inputs, inside)
         written = [(t, own) for t, own in zip(inputs, inside) if own is not t and own._edge[0].op is not _Entrance]  # type: ignore[index]
         for t, own in written:  # the history of what was written belongs to the tensor that was given
             t._edge = own._edge
@@ -222,7 +238,11 @@ class Region:
             return self._entry(trail, tape, out, inputs, inside, args, named)
         except Exception as error:  # the run itself went well, so that its result is good whatever is wrong here
             problem = error if isinstance(error, Break) else Break(f"{type(error).__name__} in recording: {error}")
+            self.attempts += 1
+            if problem.passing and self.attempts < _ATTEMPTS:
+                return _given_back(out, inputs, inside)
             self.problem = problem
+            counters["graph_break"][str(problem)] += 1
             self.tell("graph_breaks", f"{self._shown()} runs eagerly: {problem}")
             if self.unsupported is not None:
                 raise self.unsupported(problem) from None
@@ -266,7 +286,7 @@ class Region:
         outputs: list[Tensor] = []
         place = lambda a: _place(a, tape, outputs, inside, trail)
         leaves, form = tree_flatten(out)
-        places = [place(a) for a in leaves]
+        places = [_read(a, tape, outputs, len(leaves) == 1) or place(a) for a in leaves]
         changed = [
             effect
             for effect in guards.effects
@@ -282,12 +302,13 @@ class Region:
         entry = Entry(
             guards,
             program,
-            None if isinstance(out, Tensor) else form,
+            None if len(leaves) == 1 and leaves[0] is out else form,
             places,
             effects,
             [get for _, get in trail.carried],
         )
         self.forms.add(args, named, entry)
+        counters["stats"].update(unique_graphs=1, calls_captured=len(tape.graph.nodes))
         made = program.run(inputs) if self.backend is not None else program.with_history(program.first, inputs)
         if self.backend is None:
             program.first = None
@@ -341,6 +362,15 @@ def _shown(function: Any) -> str:
     return str(getattr(function, "__qualname__", type(function).__name__))
 
 
+def _read(a: Any, tape: Capture, outputs: list[Tensor], alone: bool) -> tuple[int, Any] | None:
+    """Where a number comes from that the run read from a tensor."""
+    t = tape.number(a, alone)
+    if t is None:
+        return None
+    outputs.append(t)
+    return _NUMBER, len(outputs) - 1
+
+
 def _place(a: Any, tape: Capture, outputs: list[Tensor], inside: list[Tensor], trail: Trail) -> tuple[int, Any]:
     if not isinstance(a, Tensor):
         if not plain(a) and not isinstance(a, (type, FunctionType, BuiltinFunctionType)):
@@ -350,6 +380,8 @@ def _place(a: Any, tape: Capture, outputs: list[Tensor], inside: list[Tensor], t
         if a is t:
             return _INPUT, i
     value = tape.known(a)
+    if a._autograd_meta is not None and a._autograd_meta.grad is not None and id(a._array) not in trail.reach.tensors:
+        raise Break("a result that was given a gradient")
     if value is None or value in tape.graph.constants:
         if id(a._array) in trail.reach.tensors:
             return _ITSELF, a
@@ -369,6 +401,33 @@ class _Entrance:
     @staticmethod
     def backward(node: Node, g: Any, create_graph: bool) -> list[Any]:
         return [g]
+
+
+def _copied(a: Any, b: Any) -> Iterator[tuple[Any, Any]]:
+    """The lists and dictionaries in a nest, each with the one that stands for it in a copy of the nest."""
+    if a.__class__ is b.__class__ and isinstance(a, (list, tuple)):
+        for c, d in zip(a, b):
+            yield from _copied(c, d)
+    elif a.__class__ is b.__class__ and isinstance(a, dict):
+        for c, d in zip(a.values(), b.values()):
+            yield from _copied(c, d)
+    if a is not b and isinstance(a, (list, dict)):
+        yield a, b
+
+
+def _write_back(copied: list[tuple[Any, Any]], inputs: list[Tensor], inside: list[Tensor]) -> None:
+    """Does to arguments what a function has done to copies of them; `inside` are the tensors that stood for `inputs`."""
+    own = {id(copy): a for a, copy in copied}
+    tensors = {id(stood): t for t, stood in zip(inputs, inside)}
+    name = lambda b: own.get(id(b), tensors.get(id(b), b))
+    for a, copy in copied:
+        if isinstance(a, list):
+            if [id(b) for b in a] != [id(name(b)) for b in copy]:
+                a[:] = [name(b) for b in copy]
+        elif [(key, id(b)) for key, b in a.items()] != [(key, id(name(b))) for key, b in copy.items()]:
+            found = {key: name(b) for key, b in copy.items()}
+            a.clear()
+            a.update(found)
 
 
 def _given_back(out: Any, inputs: list[Tensor], inside: list[Tensor]) -> Any:

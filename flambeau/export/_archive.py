@@ -20,8 +20,6 @@ from ._schema import DTYPES
 from ._serialization import program_as_json, tensor_meta
 from .exported_program import ExportedProgram
 
-__all__ = ["load", "save"]
-
 _LARGEST_TEXT = 1 << 29  # bytes of JSON
 
 

@@ -33,8 +33,6 @@ from .graph_signature import (
     TensorArgument,
 )
 
-__all__ = ["argument_names", "converted", "drop_unused", "written_by"]
-
 _ARITHMETIC = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "floordiv": operator.floordiv,
     "remainder": operator.mod, "neg": operator.neg,

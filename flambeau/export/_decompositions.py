@@ -23,8 +23,6 @@ from .graph_signature import (
     TensorArgument,
 )
 
-__all__ = ["TABLE", "decomposed"]
-
 aten = ops.aten
 
 

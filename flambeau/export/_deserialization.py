@@ -22,7 +22,7 @@ from .._tensor import wrap
 from ..fx import Graph, Node
 from ..utils._pytree import treespec_loads
 from ._conversion import drop_unused
-from ._schema import ARITHMETIC, DTYPES, FORMAT_NAMES, LAYOUT_NAMES, VERSION
+from ._schema import ARITHMETIC, DTYPES, FORMAT_NAMES, INPUTS, LAYOUT_NAMES, OUTPUTS, VERSION
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, ValueRanges
 from .graph_signature import (
     ConstantArgument,
@@ -36,8 +36,6 @@ from .graph_signature import (
     SymIntArgument,
     TensorArgument,
 )
-
-__all__ = ["FileError", "program_from_json", "size_of"]
 
 _DENIED = ("set_", "pin_memory", "_pin_memory", "from_file", "record_stream")  # reach beyond tensors
 _RESERVED = frozenset(("self", "torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree"))
@@ -384,6 +382,13 @@ def _argument(union: Any, reader: _Reader) -> Any:
     return ConstantArgument("", reader.argument(union))
 
 
+def _kind_of(name: str, table: dict[Any, tuple[str, str]], what: str) -> tuple[Any, str]:
+    for kind, (known, target) in table.items():
+        if known == name:
+            return kind, target
+    raise FileError(f"an {what} of the archive's program is of the kind {name!r:.50}, which is not known here")
+
+
 def _input(spec: Any, reader: _Reader) -> InputSpec:
     kind, content = _one(spec)
     if kind == "user_input":
@@ -391,13 +396,7 @@ def _input(spec: Any, reader: _Reader) -> InputSpec:
     if kind == "constant_input":
         node = reader.value(content["name"])
         return InputSpec(InputKind.USER_INPUT, ConstantArgument(node.name, node.meta["val"]), None)
-    kinds = {
-        "parameter": (InputKind.PARAMETER, "parameter_name"), "buffer": (InputKind.BUFFER, "buffer_name"),
-        "tensor_constant": (InputKind.CONSTANT_TENSOR, "tensor_constant_name"),
-    }  # fmt: skip
-    if kind not in kinds:
-        raise FileError(f"an input of the archive's program is of the kind {kind!r:.50}, which is not known here")
-    which, target = kinds[kind]
+    which, target = _kind_of(kind, INPUTS, "input")
     arg = TensorArgument(reader.value(content["arg"]["name"]).name)
     persistent = bool(content["persistent"]) if kind == "buffer" else None
     return InputSpec(which, arg, _path(content[target]), persistent)
@@ -407,14 +406,7 @@ def _output(spec: Any, reader: _Reader) -> OutputSpec:
     kind, content = _one(spec)
     if kind == "user_output":
         return OutputSpec(OutputKind.USER_OUTPUT, _argument(content["arg"], reader), None)
-    kinds = {
-        "buffer_mutation": (OutputKind.BUFFER_MUTATION, "buffer_name"),
-        "parameter_mutation": (OutputKind.PARAMETER_MUTATION, "parameter_name"),
-        "user_input_mutation": (OutputKind.USER_INPUT_MUTATION, "user_input_name"),
-    }
-    if kind not in kinds:
-        raise FileError(f"an output of the archive's program is of the kind {kind!r:.50}, which is not known here")
-    which, target = kinds[kind]
+    which, target = _kind_of(kind, OUTPUTS, "output")
     return OutputSpec(which, TensorArgument(reader.value(content["arg"]["name"]).name), _path(content[target]))
 
 

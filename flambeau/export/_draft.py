@@ -13,8 +13,6 @@ from ._export import exported
 from .dynamic_shapes import Dim
 from .exported_program import ExportedProgram
 
-__all__ = ["DraftExportReport", "drafted"]
-
 
 @dataclasses.dataclass
 class DraftExportReport:

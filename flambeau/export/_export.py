@@ -13,10 +13,8 @@ from ..utils._pytree import tree_flatten, tree_leaves
 from ._conversion import Sizes, argument_names, converted, leaf_names
 from ._recording import Recorder, recorded, unchanged
 from ._sizes import Run, studied
-from .dynamic_shapes import ShapesCollection, wishes_of
+from .dynamic_shapes import AdditionalInputs, ShapesCollection, wishes_of
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
-
-__all__ = ["ExportResult", "exported", "of_function"]
 
 
 def exported(
@@ -33,7 +31,7 @@ def exported(
             "submodules that take the tensors which they use"
         )
     named = dict(kwargs or {})
-    if isinstance(dynamic_shapes, ShapesCollection):
+    if isinstance(dynamic_shapes, (AdditionalInputs, ShapesCollection)):
         dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, named)
     if dynamic_shapes is None:
         recorder, inputs, results, out_spec = recorded(mod, args, named)
@@ -93,7 +91,12 @@ class _Function(Module):
         self.forward = function
 
 
-def of_function(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any = None) -> ExportResult:
+def of_function(
+    f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any = None, decompositions: Any = None
+) -> ExportResult:
     """The graph of a function or module."""
     mod = f if isinstance(f, Module) else _Function(f)
-    return ExportResult(exported(mod, args, kwargs, dynamic_shapes).module(), set())
+    program = exported(mod, args, kwargs, dynamic_shapes)
+    if decompositions is not None:
+        program = program.run_decompositions(decompositions)
+    return ExportResult(program.module(), set())

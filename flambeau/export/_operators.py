@@ -17,8 +17,6 @@ from .._tensor import Tensor
 from ..jit._operators import _layout, _memory_format, scalar_type
 from ..jit._tracer import Value
 
-__all__ = ["overload_of", "shortened"]
-
 # PyTorch's functions take numbers for these as tensors without dimensions.
 _OF_TENSORS = frozenset(("add", "sub", "mul", "div", "add_", "sub_", "mul_", "div_"))
 _ABSENT = object()

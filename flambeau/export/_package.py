@@ -28,8 +28,6 @@ from ..compiler._region import Region
 from . import _archive
 from .exported_program import ExportedProgram
 
-__all__ = ["AOTICompiledModel", "load_package", "write_package"]
-
 _FORMAT = 2
 _MANIFEST, _OBJECTS, _GRAPH = "flambeau/manifest.json", "flambeau/objects", "models/model.json"
 _LARGEST = 1 << 30  # bytes of object code

@@ -23,8 +23,6 @@ from ..nn.modules.module import Module
 from ..random import get_rng_state, set_rng_state
 from ..utils._pytree import tree_flatten, tree_map
 
-__all__ = ["Recorder", "recorded", "unchanged"]
-
 _PACKAGE = __name__.partition(".")[0]
 _LITERALS = frozenset(("tensor", "as_tensor", "scalar_tensor", "from_numpy", "asarray"))
 _READS = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from .._core.dtypes import BY_NAME, dtype
 from .._core.layouts import FORMATS, LAYOUTS, layout, memory_format
-
-__all__ = ["ARITHMETIC", "DTYPES", "FORMAT_NAMES", "LAYOUT_NAMES", "VERSION", "code_of"]
+from .graph_signature import InputKind, OutputKind
 
 VERSION = (8, 20)
 _DTYPE_NAMES = {
@@ -35,3 +34,16 @@ def code_of(value: dtype | layout | memory_format) -> int:
             if known is value:
                 return code
     raise NotImplementedError(f"torch.export.save: archives have no number for {value}")
+
+
+# How inputs with a target and outputs that are written back are named in archives: kind, and the name of the target.
+INPUTS = {
+    InputKind.PARAMETER: ("parameter", "parameter_name"),
+    InputKind.BUFFER: ("buffer", "buffer_name"),
+    InputKind.CONSTANT_TENSOR: ("tensor_constant", "tensor_constant_name"),
+}
+OUTPUTS = {
+    OutputKind.BUFFER_MUTATION: ("buffer_mutation", "buffer_name"),
+    OutputKind.PARAMETER_MUTATION: ("parameter_mutation", "parameter_name"),
+    OutputKind.USER_INPUT_MUTATION: ("user_input_mutation", "user_input_name"),
+}

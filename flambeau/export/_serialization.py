@@ -15,11 +15,9 @@ from .._tensor import Tensor
 from ..fx import Node
 from ..torch_version import __version__
 from ..utils._pytree import TreeSpec, treespec_dumps
-from ._schema import ARITHMETIC, VERSION, code_of
+from ._schema import ARITHMETIC, INPUTS, OUTPUTS, VERSION, code_of
 from .exported_program import ExportedProgram
-from .graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind, OutputSpec, SymIntArgument
-
-__all__ = ["program_as_json", "tensor_meta"]
+from .graph_signature import ConstantArgument, InputKind, InputSpec, OutputSpec, SymIntArgument
 
 
 def program_as_json(ep: ExportedProgram) -> dict[str, Any]:
@@ -76,28 +74,18 @@ def _spec_argument(arg: Any) -> dict[str, Any]:
 
 
 def _input_spec(spec: InputSpec) -> dict[str, Any]:
-    arg = {"name": spec.arg.name}
-    if spec.kind is InputKind.PARAMETER:
-        return {"parameter": {"arg": arg, "parameter_name": spec.target}}
-    if spec.kind is InputKind.BUFFER:
-        return {"buffer": {"arg": arg, "buffer_name": spec.target, "persistent": spec.persistent}}
-    if spec.kind is InputKind.CONSTANT_TENSOR:
-        return {"tensor_constant": {"arg": arg, "tensor_constant_name": spec.target}}
+    if spec.kind in INPUTS:
+        kind, target = INPUTS[spec.kind]
+        more = {"persistent": spec.persistent} if spec.kind is InputKind.BUFFER else {}
+        return {kind: {"arg": {"name": spec.arg.name}, target: spec.target, **more}}
     if isinstance(spec.arg, ConstantArgument):
         return {"constant_input": {"name": spec.arg.name, "value": _constant(spec.arg.value)}}
     return {"user_input": {"arg": _spec_argument(spec.arg)}}
 
 
-_WRITTEN = {
-    OutputKind.BUFFER_MUTATION: ("buffer_mutation", "buffer_name"),
-    OutputKind.PARAMETER_MUTATION: ("parameter_mutation", "parameter_name"),
-    OutputKind.USER_INPUT_MUTATION: ("user_input_mutation", "user_input_name"),
-}
-
-
 def _output_spec(spec: OutputSpec) -> dict[str, Any]:
-    if spec.kind in _WRITTEN:
-        kind, target = _WRITTEN[spec.kind]
+    if spec.kind in OUTPUTS:
+        kind, target = OUTPUTS[spec.kind]
         return {kind: {"arg": {"name": spec.arg.name}, target: spec.target}}
     return {"user_output": {"arg": _spec_argument(spec.arg)}}
 

@@ -28,8 +28,6 @@ from ._recording import recorded
 from .dynamic_shapes import Place, Wish
 from .exported_program import ValueRanges
 
-__all__ = ["DynamicSizes", "studied"]
-
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "floordiv": lambda a, b: a // b,
     "remainder": lambda a, b: a % b, "neg": lambda a: -a,

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any, NamedTuple
 
 from .._dynamo.exc import UserError
 from .._tensor import Tensor
 from ..fx.experimental.symbolic_shapes import ConstraintViolationError
-from ..utils._pytree import SUPPORTED_NODES, tree_leaves
+from ..utils._pytree import SUPPORTED_NODES, tree_flatten, tree_leaves, tree_unflatten
 
-__all__ = ["Dim", "ShapesCollection", "dims"]
+__all__ = [
+    "AdditionalInputs",
+    "Constraint",
+    "Dim",
+    "ShapesCollection",
+    "dims",
+    "refine_dynamic_shapes_from_suggested_fixes",
+]
 
 
 class _DimHint:
@@ -179,6 +187,136 @@ class ShapesCollection:
         if isinstance(value, dict):
             return {k: self._found(v) for k, v in value.items()}
         return [self._found(v) for v in value] if isinstance(value, (list, tuple)) else None
+
+
+class AdditionalInputs:
+    """More examples of arguments: sizes that differ among them are those that change.
+
+    >>> import flambeau as torch
+    >>> class Sum(torch.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.sum(1)
+    >>> examples = torch.export.AdditionalInputs()
+    >>> examples.add((torch.ones(3, 2),))
+    >>> examples.dynamic_shapes(Sum(), (torch.ones(4, 2),))
+    {'x': (DimHint(DYNAMIC), None)}
+    """
+
+    def __init__(self) -> None:
+        self._examples: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def add(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
+        """Adds an example."""
+        if type(args) is not tuple:
+            raise AssertionError(f"Representative args {args} must be a tuple")
+        if kwargs is not None and type(kwargs) is not dict:
+            raise AssertionError(f"Representative kwargs {kwargs} must be None or a dict")
+        self._examples.append((args, dict(kwargs or {})))
+
+    def dynamic_shapes(self, m: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The shapes by the names of arguments."""
+        from ._conversion import argument_names
+
+        every = [(args, dict(kwargs or {})), *self._examples]
+        trees = [tree_flatten([*one, *named.values()]) for one, named in every]
+        if any(spec != trees[0][1] for _, spec in trees):
+            raise ValueError("The examples of arguments differ in their structure; expected the same one in all")
+        found = [_compared(values) for values in zip(*(leaves for leaves, _ in trees))]
+        return dict(zip(argument_names(m, *every[0]), tree_unflatten(found, trees[0][1])))
+
+    def verify(self, ep: Any) -> None:
+        """Raises unless a program takes all examples."""
+        run = ep.module()
+        for args, named in self._examples:
+            run(*args, **named)
+
+
+def _compared(values: tuple[Any, ...]) -> Any:
+    """What the examples of one argument say of its sizes."""
+    kinds = {type(value) for value in values}
+    if all(isinstance(value, Tensor) for value in values):
+        if len({value.dim() for value in values}) > 1:
+            raise ValueError(
+                f"The following inputs were found to have differing ranks, so they cannot be marked as dynamic: {values}."
+            )
+        sizes = zip(*(tuple(value.shape) for value in values))
+        return tuple(Dim.DYNAMIC if len(set(size)) > 1 else None for size in sizes)
+    if len(kinds) > 1:
+        raise ValueError(
+            f"The following inputs were found to have differing types, so they cannot be marked as dynamic: {values}."
+        )
+    if all(value == values[0] for value in values):
+        return None
+    if kinds != {int}:
+        raise ValueError(
+            f"The following inputs were found to have differing values, but they cannot be marked as dynamic: {values}."
+        )
+    return Dim.DYNAMIC
+
+
+Constraint = Dim | _DimHint  # what may be said of a size; for annotations
+
+
+def refine_dynamic_shapes_from_suggested_fixes(msg: str, dynamic_shapes: Any) -> Any:
+    """Shapes with the fixes in an error of `export`: `name = Dim('name', max=5)`, `name = 4`, `name = 2*other + 1`.
+
+    >>> dx = Dim("dx")
+    >>> refine_dynamic_shapes_from_suggested_fixes("Suggested fixes:\\n  dx = Dim('dx', max=5)\\n", {"x": {0: dx}})
+    {'x': {0: Dim('dx', min=0, max=5)}}
+    """
+    _, told, text = msg.partition("Suggested fixes:")
+    if not told:
+        raise UserError(
+            "Suggested fixes not found in error message given to refine_dynamic_shapes_from_suggested_fixes()"
+        )
+    known = {leaf.__name__: leaf for leaf in _dims_in(dynamic_shapes)}
+    for leaf in list(known.values()):
+        if isinstance(leaf, _DerivedDim):
+            known.setdefault(leaf.root.__name__, leaf.root)
+    fixes: dict[str, Any] = {}
+    written = re.findall(r"^\s*(\w+) = (.+?)\s*$", text, re.MULTILINE)
+    for name, value in sorted(
+        written, key=lambda fix: _LINEAR.fullmatch(fix[1]) is not None
+    ):  # names before what follows
+        made, linear = _DIM.fullmatch(value), _LINEAR.fullmatch(value)
+        if made:
+            bounds = {k: int(v) for k, v in re.findall(r"(min|max)=(\d+)", made[1])}
+            fixes[name] = Dim(name, **bounds)
+        elif value.isdigit():
+            fixes[name] = int(value)
+        elif linear and linear[2]:
+            root = fixes.get(linear[2]) or known.get(linear[2]) or Dim(linear[2])
+            offset = int((linear[3] or "0").replace(" ", ""))
+            fixes[name] = int(linear[1] or 1) * root + offset if offset else int(linear[1] or 1) * root
+    return _refined(dynamic_shapes, fixes)
+
+
+_DIM = re.compile(r"Dim\('\w+'(.*)\)")
+_LINEAR = re.compile(r"(?:(\d+)\*)?([A-Za-z_]\w*)(\s*[+-]\s*\d+)?")
+
+
+def _dims_in(shapes: Any) -> list[Dim]:
+    if isinstance(shapes, Dim):
+        return [shapes]
+    inner = shapes.values() if isinstance(shapes, dict) else shapes if isinstance(shapes, (list, tuple)) else ()
+    return [found for one in inner for found in _dims_in(one)]
+
+
+def _refined(shapes: Any, fixes: dict[str, Any]) -> Any:
+    if isinstance(shapes, _DerivedDim):
+        if shapes.__name__ in fixes:
+            return fixes[shapes.__name__]
+        root = fixes.get(shapes.root.__name__, shapes.root)
+        return (
+            shapes.factor * root + shapes.offset
+            if isinstance(root, int)
+            else _DerivedDim(root, shapes.factor, shapes.offset)
+        )
+    if isinstance(shapes, Dim):
+        return fixes.get(shapes.__name__, shapes)
+    if isinstance(shapes, dict):
+        return {key: _refined(value, fixes) for key, value in shapes.items()}
+    return type(shapes)(_refined(value, fixes) for value in shapes) if isinstance(shapes, (list, tuple)) else shapes
 
 
 def wishes_of(given: Any, names: list[str], values: list[Any]) -> list[tuple[Place, Wish]]:

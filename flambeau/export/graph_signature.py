@@ -141,6 +141,23 @@ class ExportBackwardSignature:
     loss_output: str
 
 
+def _targets(kind: InputKind, doc: str) -> tuple[str, ...]:
+    """A property: the targets of the inputs of a kind. Checkers see what instances have."""
+    made: Any = property(lambda self: tuple(str(s.target) for s in self._inputs(kind)), doc=doc)
+    return made
+
+
+def _by_name(kind: InputKind | OutputKind, doc: str) -> Mapping[str, str]:
+    """A property: the targets of the inputs or outputs of a kind, by their names in the graph."""
+
+    def found(self: ExportGraphSignature) -> dict[str, str]:
+        specs: list[Any] = [*self.input_specs, *self.output_specs]
+        return {s.arg.name: str(s.target) for s in specs if s.kind is kind}
+
+    made: Any = property(found, doc=doc)
+    return made
+
+
 @dataclasses.dataclass
 class ExportGraphSignature:
     """All inputs and outputs of an exported graph, in order.
@@ -154,42 +171,31 @@ class ExportGraphSignature:
     input_specs: list[InputSpec]
     output_specs: list[OutputSpec]
 
+    parameters = _targets(InputKind.PARAMETER, "The paths of the parameters.")
+    buffers = _targets(InputKind.BUFFER, "The paths of the buffers.")
+    lifted_tensor_constants = _targets(InputKind.CONSTANT_TENSOR, "The names of the constants.")
+    lifted_custom_objs = _targets(InputKind.CUSTOM_OBJ, "The names of objects; there are none here.")
+    inputs_to_parameters = _by_name(InputKind.PARAMETER, "Names of inputs to paths of parameters.")
+    inputs_to_buffers = _by_name(InputKind.BUFFER, "Names of inputs to paths of buffers.")
+    inputs_to_lifted_tensor_constants = _by_name(InputKind.CONSTANT_TENSOR, "Names of inputs to names of constants.")
+    inputs_to_lifted_custom_objs = _by_name(InputKind.CUSTOM_OBJ, "Names of inputs to names of objects.")
+    buffers_to_mutate = _by_name(
+        OutputKind.BUFFER_MUTATION, "Names of outputs to paths of the buffers that they are written to."
+    )
+    parameters_to_mutate = _by_name(
+        OutputKind.PARAMETER_MUTATION, "Names of outputs to paths of the parameters that they are written to."
+    )
+    user_inputs_to_mutate = _by_name(
+        OutputKind.USER_INPUT_MUTATION, "Names of outputs to names of the arguments that they are written to."
+    )
+
     def _inputs(self, kind: InputKind) -> list[InputSpec]:
         return [s for s in self.input_specs if s.kind is kind]
-
-    def _targets(self, kind: InputKind) -> tuple[str, ...]:
-        return tuple(str(s.target) for s in self._inputs(kind))
-
-    def _by_name(self, kind: InputKind) -> dict[str, str]:
-        return {s.arg.name: str(s.target) for s in self._inputs(kind)}
-
-    def _written(self, kind: OutputKind) -> dict[str, str]:
-        return {s.arg.name: str(s.target) for s in self.output_specs if s.kind is kind}
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """The paths of the parameters."""
-        return self._targets(InputKind.PARAMETER)
-
-    @property
-    def buffers(self) -> tuple[str, ...]:
-        """The paths of the buffers."""
-        return self._targets(InputKind.BUFFER)
 
     @property
     def non_persistent_buffers(self) -> tuple[str, ...]:
         """The paths of the buffers that are not part of the state."""
         return tuple(str(s.target) for s in self._inputs(InputKind.BUFFER) if not s.persistent)
-
-    @property
-    def lifted_tensor_constants(self) -> tuple[str, ...]:
-        """The names of the constants."""
-        return self._targets(InputKind.CONSTANT_TENSOR)
-
-    @property
-    def lifted_custom_objs(self) -> tuple[str, ...]:
-        """The names of objects; there are none here."""
-        return self._targets(InputKind.CUSTOM_OBJ)
 
     @property
     def user_inputs(self) -> tuple[Any, ...]:
@@ -201,41 +207,6 @@ class ExportGraphSignature:
         """The results: names of nodes, or values."""
         wanted = (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)
         return tuple(_shown(s.arg) for s in self.output_specs if s.kind in wanted)
-
-    @property
-    def inputs_to_parameters(self) -> Mapping[str, str]:
-        """Names of inputs to paths of parameters."""
-        return self._by_name(InputKind.PARAMETER)
-
-    @property
-    def inputs_to_buffers(self) -> Mapping[str, str]:
-        """Names of inputs to paths of buffers."""
-        return self._by_name(InputKind.BUFFER)
-
-    @property
-    def inputs_to_lifted_tensor_constants(self) -> Mapping[str, str]:
-        """Names of inputs to names of constants."""
-        return self._by_name(InputKind.CONSTANT_TENSOR)
-
-    @property
-    def inputs_to_lifted_custom_objs(self) -> Mapping[str, str]:
-        """Names of inputs to names of objects."""
-        return self._by_name(InputKind.CUSTOM_OBJ)
-
-    @property
-    def buffers_to_mutate(self) -> Mapping[str, str]:
-        """Names of outputs to paths of the buffers that they are written to."""
-        return self._written(OutputKind.BUFFER_MUTATION)
-
-    @property
-    def parameters_to_mutate(self) -> Mapping[str, str]:
-        """Names of outputs to paths of the parameters that they are written to."""
-        return self._written(OutputKind.PARAMETER_MUTATION)
-
-    @property
-    def user_inputs_to_mutate(self) -> Mapping[str, str]:
-        """Names of outputs to names of the arguments that they are written to."""
-        return self._written(OutputKind.USER_INPUT_MUTATION)
 
     @property
     def backward_signature(self) -> ExportBackwardSignature | None:

@@ -212,12 +212,5 @@ def _strided_view(level: int, op: Any, args: tuple[Any, ...]) -> Any:
 
 
 __all__ = [
-    "as_written",
-    "dynamic",
-    "each_sample",
-    "function_rules",
-    "is_in_place",
-    "not_possible",
-    "on_batches",
-    "outside",
-]
+    "as_written", "dynamic", "each_sample", "function_rules", "is_in_place", "not_possible", "on_batches", "outside",
+]  # fmt: skip

@@ -21,8 +21,6 @@ from . import _pytree as fx_pytree
 from ._names import Namespace, constant_text, qualified_name
 from .node import Node
 
-__all__ = ["CodeGen", "PythonCode"]
-
 _BINARY = {
     "eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">=", "add": "+", "and_": "&", "floordiv": "//",
     "lshift": "<<", "mod": "%", "mul": "*", "or_": "|", "pow": "**", "rshift": ">>", "sub": "-", "truediv": "/",

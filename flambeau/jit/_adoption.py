@@ -8,8 +8,6 @@ from typing import Any
 from ._program import Program
 from ._script_module import RecursiveScriptModule
 
-__all__ = ["Adoption"]
-
 
 class Adoption:
     """Adds what other programs define to `program`, each program once and under names of its own. Their constants are

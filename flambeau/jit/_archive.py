@@ -20,8 +20,6 @@ from ._script_module import RecursiveScriptModule
 from ._values import ScriptObject
 from ._zip import ScriptReader
 
-__all__ = ["load", "save"]
-
 _VERSION = b"10\n"  # of the operators: what they mean today
 _LATEST = 20
 _WEIGHT = 64  # what a new object counts as much as, in elements

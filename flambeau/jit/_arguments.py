@@ -11,8 +11,6 @@ from typing import Any
 from .._tensor import Tensor
 from ..nn.modules.module import Module
 
-__all__ = ["Signature"]
-
 _NO_VALUE = inspect.Parameter.empty
 _SCALARS = {int: (bool, int), float: (bool, int, float), complex: (bool, int, float, complex)}
 

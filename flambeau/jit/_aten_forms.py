@@ -8,8 +8,6 @@ from .._library.schema_texts import operator_of
 from .._ops.registry import functions, methods, ops
 from .._tensor import Tensor
 
-__all__ = ["FORMS"]
-
 _F = "nn.functional."
 
 
@@ -17,36 +15,10 @@ def _f(name: str) -> Any:
     return functions[_F + name]
 
 
-def _convolution(
-    input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int, *flags: bool,
-) -> Tensor:  # fmt: skip
-    rank = weight.dim() - 2
-    if transposed:
-        return _f(f"conv_transpose{rank}d")(input, weight, bias, stride, padding, output_padding, groups, dilation)
-    return _f(f"conv{rank}d")(input, weight, bias, stride, padding, dilation, groups)
-
-
 def _convolution_mode(
     input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: str, dilation: Any, groups: int
 ) -> Tensor:
     return _f(f"conv{weight.dim() - 2}d")(input, weight, bias, stride, padding, dilation, groups)
-
-
-def max_pool_with_indices(rank: int) -> Any:
-    function = _f(f"max_pool{rank}d")
-
-    def pool(
-        input: Tensor,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
-        ceil_mode: bool = False,
-    ) -> Any:
-        return function(input, kernel_size, stride or None, padding, dilation, ceil_mode, True)
-
-    return pool
 
 
 def _adaptive_max(rank: int) -> Any:
@@ -56,17 +28,6 @@ def _adaptive_max(rank: int) -> Any:
 def _numbered(name: str) -> Any:
     """A further name of an operator."""
     return lambda *args, **named: operator_of(name)(*args, **named)  # type: ignore[misc]
-
-
-def _pad(mode: str) -> Any:
-    def pad(self: Tensor, padding: Any) -> Tensor:
-        return _f("pad")(self, padding, mode)
-
-    return pad
-
-
-def constant_pad_nd(self: Tensor, pad: Any, value: float = 0) -> Tensor:
-    return _f("pad")(self, pad, "constant", value)
 
 
 def elu(self: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
@@ -117,10 +78,6 @@ def view(self: Tensor, size: Any) -> Tensor:
     from ._operators import scalar_type
 
     return methods["view"](self, scalar_type(size) if isinstance(size, int) else size)
-
-
-def type_as(self: Tensor, other: Tensor) -> Tensor:
-    return ops.to(self, dtype=other.dtype)
 
 
 def _heads(x: Tensor, heads: int) -> Tensor:
@@ -209,16 +166,13 @@ def unique_dim(
 
 
 FORMS: dict[str, Any] = {
-    "_convolution": _convolution,
     "_convolution_mode": _convolution_mode,
     "einsum": einsum,
     "elu": elu,
     "elu_": elu_,
-    "constant_pad_nd": constant_pad_nd,
     "tensordot": tensordot,
     "to": to,
     "view": view,
-    "type_as": type_as,
     "add": _added,
     "sub": _subtracted,
     "_unique2": _unique2,
@@ -229,8 +183,5 @@ FORMS: dict[str, Any] = {
     "_reshape_alias": lambda x, size, stride: ops.reshape(x, list(size)),
     "_shape_as_tensor": lambda x: ops.tensor(list(x.shape)),
     "nll_loss2d": _numbered("nll_loss"),
-    **{f"max_pool{n}d_with_indices": max_pool_with_indices(n) for n in (1, 2, 3)},
     **{f"adaptive_max_pool{n}d": _adaptive_max(n) for n in (1, 2, 3)},
-    **{f"reflection_pad{n}d": _pad("reflect") for n in (1, 2, 3)},
-    **{f"replication_pad{n}d": _pad("replicate") for n in (1, 2, 3)},
 }  # fmt: skip

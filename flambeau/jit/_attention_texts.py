@@ -6,8 +6,6 @@ from typing import Any
 
 from .. import nn
 
-__all__ = ["TEXTS"]
-
 
 def _masked(name: str, extra: str) -> str:
     """Lines that make a mask of numbers from one of truth values; `extra` shapes it, and it joins `mask`."""

@@ -10,8 +10,6 @@ from typing import Any
 from .._core.dtypes import BY_NAME
 from ._operators import dtype_code
 
-__all__ = ["Closure", "apply", "constant", "dotted", "dtype_named", "nothing", "putter"]
-
 Closure = Callable[[list[Any]], Any]
 
 

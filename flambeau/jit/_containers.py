@@ -18,8 +18,6 @@ from .._ops.registry import ops
 from .._tensor import Tensor
 from . import _limits
 
-__all__ = ["BUILTINS", "METHODS", "OTHERS", "PRIM", "PROPERTIES"]
-
 _LARGEST = 1 << 63
 
 

@@ -28,8 +28,6 @@ from ._scripting import Scripted, ScriptedFunction, exported, is_left_out
 from ._trace_code import class_path, class_text, identifier, literal, type_of
 from .frontend import definition_of, is_scripting_test
 
-__all__ = ["emit", "emit_function"]
-
 _LAYERS = f"{__name__.partition('.')[0]}.nn."
 _MARKS = ("annotate", "isinstance", "is_scripting", "is_tracing", "unchecked_cast")
 _SPECIAL_TYPES = {Tensor: "Tensor", type(None): "NoneType", device: "Device", dtype: "int", Any: "Any"}

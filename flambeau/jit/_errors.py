@@ -7,8 +7,6 @@ import traceback
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Error", "JITException", "Problem", "as_script_error"]
-
 
 class Error(Exception):
     """An error that a TorchScript program raised."""

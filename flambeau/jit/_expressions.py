@@ -16,8 +16,6 @@ from ._errors import Problem
 from ._operators import builtin, find, find_pair
 from ._values import ScriptObject, call_method, is_of, iterated, read_attribute, subscript
 
-__all__ = ["OPERATORS", "Expressions"]
-
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "remainder",
     ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "__and__", ast.BitOr: "__or__", ast.BitXor: "__xor__",

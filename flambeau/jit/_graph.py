@@ -10,8 +10,6 @@ from .._library.schema_texts import is_random
 from ._closures import dotted
 from ._machine import Function
 
-__all__ = ["Graph", "graph_of"]
-
 
 class GraphValue:
     """A value of a graph."""

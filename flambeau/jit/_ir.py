@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "import_ir_module", "import_ir_module_from_buffer", "merge_type_from_type_comment", "parse_ir", "parse_type_comment",
-    "unify_type_list",
-]  # fmt: skip
-
 
 def _refuse(name: str) -> Any:
     def function(*args: Any, **kwargs: Any) -> Any:

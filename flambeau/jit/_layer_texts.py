@@ -10,8 +10,6 @@ from ..nn.modules.module import Module
 from . import _attention_texts
 from ._trace_code import literal
 
-__all__ = ["layer_text"]
-
 
 def _values(*values: Any) -> str:
     return ", ".join(f"[{', '.join(map(literal, v))}]" if isinstance(v, (list, tuple)) else literal(v) for v in values)

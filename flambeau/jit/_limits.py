@@ -7,20 +7,6 @@ from typing import Any
 
 from .._tensor import Tensor
 
-__all__ = [
-    "added",
-    "as_list",
-    "as_text",
-    "expanded",
-    "formatted",
-    "joined",
-    "justified",
-    "percent",
-    "product",
-    "replaced",
-    "rounded",
-]
-
 LONGEST = 1 << 25  # characters of a string, elements of a list
 _SHOWN = 1 << 20  # parts of a collection that is turned into text
 _DIRECTIVE = re.compile(r"%(?:[%sdieEfFgGc]|(?=(.?)))")  # those of TorchScript, which knows no widths

@@ -19,8 +19,6 @@ from .._tensor import Tensor
 from .._tensor.methods import own_signature
 from ._operators import dtype_code, find
 
-__all__ = ["run"]
-
 REDUCTIONS = ("none", "mean", "sum")
 _IGNORED = ("out", "generator", "inplace", "_stacklevel", "size_average", "reduce", "axis", "named")
 _ROOTS = {"linalg.": "linalg_", "special.": "special_", "fft.": "fft_", "nn.functional.": "", "Tensor.": ""}

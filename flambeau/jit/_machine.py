@@ -18,8 +18,6 @@ from ._expressions import OPERATORS, Expressions
 from ._operators import find
 from ._values import ScriptObject, iterated, write_attribute
 
-__all__ = ["Function"]
-
 _BREAK, _CONTINUE = object(), object()  # what statements give to the block around them; a 1-tuple is a returned value
 _SILENT = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Pass)  # statements that never leave a block
 

@@ -17,8 +17,6 @@ from .._tensor import Tensor
 from .._tensor.methods import own_signature
 from . import _aten_forms, _containers, _limits
 
-__all__ = ["DTYPES", "builtin", "dtype_code", "find", "find_pair", "scalar_type"]
-
 # Numbers that programs have for dtypes, layouts and memory formats.
 _DTYPE_NAMES = {
     0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 7: "float64", 8: "complex32",

@@ -9,8 +9,6 @@ from ._errors import Problem
 from ._machine import Function
 from ._values import EnumValue, NamedValue
 
-__all__ = ["Program", "ScriptClass"]
-
 _LONGEST = 1 << 26  # characters of source in one file
 
 

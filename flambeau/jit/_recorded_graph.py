@@ -8,8 +8,6 @@ from .._tensor import Tensor
 from ._graph import Graph, GraphNode, GraphValue
 from ._tracer import Node, Tracer, Value
 
-__all__ = ["recorded_graph"]
-
 
 class TensorKind:
     """The type of a tensor that stood in an example."""

@@ -12,9 +12,6 @@ from ..nn.modules.module import Module
 from ._program import ScriptClass
 from ._saving import Savable
 
-__all__ = ["RecursiveScriptModule", "ScriptModule", "TopLevelTracedModule", "TracedModule"]
-
-
 _changes = Unfollowed(0)  # how often a submodule of some module was replaced: plans are made again then
 
 

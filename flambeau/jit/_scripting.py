@@ -18,8 +18,6 @@ from ._errors import JITException, Problem, as_script_error
 from ._script_module import RecursiveScriptModule, ScriptModule
 from ._units import ScriptFunction, recording_of
 
-__all__ = ["is_scripting", "script", "script_method"]
-
 _PACKAGE = __name__.partition(".")[0]
 
 

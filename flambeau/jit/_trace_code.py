@@ -18,8 +18,6 @@ from ._program import Program
 from ._script_module import TopLevelTracedModule, TracedModule
 from ._tracer import Call, Node, ScriptCall, Tracer, Value, values_in
 
-__all__ = ["class_path", "literal", "traced_module", "type_of"]
-
 _PACKAGE = __name__.partition(".")[0]
 
 

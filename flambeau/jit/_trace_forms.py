@@ -11,8 +11,6 @@ from .._tensor import Tensor
 from ..nn.modules.attention import MultiheadAttention
 from ..nn.modules.module import Module
 
-__all__ = ["form_of"]
-
 
 def form_of(module: Module) -> Callable[..., Any] | None:
     """The form of a module's `forward` for traces; None for most."""

@@ -9,8 +9,6 @@ from ._errors import Problem
 from ._script_module import RecursiveScriptModule
 from ._units import ScriptFunction, as_module
 
-__all__ = ["Scripts"]
-
 _UNWRITABLE = (Problem, RuntimeError, NotImplementedError)  # what a program that cannot be written raises
 
 

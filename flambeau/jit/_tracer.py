@@ -19,9 +19,6 @@ from .._tensor import Tensor
 from ..nn.modules.module import Module
 from . import _lowering, _lowering_layers, _lowering_math, _lowering_shapes, _trace_forms
 
-__all__ = ["Call", "Node", "ScriptCall", "Tracer", "TracerWarning", "Value"]
-
-
 _PACKAGE = __name__.partition(".")[0]
 _ROWS = (_lowering_layers, _lowering_math, _lowering_shapes)  # in the table once they are imported
 

@@ -19,8 +19,6 @@ from ._trace_scripts import Scripts
 from ._tracer import TracedFloat, TracedInt, Tracer, Value, values_in, warn_user, watched
 from ._units import ScriptFunction
 
-__all__ = ["TracingCheckError", "record", "trace", "trace_module"]
-
 
 class TracingCheckError(Exception):
     """A trace that does not compute what the program does."""

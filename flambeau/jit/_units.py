@@ -13,8 +13,6 @@ from ._saving import Savable
 from ._script_module import RecursiveScriptModule, ScriptModule
 from ._tracer import Tracer, active
 
-__all__ = ["CompilationUnit", "ScriptFunction", "as_module"]
-
 
 def recording_of(function: ScriptFunction) -> Tracer | None:
     """The trace under way, if it keeps calls of this function as they are."""

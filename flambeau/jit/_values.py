@@ -9,10 +9,6 @@ from .._tensor import Tensor
 from . import _containers
 from ._operators import attribute_of_tensor, find
 
-__all__ = [
-    "EnumValue", "NamedValue", "ScriptObject", "call_method", "is_of", "iterated", "read_attribute", "subscript", "write_attribute",
-]  # fmt: skip
-
 _SUBSCRIPTED = (Tensor, list, tuple, dict, str)
 
 

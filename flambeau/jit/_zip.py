@@ -8,8 +8,6 @@ from typing import Any
 
 from .._serialization.archive import ArchiveError
 
-__all__ = ["ScriptReader"]
-
 _LARGEST = 1 << 26  # bytes that a compressed record may unpack to
 # What compressed texts and pickles may unpack to: so many bytes, and so many times what they take in the file. Reading them
 # takes far more memory than they have bytes, so a small file must not hold large ones.

@@ -7,17 +7,9 @@ from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: UP035  (prog
 from .._tensor import Tensor
 
 __all__ = [
-    "Any",
-    "BroadcastingList1",
-    "BroadcastingList2",
-    "BroadcastingList3",
-    "Dict",
-    "List",
-    "Optional",
-    "Tensor",
-    "Tuple",
-    "Union",
-]
+    "Any", "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "Dict", "List", "Optional", "Tensor",
+    "Tuple", "Union",
+]  # fmt: skip
 
 
 class _Broadcasting:

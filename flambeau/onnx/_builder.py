@@ -11,8 +11,6 @@ from .._tensor import Tensor
 from ..jit._operators import DTYPES
 from ..jit._tracer import Node, Value
 
-__all__ = ["Builder"]
-
 # Numbers of element types in ONNX.
 _ELEMENTS = {
     "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,

@@ -24,8 +24,6 @@ from ._load import load
 from ._table import row_of
 from .errors import OnnxExporterError, OnnxExporterWarning, UnsupportedOperatorError
 
-__all__ = ["ONNXProgram", "custom", "export", "is_in_onnx_export", "select_model_mode_for_export"]
-
 _FILES = (_table_layers, _table_shapes)  # their rows are in the table once they are imported
 _VERSIONS = range(11, 22)
 _DEFAULT = 18
@@ -146,7 +144,6 @@ def export(
     profile: bool = False,
     dump_exported_program: bool = False,
     artifacts_dir: Any = ".",
-    fallback: bool = False,
     external_data: bool = False,
 ) -> Any:
     """Writes a model as ONNX to a path or file object. It runs once on `args`, as in `torch.jit.trace`.

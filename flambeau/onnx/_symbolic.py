@@ -8,8 +8,6 @@ from typing import Any
 from ..jit._tracer import Node, Value
 from ._table import row_of
 
-__all__ = ["forms"]
-
 
 def forms(opset: int) -> Callable[[str], Any]:
     """The attributes of a module `symbolic_opsetN`: the operators by name."""

@@ -17,8 +17,6 @@ from ..jit._tracer import Node, Value
 from ._builder import Builder, kind_of, rank, result_kind
 from .errors import SymbolicValueError
 
-__all__ = ["TABLE", "op", "row_of"]
-
 Row = Callable[..., Any]
 TABLE: dict[str, Row] = {}  # operator -> function (builder, node, arguments…) -> name or names of results
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from ..autograd.profiler import record_function
 
-__all__ = ["FUNCTIONS"]
-
 
 def _enter(name: str, args: str | None = None) -> record_function:
     """Begins a label; what it gives ends it."""

@@ -286,8 +286,8 @@ class Recorder(Watcher):
             event = made[span] = FunctionEvent(
                 number, span.name, self.thread, (span.start - self.began) / 1000, (span.end - self.began) / 1000,
                 input_shapes=span.shapes or [], stack=span.stack or [], scope=span.scope, sequence_nr=span.sequence,
-                flops=span.flops, is_user_annotation=span.label, memory=span.bytes, device_memory=span.device_bytes,
-                use_device=kind,
+                flops=span.flops, is_user_annotation=span.label, cpu_memory_usage=span.bytes,
+                device_memory_usage=span.device_bytes, use_device=kind, trace_name=span.name, overload_name="",
             )  # fmt: skip
             if span.label and span.name.startswith("ProfilerStep#"):
                 event.name = "ProfilerStep*"  # one row for all steps

@@ -153,6 +153,23 @@ SCHEDULES = [
 ]  # fmt: skip
 
 
+def _placed(y):
+    out = torch.zeros_like(y)
+    out[:, ::2] = y[:, 1::2]
+    return out + y
+
+
+BETWEEN = {
+    "scale": lambda y: y / (1 + y.abs().amax(-1, keepdim=True)),
+    "spread": lambda y: y / (0.1 + y.std(-1, keepdim=True)),
+    "length": lambda y: F.normalize(y, dim=-1),
+    "whole": lambda y: y - y.logsumexp(-1, keepdim=True),
+    "gate": lambda y: torch.cat([F.glu(y), F.glu(y * 0.5)], -1),
+    "wave": lambda y: torch.fft.irfft(torch.fft.rfft(y.float()) * 0.5, n=y.shape[-1]).to(y.dtype),
+    "placed": _placed,
+}
+
+
 class Rows(torch.nn.Module):
     """Layers over vectors, with whatever a program may do between them."""
 
@@ -169,7 +186,7 @@ class Rows(torch.nn.Module):
             ])()  # fmt: skip
             self.layers.append(made)
             self.plan.append(
-                draw.choice(["", "", "", "residual", "branch", "count", "noise", "split", "scale", "loop"])
+                draw.choice(["", "", "", "residual", "branch", "count", "noise", "split", "loop", *BETWEEN])
             )
         self.head = torch.nn.Linear(width, 5)
 
@@ -189,8 +206,8 @@ class Rows(torch.nn.Module):
                 elif how == "split":
                     a, b = y.chunk(2, -1)
                     y = torch.cat([a * b.sigmoid(), b], -1)
-                elif how == "scale":
-                    y = y / (1 + y.abs().amax(-1, keepdim=True))
+                elif how in BETWEEN:
+                    y = BETWEEN[how](y)
                 elif how == "loop":
                     for i in range(3):
                         y = y + (y * 0.1).roll(i, -1)
@@ -230,7 +247,7 @@ def step_of(seed):
     loss_of = draw.choice([F.cross_entropy, lambda out, y: F.mse_loss(out, F.one_hot(y, 5).to(out.dtype)),
                            lambda out, y: out.square().mean() + out.abs().sum() * 0.01])  # fmt: skip
     clip, parts = draw.choice([0.0, 0.0, 0.5]), draw.choice([1, 1, 2])
-    cast, none = draw.random() < 0.15, draw.random() < 0.7
+    cast, none, read = draw.random() < 0.15, draw.random() < 0.7, draw.random() < 0.5
     if (
         cast
     ):  # autocast keeps the weights that it has cast: gradients of several uses are added before they are cast back
@@ -249,6 +266,8 @@ def step_of(seed):
         optimizer.step()
         if schedule is not None:
             schedule.step()
+        if read:
+            return loss.item()
         return loss.detach()
 
     def state():

@@ -7,7 +7,8 @@ from program_reference import agrees, captured, interpreted, same_bits
 
 import flambeau as torch
 from flambeau._compile.capture import Capture
-from flambeau._compile.program import Program, Stretch
+from flambeau._compile.program import Program
+from flambeau._compile.running import Stretch
 
 F = torch.nn.functional
 

@@ -371,6 +371,58 @@ def lru_cached(wrap):
     yield f(x())
     lookup.cache_clear()
     yield f(x())
+    yield f(x())
+    state["v"] = 3.0
+    lookup.cache_clear()
+    lookup("b")
+    yield f(x())
+
+
+@program
+def containers_that_are_given_change(wrap):
+    def extends(parts, table):
+        parts.append(parts[0] * 2)
+        table["calls"] = table.get("calls", 0) + 1
+        table["inner"][0] = parts[-1] + 1
+        return sum(parts)
+
+    for grad in (False, True):
+        f, table = wrap(extends), {"inner": [x()]}
+        parts = [x().requires_grad_(grad) * 3]
+        first = parts[0]
+        for _ in range(3):
+            yield f(parts, table).detach()
+        yield torch.tensor([len(parts), table["calls"], float(parts[0] is first)])
+        yield table["inner"][0].detach()
+
+
+@program
+def layouts_of_results(wrap):
+    f = wrap(
+        lambda t: (
+            torch.empty_strided((2, 3), (1, 2)).zero_() + t,
+            torch.empty_strided((2, 3), (10, 2)).fill_(1),
+            t.t() + 1,
+        )
+    )
+    for _ in range(3):
+        for out in f(x()):
+            yield out, torch.tensor(out.stride())
+
+
+@program
+def lru_cached_object(wrap):
+    @functools.cache
+    def settings():
+        return {"scale": 1.0, "shift": [2.0]}
+
+    f = wrap(lambda t: t * settings()["scale"] + settings()["shift"][0])
+    for scale in (1.0, 2.0, 2.0, 3.0):
+        settings()["scale"] = scale
+        yield f(x())
+        yield f(x())
+    settings()["shift"].insert(0, 5.0)
+    yield f(x())
 
 
 @program

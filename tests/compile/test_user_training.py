@@ -455,6 +455,61 @@ def no_grad_toggled(wrap):
 
 
 @program
+def backward_from_some_of_the_outputs(wrap):
+    def several(a, b, c):
+        h = a * b
+        return h.sum(), h.sqrt(), torch.exp(b).sum(), (torch.cat([c, a]) * 2).split(2)
+
+    f = wrap(several)
+    for which in (0, 0, 1, 2, 3):
+        a, b, c = (torch.full((3,), v, requires_grad=True) for v in (4.0 if which == 1 else 0.0, 1.0, 2.0))
+        out = f(a, b, c)[which]
+        (out if which < 3 else out[1]).sum().backward()  # sqrt has an infinite derivative at zero
+        yield [t.grad for t in (a, b, c) if t.grad is not None]
+    a, b, c = (torch.full((3,), v, requires_grad=True) for v in (0.0, 1.0, 2.0))
+    (first,) = torch.autograd.grad(f(a, b, c)[2], b, create_graph=True)
+    yield torch.autograd.grad(first.sum(), b)
+
+
+@program
+def leaf_made_inside(wrap):
+    def inner_gradient(t, twice):
+        own = t.detach().clone().requires_grad_()
+        (own * own).sum().backward()
+        if twice:
+            (own * 3).sum().backward()
+        return own.grad + t
+
+    f, t = wrap(inner_gradient), x().requires_grad_()
+    for twice in (False, False, False, True, True):
+        out = f(t, twice)
+        out.sum().backward()
+        yield out.detach(), t.grad.clone()
+
+    def kept(t):
+        own = t.detach().clone().requires_grad_()
+        (own * own).sum().backward()
+        return own
+
+    f = wrap(kept)
+    for _ in range(3):
+        yield f(t).grad
+
+
+@program
+def write_to_a_leaf(wrap):
+    t = x().requires_grad_()
+    for write in (lambda t: t.add_(1), lambda t: t.clamp_(0), lambda t: t.zero_(), lambda t: t[0].mul_(2)):
+        f = wrap(write)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+                f(t)
+        with torch.no_grad():
+            yield f(t).clone()
+        yield t.detach().clone()
+
+
+@program
 def module_list_reordered(wrap):
     m = nn.ModuleList([nn.Linear(3, 3), nn.Tanh()])
 

@@ -167,3 +167,64 @@ def test_the_default_backend_and_limits_of_single_functions():
     with pytest.raises(NotImplementedError, match="guard"):
         torch._dynamo.optimize(guard_filter_fn=len)
     assert torch._inductor.compile(lambda x: x - 1, [torch.ones(1)])(torch.ones(1)).item() == 0
+
+
+def test_marks_check_what_they_are_given():
+    def both(x, y):
+        return x
+
+    with pytest.raises(TypeError, match="Signature mismatch"):
+        torch.compiler.substitute_in_graph(both)(lambda x: x)
+    with pytest.raises(TypeError, match="expects a function but got <class 'int'>"):
+        torch.compiler.substitute_in_graph(3)
+    assert torch.compiler.substitute_in_graph(both, skip_signature_check=True)(abs_of := lambda x: x) is abs_of
+    assert torch._dynamo.substitute_in_graph(dict, is_embedded_type=True)(both) is both
+    torch._dynamo.maybe_mark_dynamic(torch.ones(3), 5)  # passed over, where mark_dynamic refuses
+    with pytest.raises(AssertionError, match="expects a callable"):
+        torch._dynamo.nonstrict_trace(3)
+    with pytest.raises(AssertionError, match="illegal without setting aten_graph=True"):
+        torch._dynamo.export(torch.relu, decomposition_table={})
+    with pytest.raises(NotImplementedError, match="options"):
+        torch.compiler.nested_compile_region(both, options={})
+
+
+def test_logs_by_name():
+    import logging
+
+    torch._logging.set_logs(dynamo=logging.INFO, guards=True, modules={"torch.made_up": logging.ERROR})
+    assert logging.getLogger("torch._dynamo").level == logging.INFO
+    assert logging.getLogger("torch.made_up").level == logging.ERROR
+    with pytest.raises(ValueError, match="Unrecognized log level"):
+        torch._logging.set_logs(aot=7)
+    with pytest.raises(TypeError, match="nothing_such"):
+        torch._logging.set_logs(nothing_such=True)
+    torch._logging.set_logs(modules={"torch.made_up": 0})
+    assert logging.getLogger("torch._dynamo").level == logging.NOTSET
+
+
+def test_counters_of_what_was_recorded():
+    counters = torch._dynamo.utils.counters
+    counters.clear()
+    compiled = torch.compile(lambda x: x.sin() + x.cos() * 2)
+    compiled(torch.ones(3)), compiled(torch.ones(3))
+    assert dict(counters["stats"]) == {"unique_graphs": 1, "calls_captured": 4}
+
+    @torch.compile
+    def breaks(x):
+        torch._dynamo.graph_break("because")
+        return x.sin()
+
+    breaks(torch.ones(3)), breaks(torch.ones(3))
+    assert counters["graph_break"].total() == 1 and "because" in next(iter(counters["graph_break"]))
+
+
+def test_backends_that_count_and_keep_graphs():
+    testing = torch._dynamo.testing
+    counter, kept = testing.CompileCounterWithBackend("eager"), testing.EagerAndRecordGraphs()
+    for backend in (counter, kept):
+        made = torch.compile(lambda x: x.sin() + 1, backend=backend)(torch.zeros(2))
+        assert testing.same([made], [torch.ones(2)]) and not testing.same([made], [torch.zeros(2)])
+    assert counter.frame_count == 1 and counter.op_count == 2
+    assert [node.op for node in kept.graphs[0].graph.nodes].count("placeholder") == 1
+    x = testing.rand_strided((2, 3), (1, 4), dtype=torch.float64)
+    assert x.stride() == (1, 4) and x.dtype is torch.float64 and testing.rand_strided((0, 2), (2, 1)).shape == (0, 2)

@@ -264,3 +264,61 @@ def test_switches_and_marks_that_keep_functions_eager():
         for n in range(1, 5):
             compiled(torch.ones(n))
     assert programs(compiled) == 2
+
+
+@pytest.mark.parametrize("forget", ["optimizer", "module", "none", "zeros"])
+def test_gradients_that_a_step_forgets_are_those_from_before_it(forget):
+    """The code that asks for gradients is reached when they are forgotten already."""
+
+    def trained(compile):
+        torch.manual_seed(0)
+        model, x = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1)), torch.rand(5, 2, requires_grad=True)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def forgotten():
+            if forget == "none":
+                for p in optimizer.param_groups[0]["params"]:
+                    p.grad = None
+            elif forget == "module":
+                model.zero_grad()
+            else:
+                optimizer.zero_grad(set_to_none=forget != "zeros")
+
+        def loss():
+            u = model(x)
+            (slope,) = torch.autograd.grad(u.sum(), x, create_graph=True)
+            return (slope + u).square().mean()
+
+        def step():
+            forgotten()
+            value = loss()
+            value.backward()
+            optimizer.step()
+            return value
+
+        run = compile(step)
+        losses = [run().item() for _ in range(4)]
+        x.grad = None
+        return [*losses, *[run().item() for _ in range(2)], x.grad.tolist()], run
+
+    expected, _ = trained(lambda step: step)
+    found, run = trained(torch.compile)
+    assert found == expected
+    assert programs(run) <= 3  # without gradients, with them, and without that of x
+
+
+def test_a_gradient_that_appears_outside_is_noticed():
+    w, other = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.5)
+
+    def seen(x):
+        return x * 2 if other.grad is None else x * other.grad
+
+    def step(x):
+        optimizer.zero_grad()
+        return seen(x)
+
+    compiled = torch.compile(step)
+    assert compiled(torch.ones(2)).tolist() == compiled(torch.ones(2)).tolist() == [2.0, 2.0]
+    other.grad = torch.tensor([3.0, 4.0])
+    assert compiled(torch.ones(2)).tolist() == [3.0, 4.0]

@@ -326,4 +326,19 @@ def zoo(torch):
     def cells():
         return Cells()
 
+    class UpAndDown(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.down, self.norm = nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.GroupNorm(2, 4)
+            self.up, self.out = nn.ConvTranspose2d(4, 4, 2, stride=2), nn.Conv2d(11, 2, 1)
+
+        def forward(self, x):
+            h = functional.silu(self.norm(self.down(x)))
+            large = functional.interpolate(h, scale_factor=2.0, mode="bilinear", align_corners=False)
+            return self.out(torch.cat([x, self.up(h), large], 1)).argmax(1), functional.avg_pool2d(h, 2)
+
+    @model(image)
+    def up_and_down():
+        return UpAndDown()
+
     return found

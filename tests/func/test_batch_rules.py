@@ -29,7 +29,7 @@ def _named(heading):
 
 
 _FUNCTIONS = _named("| function | reads |")
-_LOOPING = _named("| record | why |") - _FUNCTIONS | {"bincount", "histc"}
+_LOOPING = _named("| operation | why |") - _FUNCTIONS | {"bincount", "histc"}
 
 
 def test_the_page_names_all_records_that_loop():
@@ -181,20 +181,25 @@ def test_windows_that_differ_between_planes():
     assert vmap(f)(x).tolist() == torch.stack([f(x[0]), f(x[1])]).tolist()
 
 
-@pytest.mark.parametrize("mean", [False, True])
-def test_the_loss_of_whole_matrices_on_batches(mean):
-    """A record that only GPU tensors come to."""
-    whole = records["cross_entropy_whole"]
-    f = lambda x, y: whole(x, y, 1, mean)[0]
-    made, slopes = vmap(f)(M, I), vmap(grad(f))(M, I)
-    rows = vmap(lambda c: torch.autograd.grad(whole(leaf, I[0], 1, mean)[0], leaf, c)[0])
-    for i in range(2):
-        leaf = M[i].clone().requires_grad_()
-        loss = F.cross_entropy(leaf, I[i], ignore_index=1, reduction="mean" if mean else "sum")
-        torch.testing.assert_close(made[i], loss.detach())
-        torch.testing.assert_close(slopes[i], torch.autograd.grad(loss, leaf)[0])
-    leaf = M[0].clone().requires_grad_()
-    torch.testing.assert_close(rows(torch.tensor([1.0, 3.0]))[1], 3 * slopes[0])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_class_losses_on_batches(reduction):
+    weight = torch.tensor([0.5, 1.0, 2.0])
+    probable = M.softmax(-1)
+    for f, target in [
+        (lambda x, y: F.cross_entropy(x, y, ignore_index=1, reduction=reduction), I),
+        (lambda x, y: F.cross_entropy(x, y, weight, label_smoothing=0.1, reduction=reduction), I),
+        (lambda x, y: F.nll_loss(x, y, weight, ignore_index=2, reduction=reduction), I),
+        (lambda x, y: F.cross_entropy(x, y, weight, reduction=reduction), probable),
+    ]:
+        made, slopes = vmap(f)(M, target), vmap(grad(lambda x, y: f(x, y).sum()))(M, target)
+        curves = vmap(grad(lambda x, y: grad(lambda x: f(x, y).sum())(x).square().sum()))(M, target)
+        for i in range(2):
+            leaf = M[i].clone().requires_grad_()
+            torch.testing.assert_close(made[i], f(M[i], target[i]))
+            slope = torch.autograd.grad(f(leaf, target[i]).sum(), leaf, create_graph=True)[0]
+            torch.testing.assert_close(slopes[i], slope.detach())
+            if slope.requires_grad:
+                torch.testing.assert_close(curves[i], torch.autograd.grad(slope.square().sum(), leaf)[0])
 
 
 def test_gradients_by_what_samples_share():
@@ -254,3 +259,22 @@ def test_checks_look_at_all_samples():
         vmap(torch.linalg.inv)(torch.stack([torch.eye(2), torch.zeros(2, 2)]))
     with pytest.raises(RuntimeError, match="between 0 and 1"):
         vmap(F.binary_cross_entropy)(torch.tensor([[0.5], [1.5]]), torch.ones(2, 1))
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_losses_of_samples_that_are_single_rows_or_skipped(reduction):
+    def loss(x, target):
+        return F.cross_entropy(x, target, reduction=reduction)
+
+    x = torch.arange(9.0).view(3, 3).sin()
+    target = torch.tensor([0, -100, 2])
+    made = vmap(loss)(x, target)
+    expected = F.cross_entropy(x, target, reduction="none")
+    expected[1] = float("nan") if reduction == "mean" else 0.0
+    torch.testing.assert_close(made, expected, equal_nan=True)
+    slopes = x.softmax(1) - F.one_hot(target.clamp(0), 3)
+    slopes[1] = 0
+    torch.testing.assert_close(vmap(grad(loss))(x, target), slopes)
+    torch.testing.assert_close(
+        vmap(grad(lambda x, t: loss(x, t).sum()))(x.unsqueeze(1), target.unsqueeze(1)), slopes.unsqueeze(1)
+    )

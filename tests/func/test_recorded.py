@@ -9,17 +9,18 @@ import flambeau as torch
 from flambeau.func import jvp
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorded"))
+import calls
 import other_ways
 
 
-@pytest.mark.parametrize(("operand", "call"), other_ways.parameters("vmap"))
-def test_mapped(operand, call):
-    other_ways.check_vmap(torch, operand, call)
+@pytest.mark.parametrize("rows", calls.in_groups(other_ways.parameters("vmap")))
+def test_mapped(rows):
+    calls.check_each(other_ways.check_vmap, torch, rows)
 
 
-@pytest.mark.parametrize(("operand", "call"), other_ways.parameters("jvp"))
-def test_forwards(operand, call):
-    other_ways.check_jvp(torch, operand, call)
+@pytest.mark.parametrize("rows", calls.in_groups(other_ways.parameters("jvp")))
+def test_forwards(rows):
+    calls.check_each(other_ways.check_jvp, torch, rows)
 
 
 @pytest.mark.parametrize(

@@ -89,3 +89,41 @@ def test_whether_a_mode_below_autograd_is_on():
     assert not _python_dispatch.is_in_torch_dispatch_mode()
     with _python_dispatch.BaseTorchDispatchMode():
         assert _python_dispatch.is_in_torch_dispatch_mode()
+
+
+def test_what_is_said_of_sizes_is_kept():
+    from flambeau.fx.experimental import symbolic_shapes as S
+
+    context = S.StatelessSymbolicContext([S.DimDynamic.DYNAMIC, S.DimDynamic.STATIC])
+    assert context.dynamic_strides == [S.DimDynamic.INFER_STRIDE] * 2 and context.constraint_sizes == [None, None]
+    with pytest.raises(AssertionError, match="strides"):
+        S.StatelessSymbolicContext([S.DimDynamic.STATIC], [S.DimDynamic.STATIC])
+    inner = S.SubclassSymbolicContext([], tensor_source="x", inner_contexts={"a": context})
+    assert isinstance(inner, S.StatefulSymbolicContext) and inner.inner_contexts["a"] is context
+    assert S.SymIntEqByExpr(3) == S.SymIntEqByExpr(3) != S.SymIntEqByExpr(4)
+
+
+def test_nodes_for_an_accelerator(tmp_path, capsys):
+    import operator
+
+    from flambeau.fx.passes.splitter_base import FxNetAccNodesFinder, NodeEventTracker
+
+    class Supported:
+        def is_node_supported(self, submodules, node):
+            return node.op == "call_method" or node.target in (torch.relu, operator.mul, operator.add)
+
+    def function(x):
+        return torch.sin(torch.relu(x) * x.size(0)) + 1
+
+    traced = torch.fx.symbolic_trace(function)
+    names = lambda found: sorted(node.name for node in found)
+    assert names(FxNetAccNodesFinder(traced, Supported(), True)()) == ["add", "mul", "relu", "size"]
+    assert names(FxNetAccNodesFinder(traced, Supported(), False)()) == []  # nothing says what nodes give
+    for node in traced.graph.nodes:
+        node.meta["type"] = int if node.name == "size" else torch.Tensor
+    assert names(FxNetAccNodesFinder(traced, Supported(), False)()) == ["add", "mul", "relu", "size"]
+    tracker, nodes = NodeEventTracker(1, str(tmp_path / "x")), list(traced.graph.nodes)
+    tracker.add(nodes[1], "moved", nodes[0])
+    assert tracker.to_dict() == {"relu": ["relu: moved x"]}
+    tracker.dump()
+    assert (tmp_path / "x_events.txt").read_text() == "Node: relu:\n  relu: moved x\n"

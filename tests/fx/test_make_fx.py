@@ -79,3 +79,30 @@ def test_what_cannot_be_traced_says_so():
     seen = []
     make_fx(lambda x: seen.append(get_proxy_mode()) or x + 1)(torch.ones(1))
     assert seen[0] is not None and get_proxy_mode() is None
+
+
+def test_graphs_are_decomposed_where_they_are_run():
+    from flambeau.fx.experimental.proxy_tensor import DecompositionInterpreter, selective_decompose
+
+    traced = make_fx(lambda x: torch.addcmul(x, x, x) * 2 + torch.addcmul(x, x, x))(torch.ones(2))
+    table = {torch.ops.aten.addcmul.default: lambda a, b, c, value=1: a + b * c}
+    graph = torch.fx.Graph()
+    assert DecompositionInterpreter(traced, graph, table).run(torch.ones(2)).tolist() == [6, 6]
+    assert [n.name for n in graph.nodes] == ["x_1", "mul", "add", "mul_1", "mul_2", "add_1", "add_2", "output"]
+    first = next(n for n in traced.graph.nodes if n.op == "call_function")
+    some = selective_decompose(
+        traced, torch.ones(2), decomposition=table, should_decompose=lambda node: node is first, trace_joint_graph=False
+    )
+    assert [n.name for n in some.graph.nodes] == ["x_1", "mul", "add", "mul_1", "addcmul", "add_1", "output"]
+    assert some(torch.ones(2)).tolist() == [6, 6]
+
+
+def test_a_tracer_that_goes_into_modules():
+    from flambeau.fx.experimental.proxy_tensor import PythonKeyTracer, dispatch_trace, handle_sym_dispatch
+
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    traced = dispatch_trace(model, PythonKeyTracer())
+    assert not any(node.op == "call_module" for node in traced.graph.nodes)
+    assert torch.equal(traced(torch.ones(1, 2)), model(torch.ones(1, 2)))
+    with pytest.raises(AssertionError, match="nothing records"):
+        handle_sym_dispatch(max, (1, 2), {})

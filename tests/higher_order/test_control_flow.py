@@ -39,3 +39,26 @@ def test_branches_and_loops():
     carry, outs = scan(lambda c, v: (c + v, c * v), torch.zeros(2), torch.arange(6.0).view(3, 2), reverse=True)
     assert carry.tolist() == [6.0, 9.0] and outs.tolist() == [[0.0, 8.0], [8.0, 15.0], [0.0, 0.0]]
     assert map(lambda v, y: v + y, torch.eye(2), x).equal(torch.eye(2) + x)
+
+
+class _Either(torch.nn.Module):
+    def __init__(self, true, false):
+        super().__init__()
+        self.layer, self.true, self.false = torch.nn.Linear(2, 2), true, false
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: self.true(self.layer(x)), self.false, (x,))
+
+
+def test_a_condition_is_exported_with_both_branches():
+    module = _Either(lambda x: {"a": x.exp(), "b": (x, 3)}, lambda x: {"a": x.neg(), "b": (x * 2, 3)})
+    exported = torch.export.export(module, (torch.ones(2),)).module()
+    for x in (torch.ones(2), -torch.ones(2)):
+        got, wanted = exported(x), module(x)
+        assert got["a"].equal(wanted["a"]) and got["b"][0].equal(wanted["b"][0]) and got["b"][1] == 3
+
+
+@pytest.mark.parametrize("false", [lambda x: x.neg_(), lambda x: x[:1], lambda x: (x, x), lambda x: x.double()])
+def test_branches_of_an_exported_condition_must_be_alike_and_write_nothing(false):
+    with pytest.raises(RuntimeError, match="cond"):
+        torch.export.export(_Either(lambda x: x, false), (torch.ones(2),))

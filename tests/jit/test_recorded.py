@@ -8,12 +8,13 @@ import pytest
 import flambeau as torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorded"))
+import calls
 import other_ways
 
 
-@pytest.mark.parametrize(("operand", "call"), other_ways.parameters("trace"))
-def test_traced(operand, call):
-    other_ways.check_trace(torch, operand, call)
+@pytest.mark.parametrize("rows", calls.in_groups(other_ways.parameters("trace")))
+def test_traced(rows):
+    calls.check_each(other_ways.check_trace, torch, rows)
 
 
 def test_a_table_that_changes_is_not_traced():

@@ -321,3 +321,17 @@ def test_profilers_that_end_in_the_order_in_which_they_began():
     x.tan()
     assert names(second) == ["aten::exp"]
     assert names(first) == ["aten::exp", "aten::sin"] and names(third) == ["aten::exp", "aten::sin", "aten::cos"]
+
+
+def test_events_are_what_they_were_given():
+    from flambeau.autograd.profiler import DeviceType, FunctionEvent
+
+    outer = FunctionEvent(1, "outer", 0, 1.0, 9.0, cpu_memory_usage=5, node_id=3, metadata_json="{}")
+    inner = FunctionEvent(2, "inner", 0, 2.0, 4.0, cpu_memory_usage=2)
+    outer.append_cpu_child(inner)
+    assert (outer.self_cpu_time_total, outer.self_cpu_memory_usage, outer.node_id) == (6.0, 3, 3)
+    assert (inner.input_shapes, inner.flops, inner.device_index, inner.trace_name) == (None, None, 0, None)
+    apart = FunctionEvent(3, "apart", 0, 1.0, 3.0, is_async=True)
+    assert (apart.cpu_time_total, apart.self_cpu_time_total) == (2.0, 0)
+    kernel = FunctionEvent(4, "kernel", 0, 1.0, 3.0, device_type=DeviceType.CUDA)
+    assert (kernel.cpu_time_total, kernel.device_time_total) == (0, 2.0)

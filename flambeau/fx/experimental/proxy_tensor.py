@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..._core.state import local
@@ -17,14 +17,17 @@ from ...nn.parameter import Parameter
 from ...utils._python_dispatch import TorchDispatchMode
 from ...utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 from .._codegen import _PyTreeCodeGen, _PyTreeInfo
+from .._symbolic_trace import Tracer
 from ..graph import Graph
 from ..graph_module import GraphModule
 from ..immutable_collections import immutable_list
+from ..interpreter import Interpreter
 from ..node import Node
 
 __all__ = [
-    "ProxyTorchDispatchMode", "dispatch_trace", "get_innermost_proxy_mode", "get_proxy_mode", "make_fx", "maybe_disable_thunkify",
-    "maybe_enable_thunkify", "py_sym_types",
+    "DecompositionInterpreter", "ProxyTorchDispatchMode", "PythonKeyTracer", "dispatch_trace", "get_innermost_proxy_mode",
+    "get_proxy_mode", "handle_sym_dispatch", "make_fx", "maybe_disable_thunkify", "maybe_enable_thunkify", "py_sym_types",
+    "selective_decompose",
 ]  # fmt: skip
 
 py_sym_types = (SymInt, SymFloat, SymBool)
@@ -111,11 +114,14 @@ def _argument_names(f: Any, count: int) -> list[str]:
 
 def make_fx(
     f: Callable[..., Any], decomposition_table: dict[Any, Callable[..., Any]] | None = None, tracing_mode: str = "real",
-    _allow_non_fake_inputs: bool = False, *, pre_dispatch: bool = False, record_module_stack: bool = False, **options: Any,
+    _allow_non_fake_inputs: bool = False, *, pre_dispatch: bool = False, record_module_stack: bool = False,
+    _allow_fake_constant: bool = False, _error_on_data_dependent_ops: bool = True, record_stack_traces: bool = False,
+    proxy_module_inputs: bool = False, _disable_torch_fn_metadata_mode: bool = False,
 ) -> Callable[..., GraphModule]:  # fmt: skip
     """A function that runs `f` on arguments and gives the operators that it ran, with derivatives' ones, as a module.
 
-    `tracing_mode` "fake" runs without elements. Sizes are those of the arguments.
+    `tracing_mode` "fake" runs without elements. Sizes are those of the arguments. What is recorded lies below autograd, whose
+    operators have no lines or modules of their own: `record_module_stack` and `record_stack_traces` add nothing, as in PyTorch.
 
     >>> import flambeau as torch
     >>> from flambeau.fx.experimental.proxy_tensor import make_fx
@@ -132,6 +138,9 @@ def make_fx(
         raise NotImplementedError(
             "make_fx: sizes are numbers below autograd; torch.export.export with dynamic_shapes gives graphs whose sizes change"
         )
+
+    if proxy_module_inputs:
+        raise NotImplementedError("make_fx: modules among the arguments cannot be proxies; trace a function of tensors")
 
     def wrapped(*args: Any) -> GraphModule:
         return _traced(f, args, decomposition_table or {}, tracing_mode == "fake")
@@ -201,3 +210,100 @@ def maybe_enable_thunkify() -> Iterator[None]:
 def maybe_disable_thunkify() -> Iterator[None]:
     """Has sizes computed at once; they are numbers already."""
     yield
+
+
+class PythonKeyTracer(Tracer):
+    """A tracer that goes into all modules, and for which parameters are attributes of the graph's module."""
+
+    def __init__(self) -> None:
+        super().__init__(autowrap_modules=())
+
+    def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
+        return False
+
+    def call_module(self, m: Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        return forward(*args, **kwargs)
+
+
+def handle_sym_dispatch(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """A function of sizes while operations are recorded: sizes are numbers, so that its value is what counts."""
+    if get_proxy_mode() is None:
+        raise AssertionError("handle_sym_dispatch: nothing records operations now")
+    return func(*args, **kwargs)
+
+
+class DecompositionInterpreter(Interpreter):
+    """Runs a graph and writes what it runs into a new one, operators that a table has in simpler ones.
+
+    >>> import flambeau as torch
+    >>> from flambeau.fx.experimental.proxy_tensor import DecompositionInterpreter, make_fx
+    >>> module, graph = make_fx(lambda x: torch.relu(x) * 2)(torch.ones(1)), torch.fx.Graph()
+    >>> _ = DecompositionInterpreter(module, graph, {torch.ops.aten.relu.default: lambda x: x * (x > 0)}).run(torch.ones(1))
+    >>> [node.name for node in graph.nodes]
+    ['x_1', 'gt', 'mul', 'mul_1', 'output']
+    """
+
+    def __init__(
+        self,
+        module: GraphModule,
+        new_graph: Graph,
+        decomposition_table: Mapping[Any, Callable[..., Any]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(module, **kwargs)
+        self.new_graph, self.decomposition_table = new_graph, dict(decomposition_table or {})
+        self.mode = ProxyTorchDispatchMode(new_graph, self.decomposition_table)
+
+    def _noted(self, value: Any, node: Node) -> Any:
+        if isinstance(value, Tensor):
+            node.meta["val"] = self.mode.described(value)
+            self.mode.bind(value, node)
+        return value
+
+    def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return self._noted(super().placeholder(target, args, kwargs), self.new_graph.placeholder(target))
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return self._noted(super().get_attr(target, args, kwargs), self.new_graph.get_attr(target))
+
+    def output(self, target: Any, args: Any, kwargs: Any) -> Any:
+        out = super().output(target, args, kwargs)
+        self.new_graph.output(self.mode.encoded(out))
+        return out
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        with self.mode:
+            return super().run(*args, **kwargs)
+
+
+class _Selective(DecompositionInterpreter):
+    """Decomposes some nodes."""
+
+    should_decompose: Callable[..., bool]
+
+    def run_node(self, n: Node) -> Any:
+        chosen = n.op == "call_function" and self.should_decompose(n)
+        self.mode.decompositions = self.decomposition_table if chosen else {}
+        return super().run_node(n)
+
+
+def selective_decompose(
+    joint_gm: GraphModule,
+    *args: Any,
+    decomposition: Mapping[Any, Callable[..., Any]] | None,
+    should_decompose: Callable[..., bool],
+    trace_joint_graph: bool,
+) -> GraphModule:
+    """A graph in which the nodes that a function chooses are decomposed by a table; it runs on `args` for that.
+
+    With `trace_joint_graph` the arguments are those of a pass forward and back, `(primals, tangents)`.
+    """
+    graph = Graph()
+    runner = _Selective(joint_gm, graph, decomposition)
+    runner.should_decompose = should_decompose
+    runner.run(*(tree_leaves(args) if trace_joint_graph else args))
+    kept = {node.target: runner.fetch_attr(node.target) for node in joint_gm.graph.nodes if node.op == "get_attr"}
+    made = GraphModule({**kept, **runner.mode.attributes}, graph)
+    graph.eliminate_dead_code()
+    made.recompile()
+    return made

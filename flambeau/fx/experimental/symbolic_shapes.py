@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from ..._tensor import Tensor
 
 __all__ = [
-    "CURRENT_NODE_KEY", "SHAPEENV_EVENT_KEY", "ConstraintViolationError", "ConvertIntKey", "GuardOnDataDependentSymNode", "ShapeEnv", "SymbolicContext",
+    "CURRENT_NODE_KEY", "SHAPEENV_EVENT_KEY", "ConstraintViolationError", "ConvertIntKey", "DimDynamic", "GuardOnDataDependentSymNode", "ShapeEnv", "Specialization", "StatefulSymbolicContext",
+    "StatelessSymbolicContext", "SubclassSymbolicContext", "SymIntEqByExpr", "SymIntSymbolicContext", "SymbolicContext", "TrackedFake", "ValueRangesSLoc",
     "canonicalize_bool_expr", "check_consistent", "compute_unbacked_bindings", "create_contiguous", "free_symbols",
     "free_unbacked_symbols", "guard_bool", "guard_float", "guard_int", "guard_or_false", "guard_or_true", "guard_scalar",
     "guard_size_oblivious", "guarding_hint_or_throw", "has_free_symbols", "has_free_unbacked_symbols", "has_static_value",
@@ -87,13 +89,117 @@ free_unbacked_symbols = free_symbols
 class ShapeEnv:
     """What a compiler knows of sizes; cannot be made, for programs that ask whether they have one."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(
+        self, *, should_record_events: bool | None = None, tracked_fakes: list[Any] | None = None, **kwargs: Any
+    ) -> None:
         raise NotImplementedError("ShapeEnv: sizes are numbers here; nothing is traced with sizes that are not known")
 
 
 @dataclass(frozen=True)
 class SymbolicContext:
     """What is said of the sizes of an input before it is traced; base of a program's own."""
+
+
+class DimDynamic(Enum):
+    """What is said of a size: it changes, may change, stays, or follows from another."""
+
+    DYNAMIC, DUCK, STATIC, UNBACKED, INFER_STRIDE, OBLIVIOUS_SIZE = range(6)
+
+
+@dataclass(frozen=True)
+class StatelessSymbolicContext(SymbolicContext):
+    """What is said of every size and stride of a tensor."""
+
+    dynamic_sizes: Any
+    dynamic_strides: Any = None
+    constraint_sizes: Any = None
+    constraint_strides: Any = None
+    specialize_on: list[list[Any]] | None = None
+    view_base_context: SymbolicContext | None = None
+    shape_ids: dict[int, str | None] | None = None
+    unbacked_bounds: dict[int, tuple[int | None, int | None]] | None = None
+
+    def __post_init__(self) -> None:
+        count = len(self.dynamic_sizes)
+        for name, usual in (
+            ("dynamic_strides", DimDynamic.INFER_STRIDE), ("constraint_sizes", None), ("constraint_strides", None),
+        ):  # fmt: skip
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, [usual] * count)
+        if self.specialize_on is None:
+            object.__setattr__(self, "specialize_on", [[] for _ in range(count)])
+        allowed = (DimDynamic.INFER_STRIDE, DimDynamic.DYNAMIC, DimDynamic.DUCK)
+        if not all(stride in allowed for stride in self.dynamic_strides):
+            raise AssertionError(f"strides follow from sizes or change, got {self.dynamic_strides}")
+
+
+@dataclass(frozen=True)
+class StatefulSymbolicContext(StatelessSymbolicContext):
+    """The same, for a tensor that comes from a certain place."""
+
+    tensor_source: Any = field(kw_only=True)
+    shape_env_to_source_to_symbol_cache: dict[int, dict[str, Any]] = field(kw_only=True, default_factory=dict)
+    excluded_sizes: tuple[int | None, ...] | None = field(kw_only=True, default=None)
+
+
+@dataclass(frozen=True)
+class SubclassSymbolicContext(StatefulSymbolicContext):
+    """The same, for a tensor that holds others."""
+
+    inner_contexts: dict[str, SymbolicContext] = field(default_factory=dict)
+    track_outer_size_stride: bool = True
+
+
+@dataclass(frozen=True)
+class SymIntSymbolicContext(SymbolicContext):
+    """What is said of a number."""
+
+    constraint: Any
+
+
+@dataclass(frozen=True)
+class TrackedFake:
+    """A fake tensor, the place that it stands for, and what is said of its sizes."""
+
+    fake: Any
+    source: Any
+    symbolic_context: SymbolicContext | None
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """A value of a size that a program of its own is made for."""
+
+    source: Any
+    check_fn: Any
+
+
+@dataclass
+class ValueRangesSLoc:
+    """Where the bounds of a size were found out."""
+
+    lower: Any
+    upper: Any
+
+
+class SymIntEqByExpr:
+    """A size that equals another if both are the same expression; nothing is decided by the comparison.
+
+    >>> SymIntEqByExpr(3) == SymIntEqByExpr(3), len({SymIntEqByExpr(3), SymIntEqByExpr(4)})
+    (True, 2)
+    """
+
+    def __init__(self, val: Any) -> None:
+        self.val = getattr(val, "node", val)
+
+    def __repr__(self) -> str:
+        return repr(self.val)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SymIntEqByExpr) and repr(self.val) == repr(other.val)
+
+    def __hash__(self) -> int:
+        return hash(repr(self.val))
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from ..ops import rotary_embedding as _rotary
 from .operators import Node, axis_of, operator
 from .tensors import element_type
 
-__all__ = ["window"]
-
 
 def window(node: Node, x: Tensor, kernel: Any) -> tuple[list[int], list[int], list[int], list[int]]:
     """Strides, dilations and the padding before and after each axis, for windows over an image."""

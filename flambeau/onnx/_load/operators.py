@@ -13,8 +13,6 @@ import numpy as np
 
 from ..errors import OnnxModelError
 
-__all__ = ["OPERATORS", "SIZES", "Node", "Operator", "on_sizes", "operator"]
-
 Form = Callable[..., Any]
 
 

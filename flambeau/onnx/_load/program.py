@@ -16,8 +16,6 @@ from .operators import OPERATORS, SIZES, Node
 from .tensors import Tensors
 from .wire import Message
 
-__all__ = ["Constant", "Loading", "Program"]
-
 _MOST_NODES = 20_000  # of functions, written out: those that call others twice would grow without end
 _DEEPEST = 32
 _SMALL = 64  # elements up to which a constant counts as sizes

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .wire import Field
 
-__all__ = ["SCHEMA"]
-
 SCHEMA: dict[str, dict[int, Field]] = {
     "Model": {
         1: Field("ir_version", "int"),

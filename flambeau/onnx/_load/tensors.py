@@ -14,8 +14,6 @@ from ..._core.dtypes import dtype as _dtype
 from ..errors import OnnxModelError
 from .wire import Message
 
-__all__ = ["Tensors", "element_type"]
-
 # ONNX's numbers of element types. Types of four bits lie in pairs and become int8 and uint8.
 _ELEMENTS = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from ..errors import OnnxModelError
 
-__all__ = ["Field", "Message", "read"]
-
 _DEEPEST = 64  # messages inside of messages: If and Loop nest graphs
 _NUMBER, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5  # how a value lies in the file
 

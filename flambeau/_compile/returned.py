@@ -1,0 +1,92 @@
+"""Numbers that a function reads from tensors only to give them back (`return loss.item()`): no part of its program depends on them.
+
+Whether that is so is read from the bytecode behind the call, which must lead straight to the end of the function.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import sys
+from typing import Any
+
+_SILENT = frozenset(("NOP", "CACHE", "EXTENDED_ARG", "KW_NAMES", "NOT_TAKEN", "POP_BLOCK"))
+# Whether each of the variables that an instruction names is stored.
+_VARIABLES = {
+    "LOAD_FAST": [False], "LOAD_FAST_BORROW": [False], "LOAD_FAST_CHECK": [False], "STORE_FAST": [True],
+    "LOAD_FAST_LOAD_FAST": [False, False], "LOAD_FAST_BORROW_LOAD_FAST_BORROW": [False, False],
+    "STORE_FAST_LOAD_FAST": [True, False], "STORE_FAST_STORE_FAST": [True, True],
+}  # fmt: skip
+_LOADS = frozenset(("LOAD_CONST", "LOAD_SMALL_INT", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "PUSH_NULL"))
+_OF_ONE = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
+_CALLS = frozenset(("PRECALL", "CALL", "CALL_FUNCTION", "CALL_METHOD"))
+_MAKES = {
+    "BUILD_TUPLE": lambda n: n, "BUILD_LIST": lambda n: n, "BUILD_MAP": lambda n: 2 * n, "BUILD_CONST_KEY_MAP": lambda n: n + 1,
+}  # fmt: skip
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def is_only_returned(ours: str, until: Any) -> bool:
+    """Whether what is read now, by code in other files than those in the folder `ours`, is at once returned by all functions that the code
+    `until` has called."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(ours):
+        if frame.f_code is until:
+            return False
+        frame = frame.f_back
+    while frame is not None and frame.f_code is not until:
+        if frame.f_code.co_filename.startswith(ours) or not _ends(frame.f_code, frame.f_lasti):
+            return False
+        frame = frame.f_back
+    return frame is not None
+
+
+@functools.cache
+def _ends(code: Any, last: int) -> bool:
+    """Whether a function returns what the call at an instruction gives, or puts it into what it returns, and does nothing else with it."""
+    if code.co_flags & _GENERATORS:
+        return False
+    stack, names = [True], set[str]()  # which of the values that were pushed since then, and which variables, hold it
+
+    def popped(count: int) -> bool:
+        found = any(stack[-count:]) if count else False
+        del stack[max(0, len(stack) - count) :]
+        return found
+
+    for step in dis.get_instructions(code):
+        name = step.opname
+        if step.offset <= last or name in _SILENT:
+            continue
+        if name in _VARIABLES:
+            for variable, stored in zip(
+                step.argval if isinstance(step.argval, tuple) else (step.argval,), _VARIABLES[name]
+            ):
+                if stored:
+                    (names.add if popped(1) else names.discard)(variable)
+                else:
+                    stack.append(variable in names)
+        elif name in _LOADS:
+            stack += [False] * dis.stack_effect(step.opcode, step.arg)
+        elif name in _OF_ONE:
+            if popped(1):
+                return False
+            stack += [False] * (dis.stack_effect(step.opcode, step.arg) + 1)
+        elif name in _CALLS or name.startswith(("BINARY_", "UNARY_")):
+            made = int(name != "PRECALL")  # which takes arguments for the call that follows
+            if popped(made - dis.stack_effect(step.opcode, step.arg)):
+                return False
+            stack += [False] * made
+        elif name in _MAKES:
+            stack.append(popped(_MAKES[name](step.arg or 0)))
+        elif name in ("SWAP", "ROT_TWO"):  # as at the end of `with`
+            depth = step.arg if name == "SWAP" and step.arg else 2
+            stack[:0] = [False] * (depth - len(stack))
+            stack[-1], stack[-depth] = stack[-depth], stack[-1]
+        elif name == "DUP_TOP":
+            stack.append(bool(stack) and stack[-1])
+        elif name == "POP_TOP":
+            popped(1)
+        else:
+            return name == "RETURN_VALUE" and stack[-1:] == [True]
+    return False

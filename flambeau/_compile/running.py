@@ -1,0 +1,249 @@
+"""One run of a lowered program: native stretches over its arena, and what Python does between them."""
+
+from __future__ import annotations
+
+import functools
+from array import array as words_of
+from collections.abc import Sequence
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+from weakref import getweakrefcount
+
+import numpy as np
+
+from .._core.allocation import LARGE, allocator, empty_strided
+from .._kernel.native.direct import address_function
+from .._kernel.native.plan import Plan
+from .._kernel.native.runner import operands_in, run_words, runner, runner_on
+from .._kernel.native.site import usable
+from .._tensor import Tensor, bump, detached, storage_of, wrap
+from .graph import Node, Value, replaced
+from .lower import laid
+from .memory import MADE, Memory
+from .steps import Call
+
+if TYPE_CHECKING:
+    from .program import Lowered
+
+_KEPT = 1 << 20  # bytes of small results, whose memory may be kept for the next run, at most
+_array = np.ndarray
+_probe = [object()]
+_ALONE = getrefcount(_probe[0])  # of what one list holds, asked in this way
+
+Layout = tuple[Any, Any, Any, Any, Any, bool]  # shape, NumPy's dtype, strides in elements and bytes, dtype, is it small
+Born = tuple[Memory, Value | None, Layout]  # a block that each run makes anew, and the value that it is, if it is one
+
+
+class Stretch:
+    """Native steps between two that Python takes."""
+
+    def __init__(self, steps: list[Any]):
+        self.steps = steps
+
+    def encoded(self) -> tuple[Any, list[int], Plan]:
+        """Its words, where in them each step begins, and what they point to."""
+        plan, starts = Plan(), []
+        for step in self.steps:
+            starts.append(8 * len(plan.loops))
+            step.encode(plan)
+        return words_of("q", plan.loops), starts, plan
+
+
+class Gifts:
+    """Gradients that leaves are given one after another."""
+
+    def __init__(self, steps: list[Call]):
+        self.steps = steps
+
+    @functools.cached_property
+    def gifts(self) -> list[tuple[Call, Value, Any, Value | None]]:
+        """Each step with the gradient, the leaf, and what its gradient is then."""
+        return [(step, step.what.args[0], step.what.op.leaf, step.what.outs[0]) for step in self.steps]
+
+
+class Frame:
+    """What one run needs for itself: an arena, the addresses of operands, tables."""
+
+    def __init__(self, program: Lowered):
+        self.arena = allocator[0](program.arena, np.uint8)
+        self.bases = words_of("q", [0] * program.operands)
+        start = address_function()(self.arena)
+        for memory in program.temporary:
+            self.bases[memory.number] = start + memory.offset
+        self.at = self.bases.buffer_info()[0]
+        self.tables = [part.encoded() if isinstance(part, Stretch) else None for part in program.parts]
+        self.starts = [0 if table is None else table[0].buffer_info()[0] for table in self.tables]
+        outside = [number for number, _ in (*program.from_inputs, *program.from_constants)]
+        self.words: list[bytes] = []  # what the runner is given for a part, with a list of tensors
+        for i, part in enumerate(program.parts):
+            operands = [*(outside if i == program.opening else ()), *[m.number for m, *_ in program.born[i]]]
+            self.words.append(run_words(self.starts[i], len(getattr(part, "steps", ())), self.at, operands))
+        self.layouts = [[about for *_, about in born] for born in program.born]
+        self._last: list[list[Any]] = [[_probe[0]] * len(born) for born in program.born]  # small blocks of the last run
+        kept = sum([memory.nbytes for born in program.born for memory, _, about in born if about[-1]])
+        self._again = kept <= _KEPT and usable()  # there counts of references say who has an object
+
+    def new(self, part: int) -> list[Tensor]:
+        """Tensors for what a part makes anew; a small block of the last run that nobody has any more is used again."""
+        found, last = [], self._last[part]
+        for i, (shape, d, strides, steps, dtype, small) in enumerate(self.layouts[part]):
+            if small and self._again and getrefcount(last[i]) == _ALONE and not getweakrefcount(last[i]):
+                array = last[i]
+            else:
+                array = _array(shape, d, None, 0, steps) if small else empty_strided(shape, d, strides)
+                if small and self._again:
+                    last[i] = array
+            found.append(wrap(array, dtype))
+        return found
+
+
+class Run:
+    """One run of a program."""
+
+    def __init__(self, program: Lowered, frame: Frame, inputs: Sequence[Tensor]):
+        self.program, self.frame, self.inputs = program, frame, inputs
+        self.tensors: dict[Value, Tensor] = {}
+        self.blocks: dict[Memory, Tensor] = {}  # a tensor that keeps each fresh block
+
+    def outputs(self) -> list[Tensor]:
+        program, run, words = self.program, runner_on(Tensor), self.frame.words
+        for i, part in enumerate(program.parts):
+            kind = part.__class__
+            if kind is Stretch:
+                given = self._new(i)
+                if i == program.opening:
+                    given = [*[self.inputs[k] for k in program.used], *program.known, *given]
+                left = run(words[i], given)
+                if left:
+                    self._resume(part, i, left, given)
+            elif kind is Gifts:
+                self._give(part)
+            else:
+                self._call(part)
+            for v in program.dead[i]:
+                self.tensors.pop(v, None)
+        if program.born[-1]:
+            self._new(len(program.parts))
+        for v in program.written:
+            bump(self.tensor(v))
+        return [self.tensor(v) for v in program.outputs]
+
+    def _new(self, part: int) -> list[Tensor]:
+        made = self.frame.new(part)
+        for t, (memory, v, _) in zip(made, self.program.born[part]):
+            self.blocks[memory] = t
+            if v is not None:
+                self.tensors[v] = t
+        return made
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def tensor(self, v: Value) -> Tensor:
+        """A value as Python sees it."""
+        t = self.tensors.get(v)
+        if t is None:
+            place = self.program.places.get(v)
+            if place is not None and place[0].kind == MADE:
+                t = self._part(v, *place)
+            elif v.node is None:
+                t = self._external(v)
+            else:
+                node = v.node
+                out = node.op(
+                    *replaced(node.args, Value, self.tensor), **replaced(node.named or {}, Value, self.tensor)
+                )
+                t = (out if node.several else (out,))[node.outs.index(v)]
+            self.tensors[v] = t
+        return t
+
+    def _external(self, v: Value) -> Tensor:
+        for mine, t in zip(self.program.inputs, self.inputs):
+            if mine is v:
+                return detached(t)
+        return detached(next(t for mine, t in self.program.constants if mine is v))
+
+    def _part(self, v: Value, memory: Memory, offset: int) -> Tensor:
+        block = self.blocks.get(memory)
+        if block is None:
+            return wrap(
+                np.ndarray(v.shape, v.dtype.numpy, self.frame.arena, memory.offset + offset, v.strides), v.dtype
+            )
+        whole = block._array
+        flat = whole.transpose(sorted(range(whole.ndim), key=lambda d: -whole.strides[d])).reshape(-1).view(np.uint8)
+        t = wrap(np.ndarray(v.shape, v.dtype.numpy, flat, offset, v.strides), v.dtype)
+        t._storage = storage_of(block)
+        return t
+
+    def _known(self, v: Value, t: Tensor) -> None:
+        """What a step of Python's gave."""
+        self.tensors[v] = t
+        place = self.program.places.get(v)
+        if place is not None and place[0] in self.program.given and place[0].source is v:
+            self.frame.bases[place[0].number] = address_function()(t._array)
+
+    # -- what Python does ----------------------------------------------------------------------------------------------
+
+    def _call(self, step: Call) -> None:
+        node = step.what
+        if step.alone:
+            out = node.op(*node.args, **(node.named or {}))
+        else:
+            out = node.op(*replaced(node.args, Value, self.tensor), **replaced(node.named or {}, Value, self.tensor))
+        for v, t in zip(node.outs, out if node.several else (out,)):
+            if v is not None:
+                self._known(v, laid(v, t))
+
+    def _give(self, part: Gifts) -> None:
+        """Gives leaves their gradients: a first one that is new memory and lies as the leaf does is simply theirs."""
+        tensors, awaited = self.tensors, self.program.awaited
+        for step, v, leaf, out in part.gifts:
+            t = tensors.get(v)
+            meta: Any = leaf._autograd_meta
+            if (
+                t is None
+                or t._storage is not None
+                or t._array.strides != leaf._array.strides
+                or not _lacks_gradient(meta)
+            ):
+                self._call(step)
+                continue
+            meta.grad = t
+            if out in awaited:
+                self._known(out, t)
+
+    def _resume(self, part: Stretch, number: int, left: int, given: Sequence[Tensor]) -> None:
+        """Goes on with a stretch that ended early: its first operands could not be found, or a kernel answered otherwise."""
+        frame, run, steps = self.frame, runner(), len(part.steps)
+        if left < 0:
+            for t, place in zip(given, operands_in(frame.words[number])):
+                frame.bases[place] = address_function()(t._array)
+            left = run(frame.starts[number], steps, frame.at)
+        while left:
+            begin = self._instead(part, steps - left)
+            at = frame.starts[number] + frame.tables[number][1][begin] if begin < steps else 0  # type: ignore[index]
+            left = run(at, steps - begin, frame.at)
+
+    def _instead(self, part: Stretch, failed: int) -> int:
+        """Runs by Python the node whose steps are not the right ones this time, or raises what is wrong; gives the next step."""
+        which = part.steps[failed].node
+        node: Node = self.program.nodes[which]
+        given = replaced(node.args, Value, lambda v: wrap(self.tensor(v)._array.copy(), v.dtype))
+        out = node.op(*given)
+        for v, t in zip(node.outs, out if node.several else (out,)):
+            if v is not None:
+                self.tensor(v)._array[...] = t._array
+        following = [i for i in range(failed, len(part.steps)) if part.steps[i].node != which]
+        return following[0] if following else len(part.steps)
+
+
+def _lacks_gradient(meta: Any) -> bool:
+    """Whether a leaf has no gradient yet, and nobody is to be told when it has."""
+    return meta is not None and meta.inherited is not meta and meta.grad is None and not meta.post_hooks
+
+
+def layout(memory: Memory, v: Value | None) -> Layout:
+    """How a fresh block lies, which is a value or the bytes of several."""
+    if v is None:
+        return (memory.nbytes,), np.dtype(np.uint8), (1,), (1,), None, memory.nbytes < LARGE
+    size = v.dtype.itemsize
+    return v.shape, v.dtype.numpy, tuple([s // size for s in v.strides]), v.strides, v.dtype, memory.nbytes < LARGE
