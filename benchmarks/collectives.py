@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 SIZES = [8, 128, 2048, 32768, 524288, 4194304, 16777216, 67108864]
@@ -72,7 +73,11 @@ def world(name: str, processes: int, only: str, largest: int) -> dict[str, float
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, __file__, "--process", name, "--only", only, "--largest", str(largest)]
-    shared = {**os.environ, "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    path = os.pathsep.join([str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")])
+    shared = {
+        **os.environ, "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PYTHONPATH": path,
+        "PYTHONWARNINGS": "ignore",
+    }  # fmt: skip
     started = [
         subprocess.Popen(command, env={**shared, "RANK": str(r)}, stdout=-1, text=True) for r in range(processes)
     ]

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
+import faulthandler
 import os
 import random
 import signal
@@ -38,12 +40,16 @@ def die(phase: str) -> None:
 
 def process(timeout: float) -> None:
     """One process of the world: it goes through the phases, and says how it ended."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     import flambeau as torch
     import flambeau.distributed as dist
     import flambeau.distributed.checkpoint as dcp
 
     rank, size, chosen = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), os.environ["PHASE"]
     rounds = lambda phase: range(100000 if chosen == phase else 2)
+    Path(os.environ["FOLDER"], f"ready{rank}").touch()  # imports take long on a busy machine, and are no part of a try
+    while len(list(Path(os.environ["FOLDER"]).glob("ready*"))) < size:
+        time.sleep(0.01)
     try:
         die("init")
         dist.init_process_group("gloo", timeout=timedelta(seconds=timeout))
@@ -72,7 +78,7 @@ def process(timeout: float) -> None:
             model(torch.randn(4, 32)).sum().backward()
         die("checkpoint")
         for _ in rounds("checkpoint"):
-            dcp.save({"model": net.state_dict()}, checkpoint_id=os.environ["FOLDER"])
+            dcp.save({"model": net.state_dict()}, checkpoint_id=os.environ["FOLDER"] + "/checkpoint")
         die("exit")
         if random.random() < 0.5:
             dist.destroy_process_group()
@@ -84,11 +90,18 @@ def process(timeout: float) -> None:
     print("DONE", flush=True)
 
 
+def _free_port() -> int:
+    """One that the system does not give to other programs meanwhile, as it might those that it finds itself."""
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
+        with socket.socket() as found, contextlib.suppress(OSError):
+            found.bind(("", port))
+            return port
+    raise OSError("no port is free")
+
+
 def attempt(number: int, phase: str, victim: int, delay: float, size: int, timeout: float) -> list[str]:
     """One world; what went wrong in it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = _free_port()
     with tempfile.TemporaryDirectory() as folder:
         shared = {"WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "PHASE": phase, "VICTIM": victim,
                   "DELAY": delay, "FOLDER": folder, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}  # fmt: skip
@@ -105,9 +118,12 @@ def attempt(number: int, phase: str, victim: int, delay: float, size: int, timeo
             try:
                 out, errors = each.communicate(timeout=timeout + SPARE)
             except subprocess.TimeoutExpired:
+                each.send_signal(signal.SIGUSR1)  # where is it?
+                time.sleep(1.0)
                 each.kill()
-                each.communicate()
-                wrong.append(f"rank {rank} hangs")
+                wrong.append(
+                    f"try {number}, {phase}, victim {victim}: rank {rank} hangs: {each.communicate()[1][-3000:]}"
+                )
                 continue
             text = next((line for line in out.splitlines() if line.startswith(("ERROR", "DONE"))), "")
             where = f"try {number}, {phase}, victim {victim}, rank {rank}: "

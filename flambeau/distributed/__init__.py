@@ -46,21 +46,10 @@ _PARTS = (
 )  # fmt: skip
 __all__ = [name for part in _PARTS for name in part.__all__] + [
     "DeviceMesh", "FileStore", "TCPStore", "Work", "constants", "device_mesh", "distributed_c10d", "init_device_mesh",
-    "reduce_op",
 ]  # fmt: skip
 _LATER = (
     "algorithms", "checkpoint", "elastic", "fsdp", "launch", "launcher", "nn", "optim", "pipelining", "rpc", "run", "tensor", "utils",
 )  # fmt: skip
-
-
-class _reduce_op:
-    """The older name of `ReduceOp`."""
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(_kinds.ReduceOp, name)
-
-
-reduce_op = _reduce_op()
 
 
 def __getattr__(name: str) -> object:

@@ -79,6 +79,8 @@ def group_rank(group: ProcessGroup, rank: int | None, own: int | None, default: 
         rank = default
     if rank is None:
         raise ValueError("Must specify global_rank or group_rank")
+    if not isinstance(rank, int):
+        raise TypeError(f"a rank is a number, got {rank!r}")
     return rank if len(group.ranks) > rank and group.ranks[rank] == rank else get_group_rank(group, rank)
 
 
@@ -94,10 +96,10 @@ def root_rank(group: ProcessGroup, rank: int | None, own: int | None, name: str,
     return found
 
 
-def enter(group: Any, tensor: Tensor) -> tuple[ProcessGroup, Any] | None:
-    """The group of a call and what carries it out for a tensor; None in processes that are not in the group."""
+def enter(group: Any, tensor: Tensor) -> tuple[Any, Any]:
+    """The group of a call and what carries it out for a tensor; None and None in processes that are not in the group."""
     if is_outside(group):
-        return None
+        return None, None
     group = current(group)
     return group, group.channel(tensor.device.type)
 

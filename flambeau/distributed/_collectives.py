@@ -104,10 +104,9 @@ def broadcast(
 ) -> Work | None:
     """Every process gets the tensor of the process `src`."""
     check_tensor(tensor, "tensor")
-    entered = enter(group, tensor)
-    if entered is None:
+    group, channel = enter(group, tensor)
+    if group is None:
         return None
-    group, channel = entered
     root = root_rank(group, src, group_src, "broadcast")
     finish: list[Finish] = []
     own = group.rank() == root
@@ -126,10 +125,9 @@ def reduce(
 ) -> Work | None:
     """The process `dst` gets the sum (or another reduction) of all tensors, in place."""
     check_tensor(tensor, "tensor")
-    entered = enter(group, tensor)
-    if entered is None:
+    group, channel = enter(group, tensor)
+    if group is None:
         return None
-    group, channel = entered
     root = root_rank(group, dst, group_dst, "reduce")
     kind, factor = reduction(tensor, op, "reduce")
     finish: list[Finish] = []
@@ -148,17 +146,17 @@ def reduce(
     return issue(group, "reduce", start, [tensor], finish, async_op, flat.nbytes, channel)
 
 
+def _meet(group: ProcessGroup, name: str, async_op: bool, timeout: timedelta | None) -> Work | None:
+    seconds = None if timeout is None else timeout.total_seconds()
+    start = lambda channel: channel.barrier()
+    return issue(group, name, start, None, [], async_op, 0, group.channel(group.kind), seconds)
+
+
 def barrier(
     group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None
 ) -> Work | None:
     """Waits until all processes of the group are here."""
-    if is_outside(group):
-        return None
-    group = current(group)
-    limit = None if timeout is None else timeout.total_seconds()
-    return issue(
-        group, "barrier", lambda channel: channel.barrier(), None, [], async_op, 0, group.channel(group.kind), limit
-    )
+    return None if is_outside(group) else _meet(current(group), "barrier", async_op, timeout)
 
 
 def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
@@ -166,23 +164,14 @@ def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_
     if is_outside(group):
         return
     group = current(group)
-    seconds = (timeout or group._timeout).total_seconds()
+    timeout = timeout or group._timeout
     try:
-        issue(
-            group,
-            "monitored_barrier",
-            lambda channel: channel.barrier(),
-            None,
-            [],
-            False,
-            0,
-            group.channel(group.kind),
-            seconds,
-        )
+        _meet(group, "monitored_barrier", False, timeout)
     except DistBackendError as error:
         missing = [r for r in group.ranks if f"rank {r} " in str(error)] or [-1]
         raise RuntimeError(
-            f"[Rank {group.rank()}]: Rank {missing[0]} failed to pass monitoredBarrier in {seconds * 1000:g} ms\n{error}"
+            f"[Rank {group.rank()}]: Rank {missing[0]} failed to pass monitoredBarrier in {timeout.total_seconds() * 1000:g} ms\n"
+            f"{error}"
         ) from error
 
 
@@ -194,10 +183,9 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
     check_tensors(tensor_list, "tensor_list")
     check_tensor(tensor, "tensor")
     same_dtype(tensor_list, tensor)
-    entered = enter(group, tensor)
-    if entered is None:
+    group, channel = enter(group, tensor)
+    if group is None:
         return None
-    group, channel = entered
     check_length(tensor_list, group, "all_gather")
     check_sizes(tensor_list, tensor, "all_gather")
     finish: list[Finish] = []
@@ -223,10 +211,9 @@ def all_gather_into_tensor(
     """Every process gets the tensors of all, one after the other in a tensor."""
     check_tensor(output_tensor, "output_tensor")
     check_tensor(input_tensor, "input_tensor")
-    entered = enter(group, input_tensor)
-    if entered is None:
+    group, channel = enter(group, input_tensor)
+    if group is None:
         return None
-    group, channel = entered
     if output_tensor.dtype is not input_tensor.dtype:
         raise RuntimeError(
             f"all_gather: invalid tensor type at index 0 (expected {input_tensor.dtype}, got {output_tensor.dtype})"
@@ -251,10 +238,9 @@ def gather(
 ) -> Work | None:
     """The process `dst` gets the tensors of all, in a list."""
     check_tensor(tensor, "tensor")
-    entered = enter(group, tensor)
-    if entered is None:
+    group, channel = enter(group, tensor)
+    if group is None:
         return None
-    group, channel = entered
     root = root_rank(group, dst, group_dst, "gather", 0 if group_dst is None else None)
     finish: list[Finish] = []
     here = group.rank() == root
@@ -275,10 +261,9 @@ def scatter(
 ) -> Work | None:
     """Every process gets its part of the list of the process `src`."""
     check_tensor(tensor, "tensor")
-    entered = enter(group, tensor)
-    if entered is None:
+    group, channel = enter(group, tensor)
+    if group is None:
         return None
-    group, channel = entered
     root = root_rank(group, src, group_src, "scatter", 0 if group_src is None else None)
     finish: list[Finish] = []
     here = group.rank() == root
@@ -311,10 +296,9 @@ def reduce_scatter(
     check_tensor(output, "output")
     check_tensors(input_list, "input_list")
     same_dtype(input_list, output)
-    entered = enter(group, output)
-    if entered is None:
+    group, channel = enter(group, output)
+    if group is None:
         return None
-    group, channel = entered
     if len(input_list) != group.size():
         raise RuntimeError(
             f"invalid input tensor list size, must be world size (expected {group.size()}, got {len(input_list)})"
@@ -330,10 +314,9 @@ def reduce_scatter_tensor(
     """`reduce_scatter` with the parts one after the other in a tensor."""
     check_tensor(output, "output")
     check_tensor(input, "input")
-    entered = enter(group, output)
-    if entered is None:
+    group, channel = enter(group, output)
+    if group is None:
         return None
-    group, channel = entered
     same_dtype([output], input)
     if output.numel() * group.size() != input.numel():
         raise RuntimeError(
@@ -362,10 +345,9 @@ def all_to_all(
     """Every process sends one tensor to each and gets one from each."""
     check_tensors(output_tensor_list, "output_tensor_list")
     check_tensors(input_tensor_list, "input_tensor_list")
-    entered = enter(group, output_tensor_list[0])
-    if entered is None:
+    group, channel = enter(group, output_tensor_list[0])
+    if group is None:
         return None
-    group, channel = entered
     check_length(output_tensor_list, group, "all_to_all")
     check_length(input_tensor_list, group, "all_to_all")
     same_dtype([*output_tensor_list, *input_tensor_list], output_tensor_list[0])
@@ -401,10 +383,9 @@ def all_to_all_single(
     """`all_to_all` with the parts one after the other in a tensor, of so many rows each."""
     check_tensor(output, "output")
     check_tensor(input, "input")
-    entered = enter(group, output)
-    if entered is None:
+    group, channel = enter(group, output)
+    if group is None:
         return None
-    group, channel = entered
     same_dtype([output], input)
     out_counts, counts = _splits(output, output_split_sizes, group), _splits(input, input_split_sizes, group)
     finish: list[Finish] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 import zlib
 from collections import deque
@@ -44,16 +45,14 @@ class ProcessGroup:
         self.calls, self.doing = 0, deque[str](maxlen=16)  # how many collective calls were made, and the last of them
         self._rank = ranks.index(me)
         self._channels: dict[str, Any] = {}
-        self._closed = False
+        self._closed = ""  # why there are no channels any more
 
     def channel(self, kind: str) -> Any:
         """What carries calls on tensors of a device out."""
         found = self._channels.get(kind)
         if found is None:
             if self._closed:
-                raise ValueError(
-                    f"Process group {self} is not initialized in the world group map: destroy_process_group ended it"
-                )
+                raise ValueError(f"Process group {self} is not initialized in the world group map: {self._closed}")
             backend = self._config.device_backend_map.get(kind)
             if backend is None:
                 raise RuntimeError(f"No backend type associated with device type {kind}")
@@ -80,7 +79,11 @@ class ProcessGroup:
     def close(self) -> None:
         for channel in set(self._channels.values()):
             channel.close()
-        self._channels, self._closed = {}, True
+        self.lose("destroy_process_group ended it")
+
+    def lose(self, why: str) -> None:
+        """Forgets what carries calls out."""
+        self._channels, self._closed = {}, why
 
     @property
     def kind(self) -> str:
@@ -133,6 +136,19 @@ class _World:
 
 
 _world = _World()
+
+
+def _forked() -> None:
+    """In a forked process: the connections are its parent's."""
+    for each in _world.groups:
+        each.lose(
+            "this process was forked from one of the group; start it with spawn and call init_process_group in it"
+        )
+    _mpi.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class _GroupMeta(type):

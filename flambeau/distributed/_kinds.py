@@ -9,7 +9,7 @@ from typing import Any, NewType
 __all__ = [
     "AllToAllOptions", "AllgatherOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "BarrierOptions", "BroadcastOptions",
     "BuiltinCommHookType", "DebugLevel", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError",
-    "GatherOptions", "GroupName", "QueueEmptyError", "ReduceOp", "ReduceOptions", "ReduceScatterOptions", "ScatterOptions",
+    "GatherOptions", "GroupName", "QueueEmptyError", "ReduceOp", "ReduceOptions", "ReduceScatterOptions", "ScatterOptions", "reduce_op",
 ]  # fmt: skip
 
 GroupName = NewType("GroupName", str)
@@ -71,6 +71,16 @@ class ReduceOp:
 
     def __hash__(self) -> int:
         return hash(self.op)
+
+
+class _reduce_op:
+    """The older name of `ReduceOp`."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(ReduceOp, name)
+
+
+reduce_op = _reduce_op()
 
 
 def _make_nccl_premul_sum(factor: Any) -> ReduceOp:

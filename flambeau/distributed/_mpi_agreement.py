@@ -19,20 +19,25 @@ _KEPT = 4096  # descriptions of calls that are kept
 
 
 class Checked:
-    """A request of MPI's for data, which is done when the comparison beside it is done as well and found no difference."""
+    """The requests of a call: first that of the comparison beside it, then those for data. It is done when the comparison
+    found no difference and all the others are done as well."""
 
-    __slots__ = ("_compare", "_comparison", "inner")
+    __slots__ = ("_compare", "pending")
 
-    def __init__(self, comparison: Any, compare: Callable[[], None], data: Any):
-        self._comparison, self._compare, self.inner = comparison, compare, data
+    def __init__(self, comparison: Any, compare: Callable[[], None], *data: Any):
+        self._compare: Callable[[], None] | None = compare
+        self.pending = [comparison, *data]
 
     def Test(self) -> bool:
-        if self._comparison is not None:
-            if not self._comparison.Test():
+        pending = self.pending
+        while pending:
+            if not pending[0].Test():
                 return False
-            self._comparison = None
-            self._compare()
-        return self.inner.Test()  # last: who waits looks at this one, which ends with its test
+            del pending[0]
+            if self._compare is not None:
+                compare, self._compare = self._compare, None
+                compare()
+        return True
 
 
 class Agreement:

@@ -180,7 +180,7 @@ class Server:
             for rank, how in self.gone.items():
                 client.say(f"cmd=gone rank={rank} how={how}")
         elif command == "leave":
-            self._lose(int(said["rank"]), "left")
+            self._lose(int(said["rank"]), said["how"])
         elif command in ("where", "here"):  # a process asks all others what they do; they answer
             self._tell(" ".join(f"{name}={value}" for name, value in said.items()))
         else:

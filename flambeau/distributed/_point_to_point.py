@@ -28,10 +28,9 @@ def isend(
 ) -> Work | None:
     """`send` in the background."""
     check_tensor(tensor, "tensor")
-    entered = enter(group, tensor)
-    if entered is None:
+    group, channel = enter(group, tensor)
+    if group is None:
         return None
-    group, channel = entered
     peer = _peer(group, dst, group_dst, "destination")
     flat = reading(tensor, channel)
     start = lambda channel: channel.send(flat, peer, tag)
@@ -43,10 +42,9 @@ def irecv(
 ) -> Work | None:
     """`recv` in the background; without `src`, from whoever sends first."""
     check_tensor(tensor, "tensor")
-    entered = enter(group, tensor)
-    if entered is None:
+    group, channel = enter(group, tensor)
+    if group is None:
         return None
-    group, channel = entered
     peer = None if src is None and group_src is None else _peer(group, src, group_src, "source")
     finish: list[Finish] = []
     flat = writing(tensor, finish, channel)

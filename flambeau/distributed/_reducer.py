@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 from .._autograd import engine
@@ -23,14 +23,24 @@ FIRST_BYTES, BYTES = 1 << 20, 25 << 20
 class GradBucket:
     """Gradients that travel together; communication hooks of `DistributedDataParallel` get one."""
 
-    def __init__(self, index: int, parameters: list[Tensor], last: bool):
-        self._index, self._parameters, self._last = index, parameters, last
+    def __init__(self, index: int, parameters: list[Tensor], last: bool, sparse: bool):
+        self._index, self._parameters, self._last, self.sparse = index, parameters, last, sparse
         first = parameters[0]
-        self.memory = ops.zeros(sum(p.numel() for p in parameters), dtype=first.dtype, device=first.device)
-        self._tensor = self.memory
-        self.views = self._divided(self.memory)
-        self.waits = len(parameters)  # gradients that are not here yet
+        size = 0 if sparse else sum(p.numel() for p in parameters)
+        self.memory = ops.zeros(size, dtype=first.dtype, device=first.device)
+        self.views = [] if sparse else self._divided(self.memory)
+        self.restart()
+
+    def restart(self) -> None:
+        """Nothing is here, and nothing is under way."""
+        self.waits = len(self._parameters)  # gradients that are not here yet
         self.travel: Any = None  # what is waited for: a work or a future
+        self._tensor = self._no_rows() if self.sparse else self.memory
+
+    def _no_rows(self) -> Tensor:
+        p = self._parameters[0]
+        places = ops.zeros((1, 0), dtype=int64, device=p.device)
+        return ops.sparse_coo_tensor(places, p.detach().new_zeros((0, *p.shape[1:])), p.shape)
 
     def _divided(self, flat: Tensor) -> list[Tensor]:
         parts = flat.split([p.numel() for p in self._parameters])
@@ -41,12 +51,12 @@ class GradBucket:
         return self._index
 
     def buffer(self) -> Tensor:
-        """The gradients one after the other."""
+        """The gradients one after the other; a sparse one is alone, as it is."""
         return self._tensor
 
     def gradients(self) -> list[Tensor]:
         """The gradients, each as a view of the buffer."""
-        return self._divided(self._tensor)
+        return [self._tensor] if self.sparse else self._divided(self._tensor)
 
     def parameters(self) -> list[Tensor]:
         """The parameters they belong to."""
@@ -61,12 +71,18 @@ class GradBucket:
         self._tensor = buffer
 
 
-def divide(parameters: Sequence[Tensor], order: Iterable[int], limits: Sequence[int]) -> list[list[int]]:
-    """Numbers of parameters in buckets of one dtype and device: a bucket is full when it reaches its limit."""
+def divide(
+    parameters: Sequence[Tensor], order: Iterable[int], limits: Sequence[int], alone: Container[int] = ()
+) -> list[list[int]]:
+    """Numbers of parameters in buckets of one dtype and device: a bucket is full when it reaches its limit, and those that
+    are to be `alone` are by themselves."""
     full: list[list[int]] = []
     open_ones: dict[Any, tuple[list[int], int, int]] = {}  # numbers, bytes, which limit
     for number in order:
         p = parameters[number]
+        if number in alone:
+            full.append([number])
+            continue
         key = p.dtype, p.device
         numbers, size, which = open_ones.get(key, ([], 0, 0))
         numbers.append(number)
@@ -95,7 +111,9 @@ class Reducer:
         as_views: bool = False,
         static: bool = False,
         names: Sequence[str] = (),
+        sparse: Container[int] = (),
     ):
+        self._sparse = sparse  # the numbers of parameters whose gradients are sparse: they must be the same everywhere
         self.parameters, self.group, self.limits, self.names = list(parameters), group, limits, names
         self.find_unused, self.as_views, self.static = find_unused, as_views, static
         self.hook: Callable[[GradBucket], Any] | None = None
@@ -116,9 +134,9 @@ class Reducer:
             handle.remove()
 
     def _place(self, order: Iterable[int]) -> None:
-        groups = divide(self.parameters, order, self.limits)
+        groups = divide(self.parameters, order, self.limits, self._sparse)
         self.buckets = [
-            GradBucket(i, [self.parameters[n] for n in numbers], i == len(groups) - 1)
+            GradBucket(i, [self.parameters[n] for n in numbers], i == len(groups) - 1, numbers[0] in self._sparse)
             for i, numbers in enumerate(groups)
         ]
         self._numbers = groups
@@ -141,7 +159,7 @@ class Reducer:
         self._next, self._came, self._seen = 0, [], set()
         self._left = None if self._times is None else list(self._times)
         for bucket in self.buckets:
-            bucket.waits, bucket.travel, bucket._tensor = len(bucket._parameters), None, bucket.memory
+            bucket.restart()
 
     def do_not_expect(self) -> None:
         """Gradients of the next backward pass stay here."""
@@ -185,15 +203,22 @@ class Reducer:
     def _take(self, number: int) -> None:
         """Puts a gradient into its bucket, as a part of the mean unless a hook computes that."""
         bucket, k = self._places[number]
-        view, p = bucket.views[k], self.parameters[number]
+        p = self.parameters[number]
         g, factor = p.grad, 1.0 if self.hook is not None else 1.0 / self._divisor()
+        bucket.waits -= 1
+        if g is not None and bool(g._k & SPARSE) != bucket.sparse:
+            found, other = ("dense", "sparse") if bucket.sparse else ("sparse", "dense")
+            raise NotImplementedError(
+                f"DistributedDataParallel: the gradient of {self._name(number)} is {found}, a {other} one was expected; sparse "
+                "gradients come from Embedding and EmbeddingBag with sparse=True"
+            )
+        if bucket.sparse:
+            if g is not None:
+                bucket._tensor = g.detach().coalesce() * factor
+            return
+        view = bucket.views[k]
         if g is None:
             view.zero_()
-        elif g._k & SPARSE:
-            raise NotImplementedError(
-                f"DistributedDataParallel: the gradient of {self._name(number)} is sparse; only dense ones are averaged "
-                "(use sparse=False)"
-            )
         elif g is view:
             if factor != 1.0:
                 view.mul_(factor)
@@ -203,7 +228,6 @@ class Reducer:
             ops.mul(g.detach(), factor, out=view)
         if self.as_views and g is not None and g is not view:
             p.grad = view
-        bucket.waits -= 1
 
     def _divisor(self) -> int:
         if self.working is None:
@@ -246,7 +270,9 @@ class Reducer:
                 if isinstance(done, (list, tuple)):
                     done = done[0]
                 flat = done if isinstance(done, Tensor) else bucket._tensor
-                if flat is not bucket.memory:  # of a hook
+                if bucket.sparse:
+                    bucket._tensor = flat
+                elif flat is not bucket.memory:  # of a hook
                     bucket.memory.copy_(flat)
                 bucket.travel = None
             used: Any = None
@@ -257,6 +283,9 @@ class Reducer:
                 if used is not None and not used[number]:
                     continue  # nobody used it: its gradient stays what it was
                 bucket, k = self._places[number]
+                if bucket.sparse:
+                    p.grad = bucket._tensor
+                    continue
                 view = bucket.views[k]
                 if p.grad is None:
                     p.grad = view if self.as_views else view.clone()
@@ -293,7 +322,7 @@ class Reducer:
         with no_grad():
             self._restart()
             for bucket in self.buckets:
-                bucket._tensor.zero_()
+                bucket.memory.zero_()
                 travel = (
                     all_reduce(bucket._tensor, group=self.group, async_op=True)
                     if self.hook is None

@@ -59,8 +59,9 @@ class Watch:
             self._answers[int(said["rank"])] = said["value"]
 
     def _lose(self, rank: int, how: str) -> None:
-        self.gone.setdefault(rank, (how, time.monotonic()))
-        if how == "died" or len(self.gone) == self.size:
+        if how == "apart" or rank not in self.gone:
+            self.gone[rank] = how, time.monotonic()
+        if how != "left" or len(self.gone) == self.size:
             self._all_left.set()  # or will never
 
     def ask(self, seconds: float = 1.0) -> dict[int, str]:
@@ -73,7 +74,14 @@ class Watch:
         return dict(self._answers)
 
     def leave(self, seconds: float) -> bool:
-        """Says that this process ends as it should; whether all others did so within some seconds."""
-        self._say(f"cmd=leave rank={self.rank}")
-        self._all_left.wait(seconds)
-        return len(self.gone) == self.size and all(how == "left" for how, _ in self.gone.values())
+        """Says that this process ends; whether all others do so within some seconds, and MPI can end in all of them.
+
+        Without time to wait, or if it was not enough, this process leaves apart from the others, and they hear of it.
+        """
+        if seconds:
+            self._say(f"cmd=leave rank={self.rank} how=left")
+            self._all_left.wait(seconds)
+            if len(self.gone) == self.size and all(how == "left" for how, _ in self.gone.values()):
+                return True
+        self._say(f"cmd=leave rank={self.rank} how=apart")
+        return False

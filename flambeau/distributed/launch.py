@@ -6,8 +6,8 @@ import warnings
 from argparse import Namespace
 from collections.abc import Sequence
 
-from .launcher.agent import Agent
-from .run import get_args_parser, job_of
+from .run import get_args_parser
+from .run import run as _run
 
 __all__ = ["launch", "main", "parse_args"]
 
@@ -21,10 +21,7 @@ def parse_args(args: Sequence[str] | None) -> Namespace:
 
 def launch(args: Namespace) -> None:
     """Runs what the options ask for."""
-    job = job_of(args)
-    if not args.use_env:
-        job.tell_at = len(job.command) - len(args.training_script_args)
-    Agent(job).run()
+    _run(args)
 
 
 def main(args: Sequence[str] | None = None) -> None:

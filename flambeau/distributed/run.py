@@ -7,17 +7,26 @@ python -m torch.distributed.run --nnodes 2 --nproc-per-node 4 --rdzv-backend c10
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 import uuid
 from argparse import REMAINDER, ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from .argparse_util import check_env, env
+from .elastic.multiprocessing import DefaultLogsSpecs, LogsSpecs, Std
 from .elastic.multiprocessing.errors import record
-from .launcher.agent import PORT, Agent, Job
-from .launcher.rounds import endpoint, settings
+from .elastic.rendezvous._rounds import settings
+from .elastic.utils import macros
+from .elastic.utils.logging import get_logger
+from .launcher.api import LaunchConfig, elastic_launch
 
-__all__ = ["determine_local_world_size", "get_args_parser", "main", "parse_args", "parse_min_max_nnodes", "run"]
+__all__ = [
+    "DefaultLogsSpecs", "LaunchConfig", "LogsSpecs", "Std", "check_env", "config_from_args", "determine_local_world_size",
+    "elastic_launch", "env", "get_args_parser", "get_logger", "get_rdzv_endpoint", "get_use_env", "macros", "main", "parse_args",
+    "parse_min_max_nnodes", "run", "run_script_path",
+]  # fmt: skip
 
 
 def get_args_parser() -> ArgumentParser:
@@ -25,10 +34,7 @@ def get_args_parser() -> ArgumentParser:
     parser = ArgumentParser(prog="torchrun", description="Run a program in several processes, on one machine or many")
 
     def option(*names: str, **about: Any) -> None:
-        word = next(name for name in names if name.startswith("--"))
-        value = os.environ.get("PET_" + word[2:].replace("-", "_").upper())
-        if value is not None:
-            about["default"] = value == "1" if about.get("action") == "store_true" else about.get("type", str)(value)
+        about.setdefault("action", env)
         spellings = [name.replace("-", "_") for name in names if name.startswith("--") and "-" in name[2:]]
         parser.add_argument(*names, *["--" + s.lstrip("_") for s in spellings], **about)
 
@@ -38,15 +44,15 @@ def get_args_parser() -> ArgumentParser:
     option("--rdzv-endpoint", default="", help="where they meet: host:port")
     option("--rdzv-id", default="none", help="the name of the job")
     option("--rdzv-conf", default="", help="more about the meeting: timeout=600")
-    option("--standalone", action="store_true", default=False, help="one machine, at a free port")
+    option("--standalone", action=check_env, default=False, help="one machine, at a free port")
     option("--max-restarts", type=int, default=0, help="how often all processes are started again after a failure")
     option("--monitor-interval", type=float, default=0.1, help="seconds between looks at the processes")
     option("--start-method", default="spawn", choices=["spawn", "fork", "forkserver"])
     option("--event-log-handler", default="null")
     option("--role", default="default", help="a name for the processes, in their logs")
-    option("-m", "--module", action="store_true", default=False, help="the program is a module, as in python -m")
-    option("--no-python", action="store_true", default=False, help="the program is not one of Python's")
-    option("--run-path", action="store_true", default=False, help="run the program by runpy.run_path")
+    option("-m", "--module", action=check_env, default=False, help="the program is a module, as in python -m")
+    option("--no-python", action=check_env, default=False, help="the program is not one of Python's")
+    option("--run-path", action=check_env, default=False, help="run the program by runpy.run_path")
     option("--log-dir", default=None, help="where output goes that is redirected")
     option("-r", "--redirects", default="0", help="output to files: 1 stdout, 2 stderr, 3 both; or rank:value,…")
     option("-t", "--tee", default="0", help="output to files and the terminal, in the same way")
@@ -61,7 +67,7 @@ def get_args_parser() -> ArgumentParser:
     option("--numa-binding", default=None)
     option("--signals-to-handle", default="SIGTERM,SIGINT,SIGHUP,SIGQUIT", help="signals that are passed on")
     option("--shutdown-timeout", type=int, default=None, help="seconds that processes have to end")
-    option("--virtual-local-rank", action="store_true", default=False)
+    option("--virtual-local-rank", action=check_env, default=False)
     parser.add_argument("training_script", help="the program")
     parser.add_argument("training_script_args", nargs=REMAINDER, help="its arguments")
     return parser
@@ -103,59 +109,82 @@ def determine_local_world_size(nproc_per_node: str) -> int:
     raise ValueError(f"Unsupported nproc_per_node value: {nproc_per_node}")
 
 
-def _command(args: Namespace) -> list[str]:
-    """What every process runs."""
-    script, rest = args.training_script, list(args.training_script_args)
+def get_use_env(args: Namespace) -> bool:
+    """Whether processes learn their local rank from a variable only; the older launcher also gives them an argument."""
+    return getattr(args, "use_env", True)
+
+
+def get_rdzv_endpoint(args: Namespace) -> str:
+    """Where machines meet."""
+    if args.rdzv_backend == "static" and not args.rdzv_endpoint:
+        return f"{args.master_addr}:{args.master_port or 29500}"
+    return args.rdzv_endpoint
+
+
+def _command(args: Namespace) -> tuple[Callable[..., Any] | str, list[str]]:
+    """What every process runs, and with which arguments."""
+    rest = list(args.training_script_args)
+    if not get_use_env(args):
+        rest.insert(0, f"--local-rank={macros.local_rank}")
+    if args.run_path:
+        return run_script_path, [args.training_script, *rest]
     if args.no_python:
         if args.module:
             raise ValueError("Don't use both the '--no-python' flag and the '--module' flag at the same time.")
-        return [script, *rest]
-    python = [os.environ.get("PYTHON_EXEC", sys.executable), "-u"]
-    if args.module:
-        return [*python, "-m", script, *rest]
-    if args.run_path:
-        return [*python, "-c", "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')",
-                script, *rest]  # fmt: skip
-    return [*python, script, *rest]
+        return args.training_script, rest
+    words = ["-u", "-m"] if args.module else ["-u"]
+    return os.environ.get("PYTHON_EXEC", sys.executable), [*words, args.training_script, *rest]
 
 
-def job_of(args: Namespace) -> Job:
-    """What the options ask for."""
+def run_script_path(training_script: str, *training_script_args: str) -> None:
+    """Runs a program in this process, as Python runs the file that it is given."""
+    sys.argv = [training_script, *training_script_args]
+    runpy.run_path(training_script, run_name="__main__")
+
+
+def config_from_args(args: Namespace) -> tuple[LaunchConfig, Callable[..., Any] | str, list[str]]:
+    """What the options ask for, the function or program that processes run, and its arguments.
+
+    >>> config, command, arguments = config_from_args(parse_args(["--nproc-per-node", "2", "train.py", "--epochs", "3"]))
+    >>> config.nproc_per_node, arguments
+    (2, ['-u', 'train.py', '--epochs', '3'])
+    """
     least, most = parse_min_max_nnodes(args.nnodes)
-    conf = settings(args.rdzv_conf)
-    static = args.rdzv_backend == "static" and not args.standalone
-    if args.rdzv_backend not in ("static", "c10d"):
-        raise ValueError(
-            f"The rendezvous backend {args.rdzv_backend!r} is not registered: use c10d, which needs no other program, or static"
+    conf, backend, place, run_id = settings(args.rdzv_conf), args.rdzv_backend, get_rdzv_endpoint(args), args.rdzv_id
+    named = args.master_port is not None or args.rdzv_endpoint
+    if args.standalone or (backend == "static" and most == 1 and not named):
+        backend, place = "c10d", "localhost:0"
+        run_id = uuid.uuid4().hex if run_id == "none" else run_id
+    elif backend == "static":
+        conf.setdefault("rank", args.node_rank)
+    elif not place:
+        place = "localhost"
+    if args.logs_specs is not None:
+        raise NotImplementedError(
+            "--logs-specs names a plugin, which are not looked for; use LaunchConfig(logs_specs=…)"
         )
-    alone = args.standalone or (static and most == 1 and args.master_port is None and not args.rdzv_endpoint)
-    node, run_id = None, args.rdzv_id
-    if alone:
-        host, port = "localhost", 0
-        run_id = uuid.uuid4().hex if args.rdzv_id == "none" else run_id
-    elif static:
-        host, port = (
-            endpoint(args.rdzv_endpoint, 29500) if args.rdzv_endpoint else (args.master_addr, args.master_port or 29500)
-        )
-        node = int(conf.get("rank", args.node_rank))
-        if least != most:
-            raise ValueError(
-                "machines that meet statically have numbers: give --nnodes one number, or use --rdzv-backend c10d"
-            )
-    else:
-        host, port = endpoint(args.rdzv_endpoint or "localhost", PORT)
-    only = tuple(int(rank) for rank in args.local_ranks_filter.split(",") if rank)
-    return Job(
-        _command(args), args.training_script, determine_local_world_size(args.nproc_per_node), least, most, node, host, port,
-        alone, run_id, args.role, args.max_restarts, args.monitor_interval, tuple(args.signals_to_handle.split(",")),
-        args.shutdown_timeout or 30.0, float(conf.get("timeout", conf.get("join_timeout", 600))), args.log_dir,
-        str(args.redirects), str(args.tee), only,
+    shown = {int(rank) for rank in args.local_ranks_filter.split(",") if rank}
+    logs = DefaultLogsSpecs(args.log_dir, Std.from_str(str(args.redirects)), Std.from_str(str(args.tee)), shown or None)
+    config = LaunchConfig(
+        least, most, determine_local_world_size(args.nproc_per_node), logs, run_id, args.role, place, backend, conf,
+        max_restarts=args.max_restarts, monitor_interval=args.monitor_interval, start_method=args.start_method,
+        local_addr=args.local_addr, event_log_handler=args.event_log_handler, numa_options=args.numa_binding,
+        log_line_prefix_template=os.environ.get("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),
+        signals_to_handle=args.signals_to_handle, duplicate_stdout_filters=_words(args.duplicate_stdout_filters),
+        duplicate_stderr_filters=_words(args.duplicate_stderr_filters), virtual_local_rank=args.virtual_local_rank,
+        shutdown_timeout=args.shutdown_timeout,
     )  # fmt: skip
+    return config, *_command(args)
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.split(",") if word]
 
 
 def run(args: Namespace) -> None:
     """Runs what the options ask for, until all processes are done; raises ChildFailedError if they fail."""
-    Agent(job_of(args)).run()
+    config, entrypoint, arguments = config_from_args(args)
+    elastic_launch(config, entrypoint)(*arguments)
 
 
 @record

@@ -8,6 +8,7 @@ from ddp_checks import batches, close, network, raises, train
 import flambeau as torch
 import flambeau.distributed as dist
 import flambeau.distributed.checkpoint as dcp
+from flambeau.distributed.checkpoint import format_utils
 from flambeau.distributed.checkpoint.state_dict import (
     StateDictOptions,
     get_model_state_dict,
@@ -82,6 +83,37 @@ def again(rank, size):
         "Missing key in checkpoint state_dict: other",
         lambda: dcp.load({"other": torch.zeros(3)}, checkpoint_id=FOLDER / "later"),
     )
+
+
+def published(rank, size):
+    """Parts as safetensors files, joined to files of whole tensors; what all processes have is written by one."""
+    mesh = init_device_mesh("cpu", (size,))
+    parts = {
+        "rows": distribute_tensor(WHOLE["rows"], mesh, [Shard(0)]),
+        "columns": distribute_tensor(WHOLE["columns"], mesh, [Shard(1)]),
+        "first": torch.arange(64.0),
+        "second": torch.arange(8.0),
+    }
+    writer = dcp.HuggingFaceStorageWriter(str(FOLDER / f"st{size}"), save_distributed=True, enable_consolidation=True)
+    found = dcp.save(parts, storage_writer=writer)
+    homes = {
+        index.fqn: info.relative_path[:11]
+        for index, info in found.storage_data.items()
+        if index.fqn in ("first", "second")
+    }
+    assert len(set(homes.values())) == 2, homes  # the work is shared
+    for folder in (FOLDER / f"st{size}", FOLDER / f"st{size}" / "sharded"):
+        again = {name: torch.zeros_like(t) for name, t in parts.items()}
+        dcp.load(again, storage_reader=dcp.HuggingFaceStorageReader(str(folder)))
+        assert torch.equal(again["columns"].full_tensor(), WHOLE["columns"])
+        assert torch.equal(again["rows"].full_tensor(), WHOLE["rows"]) and torch.equal(again["second"], parts["second"])
+    if rank == 0:
+        torch.save({"rows": WHOLE["rows"]}, FOLDER / "one.pt")
+    dist.barrier()
+    sent = {"rows": torch.zeros_like(parts["rows"])}
+    reader = format_utils.BroadcastingTorchSaveReader(FOLDER / "one.pt")
+    dcp.load(sent, storage_reader=reader, planner=format_utils.DynamicMetaLoadPlanner())
+    assert torch.equal(sent["rows"].full_tensor(), WHOLE["rows"])
 
 
 def models(rank, size):

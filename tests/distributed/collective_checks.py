@@ -1,5 +1,9 @@
 """What every process of a world checks; `test_collectives.py` runs it on two and on four."""
 
+import atexit
+import os
+import sys
+
 import flambeau as torch
 import flambeau.distributed as dist
 
@@ -40,6 +44,9 @@ def parts(rank, size):
     got = [torch.zeros(1) for _ in range(size)]
     dist.all_to_all(got, [torch.tensor([10.0 * rank + r]) for r in range(size)])
     assert [t.item() for t in got] == [10.0 * r + rank for r in range(size)]
+    large = torch.arange(size).repeat_interleave(300_000) + 10 * rank  # parts that travel without a copy in between
+    dist.all_to_all_single(large, large)
+    assert torch.equal(large, (10 * torch.arange(size) + rank).repeat_interleave(300_000))
 
 
 def background(rank, size):
@@ -80,6 +87,40 @@ def one_to_another(rank, size):
     for work in dist.batch_isend_irecv(ops):
         work.wait()
     assert got.item() == before
+    received_as_sent(rank)
+
+
+def wrong(kind, call):
+    """The text of the error that a call must raise."""
+    try:
+        call()
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def received_as_sent(rank):
+    """A tensor of another dtype or size is an error; messages from anybody in between do not confuse which is which."""
+    if rank == 0:
+        for tag in (1, 2):
+            dist.send(torch.ones(2), 1, tag=tag)
+        dist.send(torch.ones(3), 1)
+        for x in (torch.ones(70_000), torch.arange(2), torch.ones(2)):
+            dist.isend(x, 1, tag=3)
+        dist.send(torch.ones(4, dtype=torch.bfloat16), 1)
+    elif rank == 1:
+        for tag, source in ((1, 0), (2, None)):
+            error = wrong(RuntimeError, lambda: dist.recv(torch.zeros(2, dtype=torch.int32), source, tag=tag))
+            assert "rank 0 of the group sent another dtype than the int32" in error
+        assert "sent 12 bytes, not the 16" in wrong(RuntimeError, lambda: dist.recv(torch.zeros(4), 0))
+        big, middle, last = torch.zeros(70_000), torch.zeros(2, dtype=torch.int64), torch.zeros(2)
+        works = [dist.irecv(big, tag=3), dist.irecv(middle, 0, tag=3), dist.irecv(last, tag=3)]
+        for work in reversed(works):
+            work.wait()
+        assert big.min() == 1 and middle.tolist() == [0, 1] and last.tolist() == [1, 1]
+        dist.recv(out := torch.zeros(4, dtype=torch.bfloat16), 0)
+        assert out.tolist() == [1] * 4
+    assert "a tag is a number" in wrong(ValueError, lambda: dist.isend(torch.ones(1), (rank + 1) % 2, tag=-1))
 
 
 def groups(rank, size):
@@ -170,6 +211,25 @@ def layouts(rank, size):
     assert out.tolist() == [float(r) for r in range(size) for _ in range(rows[r][rank])]
 
 
+def forked(rank, size):
+    """A forked process has none of its parent's connections, and its end does not end them."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            dist.all_reduce(torch.ones(2))
+        except ValueError as error:
+            code = 0 if "was forked" in str(error) else 2
+        finally:
+            sys.stdout.flush()
+            atexit._run_exitfuncs()
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    x = torch.ones(2)
+    dist.all_reduce(x)
+    assert x.tolist() == [size, size]
+
+
 def wrong_calls(rank, size):
     """Errors as PyTorch's; no process has begun a call that the others do not make."""
     x = torch.ones(3)
@@ -184,6 +244,7 @@ def wrong_calls(rank, size):
         (lambda: dist.broadcast(x), ValueError, "Must specify global_rank or group_rank"),
         (lambda: dist.broadcast(x, 0, group_src=0), ValueError, "Can't specify both group_rank and global_rank"),
         (lambda: dist.broadcast(x, 9), RuntimeError, "invalid root rank: 9"),
+        (lambda: dist.broadcast(x, "0"), TypeError, "a rank is a number, got '0'"),
         (lambda: dist.all_gather([x], x), RuntimeError, f"expected length {size}, got 1"),
         (lambda: dist.all_gather([torch.ones(2)] * size, x), RuntimeError, "invalid tensor size at index 0"),
         (lambda: dist.all_gather([x] * size, x.double()), ValueError, "different dtypes"),

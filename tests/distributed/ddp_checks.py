@@ -94,6 +94,63 @@ def gradients_add_up(rank, size):
         torch.testing.assert_close(p.grad, q.grad)
 
 
+class Looked(nn.Module):
+    """Rows of a table, looked up; a second table is looked at on request."""
+
+    def __init__(self, sparse):
+        super().__init__()
+        torch.manual_seed(0)
+        self.table, self.other = nn.Embedding(6, 2, sparse=sparse), nn.EmbeddingBag(3, 2, sparse=sparse)
+        self.last = nn.Linear(2, 1)
+
+    def forward(self, rows, both=True):
+        x = self.table(rows)
+        return self.last(x + self.other(rows % 3, torch.arange(len(rows))) if both else x)
+
+
+def sparse_gradients(rank, size):
+    """They stay sparse, and are the mean over all processes; who did not use a table has no rows to give."""
+    rows = [torch.tensor([r, r + 1, 2]) for r in range(size)]
+    for options in ({}, {"static_graph": True}, {"gradient_as_bucket_view": True}, {"find_unused_parameters": True}):
+        one, many = Looked(False), DDP(Looked(True), **options)
+        first, second = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (one, many))
+        for _ in range(3):
+            first.zero_grad()
+            second.zero_grad()
+            sum(one(r).square().mean() for r in rows).div(size).backward()
+            many(rows[rank]).square().mean().backward()
+            assert many.module.table.weight.grad.is_sparse and many.module.other.weight.grad.is_sparse
+            first.step()
+            second.step()
+        for p, q in zip(one.parameters(), many.parameters()):
+            torch.testing.assert_close(q, p)
+    many = DDP(Looked(True), find_unused_parameters=True)
+    with many.no_sync():
+        many(rows[rank], both=False).sum().backward()
+    many(rows[rank], both=rank == 0).sum().backward()
+    weight = many.module.last.weight[0].detach()
+    expected = torch.zeros(6, 2)
+    for r in rows:
+        expected.index_add_(0, r, (2 / size * weight).expand(3, 2))
+    torch.testing.assert_close(many.module.table.weight.grad.to_dense(), expected)
+    assert many.module.other.weight.grad.to_dense()[:, 0].ne(0).tolist() == [True] * 3
+    with many.join():
+        for _ in range(1 + rank):
+            many.zero_grad()
+            many(rows[rank]).sum().backward()
+    unexpected = DDP(Functional())
+    raises(NotImplementedError, "is sparse", lambda: unexpected(rows[rank]).sum().backward())
+
+
+class Functional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8, 2))
+
+    def forward(self, rows):
+        return nn.functional.embedding(rows, self.weight, sparse=True)
+
+
 class Branches(nn.Module):
     def __init__(self):
         super().__init__()

@@ -2,13 +2,14 @@
 
 import functools
 
-from ddp_checks import batches, close, network, part, train
+from ddp_checks import batches, close, network, part, raises, train
 
 import flambeau as torch
 import flambeau.distributed as dist
 from flambeau import nn
 from flambeau.distributed.fsdp import FullyShardedDataParallel as FSDP
 from flambeau.distributed.fsdp import MixedPrecisionPolicy, StateDictType, fully_shard
+from flambeau.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from flambeau.distributed.fsdp.wrap import size_based_auto_wrap_policy
 from flambeau.distributed.tensor import DTensor, Shard, init_device_mesh
 
@@ -27,6 +28,12 @@ def like_one_process(rank, size):
         steps = 100 if not options else 8
         model = divided(**options)
         close(train(model, data[:steps], rank, size), expected[:steps])
+    model = divided()
+    model.set_modules_to_forward_prefetch([model[0]])
+    model[0].set_modules_to_forward_prefetch([model[2]])
+    model[2].set_modules_to_backward_prefetch([model[0]])
+    model.set_reshard_after_forward(False)
+    close(train(model, data[:8], rank, size), expected[:8])
     weight = model[0].weight
     assert isinstance(weight, DTensor) and weight.placements == (Shard(0),) and weight.shape == (32, 6)
     assert weight.to_local().shape == (32 // size, 6) and isinstance(model[4].bias, nn.Parameter)
@@ -70,6 +77,44 @@ def details(rank, size):
         grid = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "parts"))
         data = batches(6, 8)
         close(train(divided(mesh=grid), data, rank, size), train(network(0), data))
+        one, many = network(0), divided(mesh=grid)
+        many.set_requires_all_reduce(False)
+        for (x, y), last in zip(data[:2], (False, True)):
+            many.set_requires_all_reduce(last)
+            nn.functional.mse_loss(many(part(x, rank, size)), part(y, rank, size)).backward()
+            nn.functional.mse_loss(one(x), y).backward()
+            assert (many[0].weight.grad is not None) == last
+        torch.testing.assert_close(many[0].weight.grad.full_tensor(), one[0].weight.grad)
+
+
+def divided_by(rank, size):
+    """A module's gradients are the sum over all processes divided by its own factor, and what its hook makes of that."""
+    grids = [init_device_mesh("cpu", (size,))]
+    if size == 4:
+        grids.append(init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "parts")))
+    for grid in grids:
+        one, many = network(0), divided(mesh=grid)
+        many[0].set_gradient_divide_factor(3.0)
+        many.set_force_sum_reduction_for_comms(True)
+        many[2].set_all_reduce_hook(lambda g: g.mul_(10))
+        x = torch.ones(size, 6)
+        one(x).sum().backward()
+        many(part(x, rank, size)).sum().backward()
+        for index, factor in ((0, 1 / 3), (2, 10 / size), (4, 1 / size)):
+            torch.testing.assert_close(many[index].weight.grad.full_tensor(), one[index].weight.grad * factor)
+
+
+def overflow(rank, size):
+    """What is infinite in the part of one process leaves the step out in all."""
+    model = fully_shard(nn.Linear(2, size, bias=False))
+    before = model.weight.full_tensor().clone()
+    scaler = ShardedGradScaler("cpu", init_scale=4.0)
+    weights = torch.ones(size)
+    weights[0] = float("inf")
+    scaler.scale((model(torch.ones(1, 2)) * weights).sum()).backward()
+    scaler.step(torch.optim.SGD(model.parameters(), lr=0.1))
+    scaler.update()
+    assert scaler.get_scale() == 2.0 and torch.equal(model.weight.full_tensor(), before)
 
 
 def older_form(rank, size):
@@ -98,6 +143,22 @@ def older_form(rank, size):
     assert torch.equal(model.state_dict()["0.bias"], torch.full((32,), 2.0))
     total = model.clip_grad_norm_(1e-3)
     assert total > 1e-3
+    made = []
+
+    def make(module):
+        made.append(type(module).__name__)
+        module.to_empty(device="cpu", recurse=False)
+        for p in module.parameters(recurse=False):
+            nn.init.constant_(p, 0.25)
+
+    with torch.device("meta"):
+        nothing, other = network(0), network(0)
+    policy = functools.partial(size_based_auto_wrap_policy, min_num_params=200)
+    model = FSDP(nothing, auto_wrap_policy=policy, param_init_fn=make)
+    assert made == ["Linear", "Linear", "Sequential", "ReLU", "Tanh", "Linear"]
+    assert all(p.full_tensor().eq(0.25).all() for p in model.parameters())
+    assert not any(p.is_meta for p in FSDP(nn.Sequential(*other[::2])).parameters())  # by reset_parameters
+    raises(ValueError, "param_init_fn has left", lambda: FSDP(nn.Linear(2, 2, device="meta"), param_init_fn=id))
 
 
 def memory(rank, size):

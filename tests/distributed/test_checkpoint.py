@@ -10,14 +10,14 @@ import flambeau.distributed.checkpoint as dcp
 
 from .world import needs_mpi, run
 
-CHECKS = Path(__file__).parent / "checkpoint_names/checks.py"
+CHECKS = Path(__file__).parent / "checkpoint_checks.py"
 
 
 @pytest.mark.slow
 @needs_mpi
 def test_worlds(tmp_path, monkeypatch):
     monkeypatch.setenv("CHECKPOINTS", str(tmp_path))
-    run(CHECKS, ["write", "read", "again", "models", "divided_optimizer", "scaler"], 2)
+    run(CHECKS, ["write", "read", "again", "published", "models", "divided_optimizer", "scaler"], 2)
     assert sorted(p.name for p in (tmp_path / "parts").iterdir()) == [".metadata", "__0_0.distcp", "__1_0.distcp"]
     run(CHECKS, ["read", "write"], 4)
     from flambeau.distributed.checkpoint.format_utils import dcp_to_torch_save
@@ -43,4 +43,4 @@ def test_files_stay_in_their_folder(tmp_path):
     info = next(iter(found.storage_data.values()))
     info.relative_path = "../other"
     with pytest.raises(ValueError, match="outside of its folder"):
-        dcp.FileSystemReader(tmp_path).read(info)
+        dcp.FileSystemReader(tmp_path).bytes_of(info)

@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 @pytest.mark.parametrize("victim", [0, 2])
 def test_late_unlike_and_dead_ranks_are_named(victim):
     shared = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    command = [sys.executable, str(HERE / "fault_names/checks.py"), str(victim)]
+    command = [sys.executable, str(HERE / "fault_checks.py"), str(victim)]
     processes = [
         subprocess.Popen(command, env=environment(RANK=str(r), **shared), stdout=-1, stderr=-1, text=True)
         for r in range(3)
@@ -65,3 +65,32 @@ def test_without_the_library(monkeypatch):
         dist.init_process_group(
             "gloo", f"tcp://127.0.0.1:{free_port()}", rank=0, world_size=2, timeout=timedelta(seconds=1)
         )
+
+
+ENDING = """
+import sys, time
+import flambeau as torch, flambeau.distributed as dist
+from flambeau.distributed import _mpi
+_mpi._LEAVING = 0.5
+dist.init_process_group("gloo")
+dist.all_reduce(torch.ones(1))
+if dist.get_rank() == int(sys.argv[1]):
+    time.sleep(1.5) if sys.argv[2] == "late" else sys.exit(1 / 0)
+"""
+
+
+@needs_mpi
+@pytest.mark.parametrize("how", ["late", "fails"])
+def test_nobody_waits_at_the_end_for_one_that_ends_otherwise(how):
+    worlds = []
+    for odd in (0, 1):
+        shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        command = [sys.executable, "-c", ENDING, str(odd), how]
+        options = {"stderr": subprocess.DEVNULL if how == "fails" else None}
+        worlds.append([subprocess.Popen(command, env=environment(RANK=str(r), **shared), **options) for r in (0, 1)])
+    try:
+        codes = [[process.wait(60) for process in world] for world in worlds]
+    finally:
+        for process in worlds[0] + worlds[1]:
+            process.kill()
+    assert codes == ([[0, 0], [0, 0]] if how == "late" else [[1, 0], [0, 1]])

@@ -240,3 +240,89 @@ def test_elastic_sampler_begins_in_the_middle():
     assert parts[0] == [7, 8, 5, 4] and {*parts[0], *parts[1]} == set(range(3, 10)) and len(parts[1]) == 4
     with pytest.raises(ValueError, match="Start index 10 should be less than dataset size 10"):
         ElasticDistributedSampler(range(10), 2, 0, start_index=10)
+
+
+def test_methods_and_inputs_of_divided_modules(world):
+    from flambeau.distributed.fsdp import (
+        DataParallelMeshDims,
+        fully_shard,
+        register_fsdp_forward_method,
+        share_comm_ctx,
+    )
+    from flambeau.distributed.tensor import DTensor, Replicate, Shard
+    from flambeau.distributed.tensor.parallel import PrepareModuleInputOutput, parallelize_module
+
+    class Net(torch.nn.Linear):
+        def encode(self, x):
+            return torch.nn.functional.linear(x, self.weight, self.bias) * 2
+
+    mesh = dist.init_device_mesh("cpu", (1, 1), mesh_dim_names=("data", "model"))
+    net = fully_shard(Net(2, 3), mesh=mesh, dp_mesh_dims=DataParallelMeshDims(shard="data"))
+    assert net.weight.device_mesh.mesh_dim_names == ("data",)
+    register_fsdp_forward_method(net, "encode")
+    net.encode(torch.ones(1, 2)).sum().backward()
+    assert net.weight.grad.full_tensor().tolist() == [[2, 2]] * 3
+    share_comm_ctx([net])
+    with pytest.raises(ValueError, match="Expects list of FSDPModules"):
+        share_comm_ctx([torch.nn.Linear(1, 1)])
+    with pytest.raises(ValueError, match="does not have a method nothing"):
+        register_fsdp_forward_method(net, "nothing")
+    with pytest.raises(ValueError, match="At least one of shard or replicate"):
+        DataParallelMeshDims()
+
+    class Kinds(torch.nn.Module):
+        def forward(self, x):
+            self.seen = type(x), x.placements
+            return x
+
+    style = PrepareModuleInputOutput(
+        input_layouts=Shard(0), desired_input_layouts=Replicate(), output_layouts=Replicate(), desired_output_layouts=Shard(1)
+    )  # fmt: skip
+    model = parallelize_module(Kinds(), mesh["model"], style)
+    out = model(torch.ones(2, 2))
+    assert model.seen == (DTensor, (Replicate(),)) and type(out) is torch.Tensor
+
+
+def test_names_of_older_programs(world):
+    from flambeau.distributed import distributed_c10d
+    from flambeau.distributed import nn as dnn
+    from flambeau.distributed.optim import as_functional_optim
+
+    assert distributed_c10d.reduce_op.SUM is dist.ReduceOp.SUM is dist.reduce_op.SUM
+    assert dnn.all_reduce(torch.ones(2), dnn.ReduceOp.SUM, dnn.group.WORLD).tolist() == [1, 1]
+    with pytest.raises(NotImplementedError, match="no remote calls"):
+        dnn.RemoteModule("worker", torch.nn.Linear)
+    one, two = torch.ones(1, requires_grad=True), torch.ones(1)
+    optimizer = as_functional_optim(torch.optim.SGD, lr=0.5, momentum=0.5)
+    for _ in range(2):
+        optimizer.step_param(two, torch.ones(1))
+    assert two.tolist() == [-0.25] and optimizer.state[two]["momentum_buffer"].tolist() == [1.5]
+    optimizer.param_group["params"] = [one, two]
+    optimizer.step([torch.ones(1), None])
+    assert one.tolist() == [0.5] and one.grad is None and two.tolist() == [-0.25]
+    with pytest.raises(ValueError, match="does not equal to the size of the parameters"):
+        optimizer.step([None])
+
+
+def test_a_rule_of_the_programs_own(world, monkeypatch):
+    from flambeau.distributed.tensor import Replicate, Shard, _rules, distribute_tensor
+    from flambeau.distributed.tensor.experimental import register_sharding
+
+    monkeypatch.setattr(_rules, "RULES", rules := dict(_rules.RULES))
+    monkeypatch.setattr("flambeau.distributed.tensor.experimental._register_sharding.RULES", rules)
+    seen = []
+
+    @register_sharding(torch.ops.aten._softmax.default)
+    def along_others(x, dim, half_to_float=None):
+        seen.append((tuple(x.shape), x.placements, x.mesh.ndim))
+        others = [([Shard(d)], [Shard(d), None, None]) for d in range(x.ndim) if d != dim]
+        return [([Replicate()], [Replicate(), None, None]), *others]
+
+    x = torch.arange(12.0).view(4, 3)
+    divided = distribute_tensor(x, dist.init_device_mesh("cpu", (1,)), [Shard(0)]).requires_grad_()
+    out = torch.softmax(divided, 1)
+    assert out.placements == (Shard(0),) and torch.equal(out.full_tensor(), x.softmax(1))
+    assert torch.softmax(divided, 0).placements == (Replicate(),)
+    assert seen[0] == ((4, 3), (Shard(0),), 1)
+    out.sum().backward()
+    assert divided.grad.placements == (Shard(0),)

@@ -12,7 +12,7 @@ from flambeau.distributed.pipelining import _orders, microbatch
 
 from .world import free_port, needs_mpi, run
 
-CHECKS = Path(__file__).parent / "pipeline_names/checks.py"
+CHECKS = Path(__file__).parent / "pipeline_checks.py"
 
 
 @needs_mpi

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 @needs_mpi
 def test_tensors_of_two():
     run(
-        HERE / "dtensor_names/checks.py",
+        HERE / "dtensor_checks.py",
         ["meshes", "redistribution", "operations", "wrong", "training", "styles", "divided_losses"],
         2,
     )
@@ -22,14 +22,23 @@ def test_tensors_of_two():
 @pytest.mark.slow
 @needs_mpi
 def test_tensors_of_four():
-    run(HERE / "dtensor_names/checks.py", ["meshes", "redistribution"], 4)
+    run(HERE / "dtensor_checks.py", ["meshes", "redistribution"], 4)
 
 
 @needs_mpi
 def test_parameters_of_two():
     run(
-        HERE / "fsdp_names/checks.py",
-        ["like_one_process", "details", "older_form", "memory", "computed_again", "from_nothing"],
+        HERE / "fsdp_checks.py",
+        [
+            "like_one_process",
+            "details",
+            "divided_by",
+            "overflow",
+            "older_form",
+            "memory",
+            "computed_again",
+            "from_nothing",
+        ],
         2,
     )
 
@@ -37,4 +46,10 @@ def test_parameters_of_two():
 @pytest.mark.slow
 @needs_mpi
 def test_parameters_of_four():
-    run(HERE / "fsdp_names/checks.py", ["details"], 4)
+    run(HERE / "fsdp_checks.py", ["details", "divided_by"], 4)
+
+
+@needs_mpi
+@pytest.mark.parametrize("size", [2, 4])
+def test_sequences(size):
+    run(HERE / "context_checks.py", ["attention", "buffers", "wrong_uses", "on_parts"], size)

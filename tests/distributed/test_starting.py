@@ -10,7 +10,7 @@ import pytest
 
 from .world import SECONDS, environment, free_port, needs_mpi
 
-PROGRAM = str(Path(__file__).parent / "start_names/checks.py")
+PROGRAM = str(Path(__file__).parent / "start_checks.py")
 
 
 def started(*command, **more):

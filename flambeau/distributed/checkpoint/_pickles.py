@@ -12,7 +12,7 @@ from ..._core.layouts import layout
 from ..._core.sizes import Size
 from ..._serialization.names import _get_layout
 from . import metadata
-from ._storage_info import _StorageInfo
+from ._storage_info import _HFStorageInfo, _StorageInfo
 from .metadata import Metadata
 
 _HERE, _THERE = "flambeau.", "torch."
@@ -20,6 +20,7 @@ _METADATA = "torch.distributed.checkpoint.metadata"
 _ALLOWED: dict[tuple[str, str], Any] = {
     **{(_METADATA, name): getattr(metadata, name) for name in (*metadata.__all__, "_MEM_FORMAT_ENCODING")},
     ("torch.distributed.checkpoint.filesystem", "_StorageInfo"): _StorageInfo,
+    ("torch.distributed.checkpoint._storage_info", "_HFStorageInfo"): _HFStorageInfo,
     ("torch", "Size"): Size,
     ("torch.serialization", "_get_layout"): _get_layout,
     **{("pathlib", name): pathlib.PurePosixPath for name in ("Path", "PosixPath", "PurePosixPath")},
@@ -41,12 +42,17 @@ class _Reader(pickle.Unpickler):
         return found
 
 
-def read(data: bytes) -> Metadata:
-    """The metadata in a pickle; raises `ValueError` for anything else."""
+def unpack(data: bytes) -> Any:
+    """What `pack` packed; raises `ValueError` for anything else."""
     try:
-        found = _Reader(io.BytesIO(data)).load()
+        return _Reader(io.BytesIO(data)).load()
     except Exception as error:
         raise ValueError(f"the checkpoint's .metadata cannot be read: {error}") from error
+
+
+def read(data: bytes) -> Metadata:
+    """The metadata in a pickle; raises `ValueError` for anything else."""
+    found = unpack(data)
     if not isinstance(found, Metadata) or not isinstance(found.state_dict_metadata, dict):
         raise ValueError("the checkpoint's .metadata holds something else")
     if not isinstance(found.storage_data, dict):
@@ -85,8 +91,8 @@ class _Writer(pickle._Pickler):  # type: ignore[name-defined, misc]
         self.memoize(obj)
 
 
-def write(found: Metadata) -> bytes:
-    """The pickle of metadata, which PyTorch reads."""
+def pack(found: Any) -> bytes:
+    """The pickle of metadata, or of parts of it, which PyTorch reads."""
     out = io.BytesIO()
     _Writer(out, 4).dump(found)
     return out.getvalue()

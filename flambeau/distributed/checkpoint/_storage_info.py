@@ -17,3 +17,12 @@ class _StorageInfo:
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if v is not None}
+
+
+@dataclass
+class _HFStorageInfo:
+    """The safetensors file that a part lies in."""
+
+    relative_path: str
+    shape: Any
+    dtype: Any

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import mmap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,13 +19,16 @@ from ...nn.modules.module import Module
 from ...nn.parameter import Parameter
 from ...utils._pytree import tree_flatten, tree_map
 from .. import _collectives as calls
-from .._kinds import ReduceOp
+from .._kinds import ReduceOp, _make_nccl_premul_sum
 from ..device_mesh import DeviceMesh
 from ..tensor._dtensor import DTensor, made, plain
 from ..tensor._utils import piece
 from ..tensor.placement_types import Replicate, Shard
 
-__all__ = ["CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle", "fully_shard"]
+__all__ = [
+    "CPUOffloadPolicy", "DataParallelMeshDims", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle",
+    "fully_shard", "register_fsdp_forward_method", "share_comm_ctx",
+]  # fmt: skip
 
 
 class MixedPrecisionPolicy:
@@ -87,6 +92,7 @@ class _Parameter:
         self.room = _Room(count * self.dtype.itemsize)
         array = self.room.array(count, self.dtype.numpy).reshape(self.padded)
         self.gathering = wrap(array, self.dtype)
+        self.waiting: Any = None  # a part of the gradient that is not reduced over replicas yet
         whole = array[: given.shape[dim]]
         self.whole = Parameter(wrap(np.moveaxis(whole, 0, dim), self.dtype), given.requires_grad)
         self.give_part()
@@ -129,13 +135,20 @@ class _Parameter:
         out = g.new_empty((self.chunk, *self.padded[1:]))
         return calls.reduce_scatter_tensor(out, g.contiguous(), op, self.group, async_op=True), out
 
-    def take_gradient(self, out: Tensor, replicas: Any) -> None:
+    def take_gradient(self, out: Tensor, replicas: Any, waits: bool, op: Any, hook: Any) -> None:
+        """Takes a part of a gradient, which may have to wait until it is reduced over replicas with later ones."""
         own = plain(self.part)
-        out = out[: own.shape[self.dim]].movedim(0, self.dim)
+        out = out[: own.shape[self.dim]].movedim(0, self.dim).contiguous()
         if replicas is not None:
-            out = out.contiguous()
-            calls.all_reduce(out, ReduceOp.AVG, replicas)
-        out = out.to(own.dtype).contiguous()
+            if self.waiting is not None:
+                out, self.waiting = self.waiting.add_(out), None
+            if waits:
+                self.waiting = out
+                return
+            calls.all_reduce(out, op, replicas)
+        if hook is not None:
+            hook(out)
+        out = out.to(own.dtype)
         held = self.part._autograd_meta.grad if self.part._autograd_meta is not None else None
         if held is None:
             self.part.grad = out
@@ -167,7 +180,7 @@ class _Unit:
         self.reshard_after_forward: Any = options["reshard_after_forward"]
         self.replicas = mesh.get_group(0) if mesh.ndim == 2 and mesh.size(0) > 1 else None
         self.is_whole = self.has_hook = False
-        self.syncs = self.reshard_after_backward = True
+        self.reduces_replicas = self.syncs = self.reshard_after_backward = True
         self.works: list[Any] = []
         self.reducing: list[tuple[_Parameter, Any, Tensor]] = []
         found: dict[int, tuple[Any, list[tuple[Module, str]]]] = {}
@@ -246,9 +259,10 @@ class _Unit:
         if not self.has_hook:
             self.has_hook = True
             engine.queue_callback(self._end, outermost=True)
-        self.unshard()
-        for p in self.parameters:
-            p.give_whole()
+        if self.unshards_in_backward:
+            self.unshard()
+            for p in self.parameters:
+                p.give_whole()
 
     def _arrived(self) -> None:
         if not self.has_hook:
@@ -269,7 +283,13 @@ class _Unit:
         if self.reshard_after_backward:
             self.reshard()
 
-    operation: Any = ReduceOp.AVG
+    operation: Any = ReduceOp.AVG  # of gradients inside of a group of parts
+    factor: float | None = None  # by which their sum over all processes is divided; None: their number
+    hook: Any = None  # is given each part of a gradient before the parameter gets it
+    unshards_in_backward = True
+
+    def divide_by(self, factor: float) -> None:
+        self.factor, self.operation = factor, _make_nccl_premul_sum(1.0 / factor)
 
     def _end(self) -> None:
         self.has_hook = False
@@ -277,7 +297,8 @@ class _Unit:
         with no_grad():
             for p, work, out in self.reducing:
                 work.wait()
-                p.take_gradient(out, self.replicas)
+                op = ReduceOp.AVG if self.factor is None else ReduceOp.SUM
+                p.take_gradient(out, self.replicas, not self.reduces_replicas, op, self.hook)
         self.reducing = []
         for p in self.parameters:
             p.give_part()
@@ -298,8 +319,8 @@ def _own_modules(top: Module, ignored: Any) -> list[Module]:
 class UnshardHandle:
     """What `unshard(async_op=True)` returns: `wait` waits for the parameters."""
 
-    def __init__(self, unit: _Unit | None):
-        self._unit = unit
+    def __init__(self, _unit: _Unit | None):
+        self._unit = _unit
 
     def wait(self) -> None:
         """Waits until the parameters are whole."""
@@ -335,9 +356,9 @@ class FSDPModule:
         """Whether this is the last backward pass of a step; every pass is complete when it ends."""
 
     def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
-        """Whether gradients are averaged over replicas (of a mesh with two dimensions)."""
+        """Whether gradients are averaged over replicas (of a mesh with two dimensions); otherwise they wait for later ones."""
         for unit in self._units(recurse):
-            unit.replicas = unit.mesh.get_group(0) if requires_all_reduce and unit.mesh.ndim == 2 else None
+            unit.reduces_replicas = requires_all_reduce
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
         """Whether memory is given back after forward."""
@@ -362,9 +383,21 @@ class FSDPModule:
         )
 
     def set_gradient_divide_factor(self, factor: float) -> None:
-        """The number that sums of gradients are divided by; only the number of processes is available."""
-        if factor != self._fsdp.parameters[0].group.size():
-            raise NotImplementedError("set_gradient_divide_factor: gradients are divided by the number of processes")
+        """The number that the sum of this module's gradients is divided by, instead of the number of processes."""
+        self._fsdp.divide_by(factor)
+
+    set_reduce_scatter_divide_factor = set_gradient_divide_factor
+
+    def set_force_sum_reduction_for_comms(self, enable: bool) -> None:
+        """Whether gradients are divided before and after they are added instead of meanwhile; the result is the same."""
+
+    def set_unshard_in_backward(self, unshard_in_backward: bool) -> None:
+        """Whether the whole parameters are there in backward; without them, only where nothing needs their values."""
+        self._fsdp.unshards_in_backward = unshard_in_backward
+
+    def set_all_reduce_hook(self, hook: Any, *, stream: Any = None) -> None:
+        """hook(tensor) changes each part of this module's gradients in place, after it was reduced."""
+        self._fsdp.hook = hook
 
     @contextlib.contextmanager
     def _whole(self, writeback: bool = True) -> Any:
@@ -383,6 +416,64 @@ class FSDPModule:
                     unit.reshard()
 
 
+@dataclass(frozen=True)
+class DataParallelMeshDims:
+    """Which dimensions of a mesh parameters are divided along (`shard`), and which they are copied along (`replicate`)."""
+
+    shard: str | tuple[str, ...] | None = None
+    replicate: str | tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.shard is None and self.replicate is None:
+            raise ValueError("At least one of shard or replicate must be set")
+
+    @property
+    def shard_names(self) -> tuple[str, ...]:
+        """The names of dimensions that parameters are divided along."""
+        return (self.shard,) if isinstance(self.shard, str) else tuple(self.shard or ())
+
+    @property
+    def replicate_names(self) -> tuple[str, ...]:
+        """The names of dimensions that parameters are copied along."""
+        return (self.replicate,) if isinstance(self.replicate, str) else tuple(self.replicate or ())
+
+    def part_of(self, mesh: DeviceMesh) -> DeviceMesh:
+        """The mesh of these dimensions alone: first the copies, then the parts."""
+        if len(self.shard_names) != 1 or len(self.replicate_names) > 1:
+            raise NotImplementedError(
+                f"fully_shard divides along one dimension of a mesh and copies along one at most, got {self}; give init_device_mesh "
+                "a mesh with these dimensions made one"
+            )
+        return mesh[(*self.replicate_names, *self.shard_names)] if self.replicate_names else mesh[self.shard_names[0]]
+
+
+def register_fsdp_forward_method(module: Any, method_name: str) -> None:
+    """Has a method of a module gather its parameters first and give them back afterwards, as `forward` does.
+
+    Nothing happens for a module that `fully_shard` did not divide.
+    """
+    if not isinstance(module, FSDPModule):
+        return
+    method = getattr(module, method_name, None)
+    if method is None:
+        raise ValueError(f"{type(module)} does not have a method {method_name}")
+    unit = module._fsdp
+
+    @functools.wraps(method)
+    def divided(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = unit.before(module, args, kwargs)
+        return unit.after(module, args, method(*args, **kwargs))
+
+    setattr(module, method_name, divided)
+
+
+def share_comm_ctx(modules: list[FSDPModule]) -> None:
+    """Has modules wait for each other's calls between processes; those of one process are made in one order anyway."""
+    for module in modules:
+        if not isinstance(module, FSDPModule):
+            raise ValueError(f"Expects list of FSDPModules but got {module}")
+
+
 def fully_shard(
     module: Any,
     *,
@@ -392,8 +483,11 @@ def fully_shard(
     mp_policy: MixedPrecisionPolicy | None = None,
     offload_policy: OffloadPolicy | None = None,
     ignored_params: set[Any] | None = None,
+    dp_mesh_dims: DataParallelMeshDims | None = None,
 ) -> Any:
     """Divides the parameters of a module among processes: each becomes a DTensor with `Shard(0)`.
+
+    `dp_mesh_dims` names the dimensions of a larger mesh that parameters are divided and copied along.
 
     They are gathered before forward and backward and given back afterwards; gradients are averaged into parts. Call it for
     inner modules first: what they hold is gathered by itself.
@@ -412,6 +506,8 @@ def fully_shard(
         if isinstance(one, FSDPModule):
             raise ValueError("fully_shard: the module is divided already; call it once, inner modules first")
     mesh = mesh or DeviceMesh("cpu")
+    if dp_mesh_dims is not None:
+        mesh = dp_mesh_dims.part_of(mesh)
     if mesh.ndim > 2:
         raise ValueError(f"fully_shard expects a 1D or 2D DeviceMesh but got {mesh}")
     if isinstance(reshard_after_forward, int) and not isinstance(reshard_after_forward, bool):

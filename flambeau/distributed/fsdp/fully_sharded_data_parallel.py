@@ -59,10 +59,8 @@ class FullyShardedDataParallel(Module):
         device_mesh: Any = None,
     ):
         super().__init__()
-        if param_init_fn is not None:
-            raise NotImplementedError(
-                "FullyShardedDataParallel: param_init_fn is not implemented; initialize the module"
-            )
+        if param_init_fn is not None and not callable(param_init_fn):
+            raise ValueError(f"Expected {param_init_fn} to be callable but got {type(param_init_fn)}")
         self.sharding_strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
         hybrid = self.sharding_strategy in (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2)
         if isinstance(process_group, tuple) or (hybrid and (device_mesh is None or device_mesh.ndim != 2)):
@@ -74,6 +72,8 @@ class FullyShardedDataParallel(Module):
         if self.sharding_strategy is ShardingStrategy.NO_SHARD:
             raise NotImplementedError("ShardingStrategy.NO_SHARD: use torch.nn.parallel.DistributedDataParallel")
         mesh = device_mesh or DeviceMesh.from_group(group, "cpu")
+        units = [*_chosen(module, auto_wrap_policy), module]
+        _materialize(units, param_init_fn)
         if sync_module_states:
             broadcast_all([*module.parameters(), *module.buffers()], group)
         policy = None
@@ -85,9 +85,8 @@ class FullyShardedDataParallel(Module):
             "mesh": mesh, "mp_policy": policy, "ignored_params": ignored,
             "reshard_after_forward": None if self.sharding_strategy in _WHOLLY else False,
         }  # fmt: skip
-        for inner in _chosen(module, auto_wrap_policy):
-            fully_shard(inner, **options)
-        fully_shard(module, **options)
+        for unit in units:
+            fully_shard(unit, **options)
         self.module, self._mesh_of_units = module, mesh
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -249,6 +248,28 @@ def _like(own: Any, value: Any) -> Any:
     return value
 
 
+def _materialize(units: list[Module], init: Any) -> None:
+    """Gives modules without memory (on the meta device) some, unit by unit: by `init(module)`, or by `reset_parameters`."""
+    seen: set[Module] = set()
+    for unit in units:
+        own = [unit]
+        for module in own:  # from the outside inwards, the list grows meanwhile
+            seen.add(module)
+            own += [child for child in module.children() if child not in seen and child not in own]
+        tensors = lambda m: [*m.parameters(recurse=False), *m.buffers(recurse=False)]
+        if not any(t.is_meta for module in own for t in tensors(module)):
+            continue
+        for module in own:
+            if init is not None:
+                init(module)
+            elif tensors(module):
+                module.to_empty(device="cpu", recurse=False)
+                with no_grad():
+                    module.reset_parameters()
+            if any(t.is_meta for t in tensors(module)):
+                raise ValueError(f"param_init_fn has left tensors of {type(module).__name__} without memory (on meta)")
+
+
 def _chosen(module: Module, policy: Any) -> list[Module]:
     """The inner modules that a policy wants divided by themselves, innermost first."""
     if policy is None:
@@ -256,9 +277,18 @@ def _chosen(module: Module, policy: Any) -> list[Module]:
     if hasattr(policy, "_run_policy"):
         targets = policy._run_policy(module, set(), {})
         return [m for m in reversed(list(module.modules())) if m in targets and m is not module]
-    found = []
-    for inner in reversed(list(module.modules())):
+    found: list[Module] = []
+
+    def visit(inner: Module) -> int:
+        """How many elements of a module belong to units in it, or to the unit that it is."""
         size = sum(p.numel() for p in inner.parameters() if not isinstance(p, DTensor))
-        if inner is not module and policy(module=inner, recurse=False, nonwrapped_numel=size):
-            found.append(inner)
+        if not policy(module=inner, recurse=True, nonwrapped_numel=size):
+            return 0
+        within = sum(visit(child) for child in inner.children())
+        if inner is module or not policy(module=inner, recurse=False, nonwrapped_numel=size - within):
+            return within
+        found.append(inner)
+        return size
+
+    visit(module)
     return found

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .agent import PORT, Agent, Function, Job
-from .rounds import endpoint
+from ..elastic.multiprocessing.api import DefaultLogsSpecs, LogsSpecs
+from ..elastic.rendezvous import RendezvousParameters
+from ..elastic.rendezvous.registry import get_rendezvous_handler
+from .agent import Agent
 
 __all__ = ["LaunchConfig", "elastic_launch", "launch_agent"]
 
@@ -21,7 +23,7 @@ class LaunchConfig:
     min_nodes: int
     max_nodes: int
     nproc_per_node: int
-    logs_specs: Any = None
+    logs_specs: LogsSpecs | None = None
     run_id: str = ""
     role: str = "default_role"
     rdzv_endpoint: str = ""
@@ -42,24 +44,23 @@ class LaunchConfig:
     virtual_local_rank: bool = False
     shutdown_timeout: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.rdzv_timeout != -1:
+            self.rdzv_configs["timeout"] = self.rdzv_timeout
+        if self.logs_specs is None:
+            self.logs_specs = DefaultLogsSpecs()
+
 
 def launch_agent(config: LaunchConfig, entrypoint: Callable[..., Any] | str | None, args: list[Any]) -> dict[int, Any]:
     """Runs a function or a program on this machine and those that meet it; the results of the processes here, by rank."""
-    if callable(entrypoint):
-        command: Any = Function(entrypoint, tuple(args), config.start_method)
-        name = getattr(entrypoint, "__qualname__", str(entrypoint))
-    else:
-        command, name = [str(entrypoint), *map(str, args)], str(entrypoint)
-    alone = config.max_nodes == 1 and not config.rdzv_endpoint
-    host, port = ("localhost", 0) if alone else endpoint(config.rdzv_endpoint, PORT)
-    node = config.rdzv_configs.get("rank", config.rdzv_configs.get("node_rank"))
-    job = Job(
-        command, name, config.nproc_per_node, config.min_nodes, config.max_nodes, None if node is None else int(node),
-        host, port, alone, config.run_id or uuid.uuid4().hex, config.role, config.max_restarts, config.monitor_interval,
-        tuple(config.signals_to_handle.split(",")),
-        timeout=float(config.rdzv_configs.get("timeout", config.rdzv_timeout if config.rdzv_timeout > 0 else 600)),
-    )  # fmt: skip
-    return Agent(job).run()
+    config.run_id = config.run_id or uuid.uuid4().hex
+    backend, place = config.rdzv_backend, config.rdzv_endpoint
+    if config.max_nodes == 1 and not place:
+        backend, place = "c10d", "localhost:0"  # a machine that meets nobody
+    meeting = RendezvousParameters(
+        backend, place, config.run_id, config.min_nodes, config.max_nodes, config.local_addr, **config.rdzv_configs
+    )
+    return Agent(config, entrypoint or sys.executable, args, get_rendezvous_handler(meeting)).run()
 
 
 class elastic_launch:
@@ -74,7 +75,11 @@ class elastic_launch:
     def __init__(
         self, config: LaunchConfig, entrypoint: Callable[..., Any] | str | None, health_check_server: Any = None
     ):
-        self._config, self._entrypoint = config, entrypoint or sys.executable
+        if health_check_server is not None:
+            raise NotImplementedError(
+                "elastic_launch: a health check server is not asked; watch the launcher's process"
+            )
+        self._config, self._entrypoint = config, entrypoint
 
     def __call__(self, *args: Any) -> dict[int, Any]:
         return launch_agent(self._config, self._entrypoint, list(args))

@@ -9,6 +9,7 @@ from ..._tensor import Tensor
 from ...autograd.function import Function as Function
 from .._differentiable import AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter
 from .._groups import current, get_group_rank
+from .._groups import group as group
 from .._kinds import ReduceOp
 
 __all__ = [

@@ -216,6 +216,28 @@ class PipelineScheduleMulti(_PipelineSchedule):
 class ScheduleLoopedBFS(PipelineScheduleMulti):
     """All parts through one stage after the other, then back."""
 
+    def __init__(
+        self,
+        stages: list[_PipelineStageBase],
+        n_microbatches: int,
+        loss_fn: Callable[..., Any] | None = None,
+        output_merge_spec: Any = None,
+        scale_grads: bool = True,
+        backward_requires_autograd: bool = True,
+        defer_pp_recv: bool = False,
+    ):
+        super().__init__(
+            stages,
+            n_microbatches,
+            loss_fn,
+            None,
+            None,
+            output_merge_spec,
+            scale_grads,
+            backward_requires_autograd,
+            defer_pp_recv,
+        )
+
     def order(self) -> list[_orders.Action]:
         """The passes of this process."""
         return _orders.all_forward_first(self._indices(), self._n_microbatches)
@@ -253,7 +275,18 @@ class ScheduleZBVZeroBubble(ScheduleInterleavedZeroBubble):
 class ScheduleDualPipeV(ScheduleZBVZeroBubble):
     """Not available."""
 
-    def __init__(self, *args: Any, **kwargs: Any):
+    def __init__(
+        self,
+        stages: list[_PipelineStageBase],
+        n_microbatches: int,
+        loss_fn: Callable[..., Any] | None = None,
+        args_chunk_spec: Any = None,
+        kwargs_chunk_spec: Any = None,
+        output_merge_spec: Any = None,
+        scale_grads: bool = True,
+        backward_requires_autograd: bool = True,
+        defer_pp_recv: bool = False,
+    ):
         raise NotImplementedError(
             "ScheduleDualPipeV hides the communication of experts behind pairs of passes on a GPU; use ScheduleZBVZeroBubble, which has "
             "the same stages"

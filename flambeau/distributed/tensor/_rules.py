@@ -163,6 +163,20 @@ def _alike(func: Any, x: Any, *args: Any, **named: Any) -> Any:
     return made(out, x.device_mesh, placements, x._global)
 
 
+@rule("type_as")
+def _type_as(func: Any, x: Tensor, other: Tensor) -> Any:
+    return x.to(other.dtype)
+
+
+@rule("view_as_complex", "view_as_real")
+def _pairs(func: Any, x: DTensor) -> Any:
+    """Complex numbers as pairs along a last dimension, or the reverse; pairs are not torn apart."""
+    last, closes = x.dim() - 1, func.__name__ == "view_as_complex"
+    places = [_REPLICATE if closes and p.is_shard(last) else p for p in x.placements]
+    shape = x._global[:-1] if closes else (*x._global, 2)
+    return made(func(plain(x._placed(places))), x.device_mesh, places, shape)
+
+
 @rule("requires_grad_")
 def _requires_grad(func: Any, x: DTensor, *args: Any, **named: Any) -> Any:
     with outside():

@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from .._kinds import DistStoreError
-from .._stores import Store
+from ..._stores import Store
+from .api import RendezvousClosedError, RendezvousTimeoutError
 
 _LAST_CALL = 3.0  # seconds that the first member waits for more than the least number
 _BEAT, _SILENT = 2.0, 30.0  # seconds between signs of life, and after how many without one a machine is gone
@@ -43,18 +43,22 @@ class Meeting:
         store = self.store
         end = time.monotonic() + self._timeout
         while True:
+            if self.closed():
+                raise RendezvousClosedError(f"the job is over: {store.get('failed').decode()}")
             number = store.add("rounds", 0)
             if store.check([self._key(number, "sizes")]):  # it runs: ask its members to begin a new one
                 store.add(self._key(number, "newcomers"), 1)
                 while store.add("rounds", 0) == number:
                     if time.monotonic() > end:
-                        raise DistStoreError(f"the job did not take this machine in within {self._timeout:g} seconds")
+                        raise RendezvousTimeoutError(
+                            f"the job did not take this machine in within {self._timeout:g} seconds"
+                        )
                     time.sleep(0.1)
                 continue
             place = store.add(self._key(number, "members"), 1) - 1
             node = place if self._node is None else self._node
             if place >= self.most:
-                raise DistStoreError(f"the job has {self.most} machines already")
+                raise RendezvousClosedError(f"the job has {self.most} machines already")
             store.set(self._key(number, f"node/{node}"), str(self.processes))
             if place == 0:
                 self._close(number, end)
@@ -73,7 +77,7 @@ class Meeting:
                 if now > last:
                     break
             elif now > end:
-                raise DistStoreError(
+                raise RendezvousTimeoutError(
                     f"Timed out after {self._timeout:g} seconds waiting for machines. {here}/{self.least} joined"
                 )
             time.sleep(0.05)
@@ -85,9 +89,17 @@ class Meeting:
         key = self._key(number, "sizes")
         while not self.store.check([key]):
             if time.monotonic() > end:
-                raise DistStoreError(f"the other machines did not come within {self._timeout:g} seconds")
+                raise RendezvousTimeoutError(f"the other machines did not come within {self._timeout:g} seconds")
             time.sleep(0.05)
         return self.store.get(key)
+
+    def waiting(self) -> int:
+        """How many machines came too late for the present round."""
+        return self.store.add(self._key(self.store.add("rounds", 0), "newcomers"), 0)
+
+    def closed(self) -> bool:
+        """Whether the job has failed or was ended."""
+        return self.store.check(["failed"])
 
     # -- while it runs --
 
@@ -120,7 +132,7 @@ class Meeting:
         if len(self.round.sizes) > 1:
             self._watch()
         newcomers = self._key(self.round.number, "newcomers")
-        if self.round.node == 0 and self.store.check([newcomers]):
+        if self.round.node == 0 and self.store.check([newcomers]) and self.store.add(newcomers, 0):
             self.renew()
             return "ended"
         return ""

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["implicit_replication"]
+from ._attention import context_parallel
+from ._local import local_map
+from ._register_sharding import register_sharding
+
+__all__ = ["context_parallel", "implicit_replication", "local_map", "register_sharding"]
 
 
 @contextmanager
