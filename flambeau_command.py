@@ -15,7 +15,7 @@ def main() -> int:
     """Runs the command line; returns the exit status."""
     given = sys.argv[1:] or ["--help"]
     if given[0] in _HELP or (given[1:2] and given[1] in _HELP and given[0] not in _OWN_OPTIONS):
-        _file("_cli_arguments").parser("").parse_args(given)  # ends the program
+        _file("_command/arguments").parser("").parse_args(given)  # ends the program
     from flambeau._command.main import main as run  # imports the package
 
     return run(given)
@@ -25,7 +25,7 @@ def _file(name: str) -> Any:
     """A file of the package, imported by itself."""
     package = find_spec("flambeau")
     assert package is not None and package.origin is not None
-    spec = spec_from_file_location(f"flambeau_{name}", Path(package.origin).with_name(f"{name}.py"))
+    spec = spec_from_file_location("flambeau_arguments", Path(package.origin).parent / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)

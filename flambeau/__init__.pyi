@@ -69,11 +69,11 @@ from ._core.printing import set_printoptions as set_printoptions
 from ._core.quantizers import qscheme as qscheme
 from ._core.sizes import Size as Size
 from ._core.sizes import broadcast_shapes as broadcast_shapes
+from ._interception.overrides import DisableTorchFunction as DisableTorchFunction
+from ._interception.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ._ops.making.generator import Generator as Generator
 from ._ops.making.generator import default_generator as default_generator
 from ._ops.registry import is_tensor as is_tensor
-from ._interception.overrides import DisableTorchFunction as DisableTorchFunction
-from ._interception.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ._tensor.constructors import set_default_tensor_type as set_default_tensor_type
 from ._tensor.constructors import typename as typename
 from ._tensor.storage import UntypedStorage as UntypedStorage

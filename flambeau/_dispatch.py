@@ -86,6 +86,7 @@ def run_special(op: Any, args: tuple[Any, ...], k: int) -> Any:
     given = args
     if k & POSTPONED and not getattr(op, "view", False):
         given, k = tuple([_computed(a) for a in args]), k & ~POSTPONED
+    tapes, local.captures = local.captures, ()  # records that a record uses are its own
     try:
         if k & PROFILE and local.profiler is not None:
             out = local.profiler.compute(op, given, k)
@@ -95,10 +96,12 @@ def run_special(op: Any, args: tuple[Any, ...], k: int) -> Any:
         if k & CUDA:
             raise OutOfMemoryError(f"{op.name}: CUDA out of memory. {error}") from error
         raise
+    finally:
+        local.captures = tapes
     if k & GRAD and local.grad:
         op.record(args, out, bool(k & ANOMALY))
-    if k & CAPTURE and local.captures:
-        local.captures[-1].add(op, args, out)
+    if k & CAPTURE and tapes:
+        tapes[-1].add(op, args, out)
     return out
 
 

@@ -8,6 +8,7 @@ from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
 from .transformed_distribution import TransformedDistribution
+from .utils import formula
 
 
 class Half(TransformedDistribution):
@@ -17,13 +18,8 @@ class Half(TransformedDistribution):
     support = constraints.nonnegative
     has_rsample = True
 
-    @property
-    def scale(self) -> Tensor:
-        return self.base_dist.scale
-
-    @property
-    def mode(self) -> Tensor:
-        return ops.zeros_like(self.scale)
+    scale = formula(lambda self: self.base_dist.scale)
+    mode = formula(lambda self: ops.zeros_like(self.scale))
 
     def _log_prob(self, value: Tensor) -> Tensor:
         value = ops.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)

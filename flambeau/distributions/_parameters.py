@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.sizes import Size
 from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
-from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from .utils import broadcast_all, formula, lazy_property, logits_to_probs, probs_to_logits
 
 
 def check_one_given(probs: Any, logits: Any) -> None:
@@ -50,9 +49,7 @@ class ProbsOrLogits:
 
     _by_probs: bool
 
-    @property
-    def param_shape(self) -> Size:
-        return self._param.size()
+    param_shape = property(lambda self: self._param.size())
 
     def _new(self, *args: Any, **named: Any) -> Tensor:
         return self._param.new(*args, **named)
@@ -78,13 +75,7 @@ class LocScale:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.size(), validate_args=validate_args)  # type: ignore[call-arg]
 
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mean = mode = formula(lambda self: self.loc)
 
 
 class ScaleTril:
@@ -134,17 +125,9 @@ class Relaxed:
 
     base_dist: Any
 
-    @property
-    def temperature(self) -> Tensor:
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self.base_dist.probs
+    temperature = formula(lambda self: self.base_dist.temperature)
+    logits = formula(lambda self: self.base_dist.logits)
+    probs = formula(lambda self: self.base_dist.probs)
 
 
 class ByCategorical:
@@ -152,21 +135,10 @@ class ByCategorical:
 
     _categorical: Any
 
-    @property
-    def _param(self) -> Tensor:
-        return self._categorical._param
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Size:
-        return self._categorical.param_shape
+    _param = formula(lambda self: self._categorical._param)
+    probs = formula(lambda self: self._categorical.probs)
+    logits = formula(lambda self: self._categorical.logits)
+    param_shape = property(lambda self: self._categorical.param_shape)
 
     def _new(self, *args: Any, **named: Any) -> Tensor:
         return self._categorical._new(*args, **named)

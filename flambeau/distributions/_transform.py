@@ -26,6 +26,7 @@ class Transform:
     bijective: Any = False
     domain: Any
     codomain: Any
+    _made_of: tuple[str, ...] = ()  # what the constructor takes before the size of the cache
 
     def __init__(self, cache_size: int = 0):
         if cache_size not in (0, 1):
@@ -64,6 +65,9 @@ class Transform:
         """The same transform with another cache size."""
         if self._cache_size == cache_size:
             return self
+        home = next(c for c in type(self).__mro__ if "_made_of" in vars(c))
+        if home is not Transform:
+            return home(*(getattr(self, name) for name in home._made_of), cache_size=cache_size)
         if type(self).__init__ is Transform.__init__:
             return type(self)(cache_size=cache_size)
         raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
@@ -129,25 +133,11 @@ class _InverseTransform(Transform):
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__
 
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:
-        return self._inv.codomain
-
-    @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Any:
-        return self._inv.domain
-
-    @property
-    def bijective(self) -> bool:
-        return self._inv.bijective
-
-    @property
-    def sign(self) -> Any:
-        return self._inv.sign
-
-    @property
-    def inv(self) -> Transform:
-        return self._inv
+    domain = constraints.dependent_property(lambda self: self._inv.codomain, is_discrete=False)
+    codomain = constraints.dependent_property(lambda self: self._inv.domain, is_discrete=False)
+    bijective = property(lambda self: self._inv.bijective)
+    sign = property(lambda self: self._inv.sign)
+    inv = property(lambda self: self._inv)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         return self._inv.with_cache(cache_size).inv
@@ -187,6 +177,8 @@ def _widened(constraint: Any, event_dim: int) -> Any:
 
 class ComposeTransform(Transform):
     """Several transforms, one after the other."""
+
+    _made_of = ("parts",)
 
     def __init__(self, parts: list[Transform], cache_size: int = 0):
         self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else parts
@@ -234,9 +226,6 @@ class ComposeTransform(Transform):
             inverse._inv = weakref.ref(self)
         return inverse
 
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size=cache_size)
-
     def __call__(self, x: Tensor) -> Tensor:
         for part in self.parts:
             x = part(x)
@@ -275,15 +264,12 @@ identity_transform = ComposeTransform([])
 class IndependentTransform(Transform):
     """A transform whose volume change is summed over more trailing dimensions."""
 
+    _made_of = ("base_transform", "reinterpreted_batch_ndims")
+
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0):
         super().__init__(cache_size=cache_size)
         self.base_transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
-
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        if self._cache_size == cache_size:
-            return self
-        return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size)
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
@@ -293,13 +279,8 @@ class IndependentTransform(Transform):
     def codomain(self) -> Any:
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
-    @property
-    def bijective(self) -> bool:
-        return self.base_transform.bijective
-
-    @property
-    def sign(self) -> Any:
-        return self.base_transform.sign
+    bijective = property(lambda self: self.base_transform.bijective)
+    sign = property(lambda self: self.base_transform.sign)
 
     def _call(self, x: Tensor) -> Tensor:
         if x.dim() < self.domain.event_dim:
@@ -335,9 +316,7 @@ class _PartsTransform(Transform):
         self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
         self.dim = dim
 
-    @property
-    def bijective(self) -> bool:
-        return all(t.bijective for t in self.transforms)
+    bijective = property(lambda self: all(t.bijective for t in self.transforms))
 
     def _check_dim(self, x: Tensor, size: int) -> None:
         if not -x.dim() <= self.dim < x.dim():
@@ -350,6 +329,8 @@ class _PartsTransform(Transform):
 
 class CatTransform(_PartsTransform):
     """Transforms of pieces, of given lengths, along a dimension."""
+
+    _made_of = ("transforms", "dim", "lengths")
 
     def __init__(
         self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
@@ -367,11 +348,6 @@ class CatTransform(_PartsTransform):
     @lazy_property
     def length(self) -> int:
         return sum(self.lengths)
-
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        if self._cache_size == cache_size:
-            return self
-        return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
 
     def _pieces(self, *tensors: Tensor) -> Any:
         """Each transform with its piece of every tensor."""
@@ -405,12 +381,11 @@ class CatTransform(_PartsTransform):
 class StackTransform(_PartsTransform):
     """Transforms of the slices along a dimension."""
 
+    _made_of = ("transforms", "dim")
+
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0):
         super().__init__(cache_size=cache_size)
         self._take(tseq, dim, cache_size)
-
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
 
     def _slices(self, *tensors: Tensor) -> Any:
         for tensor in tensors:
@@ -438,6 +413,7 @@ class StackTransform(_PartsTransform):
 class ReshapeTransform(Transform):
     """Gives the trailing dimensions another shape."""
 
+    _made_of = ("in_shape", "out_shape")
     bijective = True
 
     def __init__(self, in_shape: Sequence[int], out_shape: Sequence[int], cache_size: int = 0):
@@ -448,18 +424,11 @@ class ReshapeTransform(Transform):
             )
         super().__init__(cache_size=cache_size)
 
-    @constraints.dependent_property
-    def domain(self) -> Any:
-        return constraints.independent(constraints.real, len(self.in_shape))
+    domain = constraints.dependent_property(lambda self: constraints.independent(constraints.real, len(self.in_shape)))
 
     @constraints.dependent_property
     def codomain(self) -> Any:
         return constraints.independent(constraints.real, len(self.out_shape))
-
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        if self._cache_size == cache_size:
-            return self
-        return ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
 
     def _call(self, x: Tensor) -> Tensor:
         return x.reshape(x.shape[: x.dim() - len(self.in_shape)] + self.out_shape)

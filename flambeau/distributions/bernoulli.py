@@ -13,7 +13,7 @@ from .._tensor import Tensor
 from . import constraints
 from ._parameters import ProbsOrLogits
 from .exp_family import ExponentialFamily
-from .utils import _softplus, broadcast_all
+from .utils import _softplus, broadcast_all, formula
 
 __all__ = ["Bernoulli"]
 
@@ -42,18 +42,14 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
         self._take(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.probs
+    mean = formula(lambda self: self.probs)
 
     @property
     def mode(self) -> Tensor:
         mode = (self.probs >= 0.5).to(self.probs.dtype)
         return mode.masked_fill(self.probs == 0.5, math.nan)
 
-    @property
-    def variance(self) -> Tensor:
-        return self.probs * (1 - self.probs)
+    variance = formula(lambda self: self.probs * (1 - self.probs))
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         with no_grad():
@@ -69,9 +65,7 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
     def enumerate_support(self, expand: bool = True) -> Tensor:
         return self._enumerated(ops.arange(2, dtype=self._param.dtype, device=self._param.device), expand)
 
-    @property
-    def _natural_params(self) -> tuple[Tensor]:
-        return (ops.logit(self.probs),)
+    _natural_params = property(lambda self: (ops.logit(self.probs),))
 
     def _log_normalizer(self, x: Tensor) -> Tensor:
         return _softplus(x)

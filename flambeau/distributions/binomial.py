@@ -12,6 +12,7 @@ from .._tensor import Tensor
 from . import constraints
 from ._parameters import Counted
 from .distribution import Distribution
+from .utils import formula
 
 __all__ = ["Binomial"]
 
@@ -47,17 +48,9 @@ class Binomial(Counted, Distribution):
     def support(self) -> Any:
         return constraints.integer_interval(0, self.total_count)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.total_count * self.probs
-
-    @property
-    def mode(self) -> Tensor:
-        return ops.minimum(((self.total_count + 1) * self.probs).floor(), self.total_count)
-
-    @property
-    def variance(self) -> Tensor:
-        return self.total_count * self.probs * (1 - self.probs)
+    mean = formula(lambda self: self.total_count * self.probs)
+    mode = formula(lambda self: ops.minimum(((self.total_count + 1) * self.probs).floor(), self.total_count))
+    variance = formula(lambda self: self.total_count * self.probs * (1 - self.probs))
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)

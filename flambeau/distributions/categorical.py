@@ -13,6 +13,7 @@ from .._tensor import Tensor
 from . import constraints
 from ._parameters import ProbsOrLogits, check_one_given
 from .distribution import Distribution
+from .utils import formula
 
 __all__ = ["Categorical"]
 
@@ -53,17 +54,9 @@ class Categorical(ProbsOrLogits, Distribution):
     def _unknown(self) -> Tensor:
         return ops.full(self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device)
 
-    @property
-    def mean(self) -> Tensor:
-        return self._unknown()
-
-    @property
-    def mode(self) -> Tensor:
-        return self.probs.argmax(-1)
-
-    @property
-    def variance(self) -> Tensor:
-        return self._unknown()
+    mean = formula(lambda self: self._unknown())
+    mode = formula(lambda self: self.probs.argmax(-1))
+    variance = formula(lambda self: self._unknown())
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         if not isinstance(sample_shape, Size):

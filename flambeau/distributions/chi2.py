@@ -5,6 +5,7 @@ from __future__ import annotations
 from .._tensor import Tensor
 from . import constraints
 from .gamma import Gamma
+from .utils import formula
 
 __all__ = ["Chi2"]
 
@@ -18,6 +19,4 @@ class Chi2(Gamma):
     def __init__(self, df: Tensor | float, validate_args: bool | None = None):
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
 
-    @property
-    def df(self) -> Tensor:
-        return self.concentration * 2
+    df = formula(lambda self: self.concentration * 2)

@@ -104,22 +104,8 @@ def _to_stack(registry: Any, constraint: Any) -> Any:
     return transforms.StackTransform([registry(c) for c in constraint.cseq], constraint.dim)
 
 
-@biject_to.register(constraints.simplex)
-def _biject_to_simplex(constraint: Any) -> Any:
-    return transforms.StickBreakingTransform()
-
-
-@transform_to.register(constraints.simplex)
-def _transform_to_simplex(constraint: Any) -> Any:
-    return transforms.SoftmaxTransform()
-
-
-@transform_to.register(constraints.lower_cholesky)
-def _transform_to_lower_cholesky(constraint: Any) -> Any:
-    return transforms.LowerCholeskyTransform()
-
-
-@transform_to.register(constraints.positive_semidefinite)
-@transform_to.register(constraints.positive_definite)
-def _transform_to_positive_definite(constraint: Any) -> Any:
-    return transforms.PositiveDefiniteTransform()
+biject_to.register(constraints.simplex, lambda constraint: transforms.StickBreakingTransform())
+transform_to.register(constraints.simplex, lambda constraint: transforms.SoftmaxTransform())
+transform_to.register(constraints.lower_cholesky, lambda constraint: transforms.LowerCholeskyTransform())
+for _kind in (constraints.positive_semidefinite, constraints.positive_definite):
+    transform_to.register(_kind, lambda constraint: transforms.PositiveDefiniteTransform())

@@ -12,7 +12,7 @@ from .._tensor import Tensor
 from . import constraints
 from ._parameters import ProbsOrLogits, check_one_given
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
+from .utils import broadcast_all, clamp_probs, formula, lazy_property, logits_to_probs
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -81,9 +81,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         near = 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x.square()) * x
         return ops.where(self._outside_unstable_region(), exact, near)
 
-    @property
-    def stddev(self) -> Tensor:
-        return self.variance.sqrt()
+    stddev = formula(lambda self: self.variance.sqrt())
 
     @property
     def variance(self) -> Tensor:
@@ -117,9 +115,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         zero, one = ops.log1p(-self.probs), ops.log(self.probs)
         return self.mean * (zero - one) - self._cont_bern_log_norm() - zero
 
-    @property
-    def _natural_params(self) -> tuple[Tensor]:
-        return (self.logits,)
+    _natural_params = property(lambda self: (self.logits,))
 
     def _log_normalizer(self, x: Tensor) -> Tensor:
         outside = (x <= self._lims[0] - 0.5) | (x > self._lims[1] - 0.5)

@@ -10,6 +10,7 @@ from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
 from .exp_family import ExponentialFamily
+from .utils import formula
 
 __all__ = ["Dirichlet"]
 
@@ -62,9 +63,7 @@ class Dirichlet(ExponentialFamily):
     def _log_prob(self, value: Tensor) -> Tensor:
         return ops.xlogy(self.concentration - 1.0, value).sum(-1) - self._log_normalizer(self.concentration)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.concentration / self.concentration.sum(-1, keepdim=True)
+    mean = formula(lambda self: self.concentration / self.concentration.sum(-1, keepdim=True))
 
     @property
     def mode(self) -> Tensor:
@@ -85,9 +84,7 @@ class Dirichlet(ExponentialFamily):
         rest = ((a - 1.0) * ops.digamma(a)).sum(-1)
         return self._log_normalizer(a) - (a.shape[-1] - total) * ops.digamma(total) - rest
 
-    @property
-    def _natural_params(self) -> tuple[Tensor]:
-        return (self.concentration,)
+    _natural_params = property(lambda self: (self.concentration,))
 
     def _log_normalizer(self, x: Tensor) -> Tensor:
         return ops.lgamma(x).sum(-1) - ops.lgamma(x.sum(-1))

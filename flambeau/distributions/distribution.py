@@ -11,7 +11,7 @@ from .._core.sizes import Size
 from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
-from .utils import lazy_property
+from .utils import formula, lazy_property
 
 __all__ = ["Distribution"]
 
@@ -147,9 +147,7 @@ class Distribution:
     def variance(self) -> Tensor:
         raise NotImplementedError
 
-    @property
-    def stddev(self) -> Tensor:
-        return self.variance.sqrt()
+    stddev = formula(lambda self: self.variance.sqrt())
 
     def sample(self, sample_shape: Sequence[int] = _SCALAR) -> Tensor:
         """Random values of shape `sample_shape + batch_shape + event_shape`, without a gradient."""

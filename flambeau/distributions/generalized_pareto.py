@@ -11,7 +11,7 @@ from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
 from .distribution import Distribution
-from .utils import broadcast_all
+from .utils import broadcast_all, formula
 
 __all__ = ["GeneralizedPareto"]
 
@@ -80,9 +80,7 @@ class GeneralizedPareto(Distribution):
         c = self.concentration
         return ops.where(c < 0.5, self.scale.square() / ((1 - c).square() * (1 - 2 * c)), math.nan)
 
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mode = formula(lambda self: self.loc)
 
     def entropy(self) -> Tensor:
         return self.scale.log() + self.concentration + 1

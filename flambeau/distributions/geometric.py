@@ -13,7 +13,7 @@ from .._tensor import Tensor
 from . import constraints
 from ._parameters import ProbsOrLogits
 from .distribution import Distribution
-from .utils import broadcast_all
+from .utils import broadcast_all, formula
 
 __all__ = ["Geometric"]
 
@@ -37,17 +37,9 @@ class Geometric(ProbsOrLogits, Distribution):
         if self._validate_args and self._by_probs and not (self.probs > 0).all():
             raise ValueError(f"probs of {self!r} has to be positive, but found invalid values: {self.probs}")
 
-    @property
-    def mean(self) -> Tensor:
-        return 1.0 / self.probs - 1.0
-
-    @property
-    def mode(self) -> Tensor:
-        return ops.zeros_like(self.probs)
-
-    @property
-    def variance(self) -> Tensor:
-        return (1.0 / self.probs - 1.0) / self.probs
+    mean = formula(lambda self: 1.0 / self.probs - 1.0)
+    mode = formula(lambda self: ops.zeros_like(self.probs))
+    variance = formula(lambda self: (1.0 / self.probs - 1.0) / self.probs)
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)

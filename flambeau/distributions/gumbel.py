@@ -11,7 +11,7 @@ from . import constraints
 from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, ExpTransform
 from .uniform import Uniform
-from .utils import broadcast_all, euler_constant
+from .utils import broadcast_all, euler_constant, formula
 
 __all__ = ["Gumbel"]
 
@@ -40,21 +40,10 @@ class Gumbel(TransformedDistribution):
         y = (self.loc - value) / self.scale
         return y - y.exp() - self.scale.log()
 
-    @property
-    def mean(self) -> Tensor:
-        return self.loc + self.scale * euler_constant
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
-
-    @property
-    def stddev(self) -> Tensor:
-        return math.pi / math.sqrt(6) * self.scale
-
-    @property
-    def variance(self) -> Tensor:
-        return self.stddev.square()
+    mean = formula(lambda self: self.loc + self.scale * euler_constant)
+    mode = formula(lambda self: self.loc)
+    stddev = formula(lambda self: math.pi / math.sqrt(6) * self.scale)
+    variance = formula(lambda self: self.stddev.square())
 
     def entropy(self) -> Tensor:
         return self.scale.log() + (1 + euler_constant)

@@ -9,6 +9,7 @@ from .._tensor import Tensor
 from ._half import Half
 from .cauchy import Cauchy
 from .transforms import AbsTransform
+from .utils import formula
 
 __all__ = ["HalfCauchy"]
 
@@ -25,6 +26,4 @@ class HalfCauchy(Half):
     def mean(self) -> Tensor:
         return ops.full(self._extended_shape(), math.inf, dtype=self.scale.dtype, device=self.scale.device)
 
-    @property
-    def variance(self) -> Tensor:
-        return self.base_dist.variance
+    variance = formula(lambda self: self.base_dist.variance)

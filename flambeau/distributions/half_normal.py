@@ -8,6 +8,7 @@ from .._tensor import Tensor
 from ._half import Half
 from .normal import Normal
 from .transforms import AbsTransform
+from .utils import formula
 
 __all__ = ["HalfNormal"]
 
@@ -20,10 +21,5 @@ class HalfNormal(Half):
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None):
         super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.scale * math.sqrt(2 / math.pi)
-
-    @property
-    def variance(self) -> Tensor:
-        return self.scale.square() * (1 - 2 / math.pi)
+    mean = formula(lambda self: self.scale * math.sqrt(2 / math.pi))
+    variance = formula(lambda self: self.scale.square() * (1 - 2 / math.pi))

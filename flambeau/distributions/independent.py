@@ -9,7 +9,7 @@ from .._core.sizes import Size
 from .._tensor import Tensor
 from . import constraints
 from .distribution import Distribution
-from .utils import _sum_rightmost
+from .utils import _sum_rightmost, formula
 
 __all__ = ["Independent"]
 
@@ -44,9 +44,7 @@ class Independent(Distribution, Generic[D]):
         event_shape = batch_shape[split:] + base_distribution.event_shape
         super().__init__(batch_shape[:split], event_shape, validate_args=validate_args)
 
-    @property
-    def has_rsample(self) -> bool:
-        return self.base_dist.has_rsample
+    has_rsample = property(lambda self: self.base_dist.has_rsample)
 
     @property
     def has_enumerate_support(self) -> bool:
@@ -59,17 +57,9 @@ class Independent(Distribution, Generic[D]):
             result = constraints.independent(result, self.reinterpreted_batch_ndims)
         return result
 
-    @property
-    def mean(self) -> Tensor:
-        return self.base_dist.mean
-
-    @property
-    def mode(self) -> Tensor:
-        return self.base_dist.mode
-
-    @property
-    def variance(self) -> Tensor:
-        return self.base_dist.variance
+    mean = formula(lambda self: self.base_dist.mean)
+    mode = formula(lambda self: self.base_dist.mode)
+    variance = formula(lambda self: self.base_dist.variance)
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         return self.base_dist.sample(sample_shape)

@@ -10,6 +10,7 @@ from . import constraints
 from .gamma import Gamma
 from .transformed_distribution import TransformedDistribution
 from .transforms import PowerTransform
+from .utils import formula
 
 __all__ = ["InverseGamma"]
 
@@ -27,22 +28,15 @@ class InverseGamma(TransformedDistribution):
         inverse = PowerTransform(-ops.ones((), dtype=base.rate.dtype, device=base.rate.device))
         super().__init__(base, inverse, validate_args=validate_args)
 
-    @property
-    def concentration(self) -> Tensor:
-        return self.base_dist.concentration
-
-    @property
-    def rate(self) -> Tensor:
-        return self.base_dist.rate
+    concentration = formula(lambda self: self.base_dist.concentration)
+    rate = formula(lambda self: self.base_dist.rate)
 
     @property
     def mean(self) -> Tensor:
         mean = self.rate / (self.concentration - 1)
         return ops.where(self.concentration > 1, mean, math.inf)
 
-    @property
-    def mode(self) -> Tensor:
-        return self.rate / (self.concentration + 1)
+    mode = formula(lambda self: self.rate / (self.concentration + 1))
 
     @property
     def variance(self) -> Tensor:

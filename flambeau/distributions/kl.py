@@ -377,6 +377,27 @@ def _mean_log_gamma_density(mean: Tensor, mean_log: Tensor, q: Gamma) -> Tensor:
     return ops.lgamma(b) - b * q.rate.log() - (b - 1) * mean_log + q.rate * mean
 
 
+def _to_normal(p: Any, q: Normal) -> Tensor:
+    return -p.entropy() + _mean_log_normal_density(p.mean, p.variance, q)
+
+
+def _to_exponential(p: Any, q: Exponential) -> Tensor:
+    return -p.entropy() - q.rate.log() + q.rate * p.mean
+
+
+def _to_uniform(p: Any, q: Uniform) -> Tensor:
+    result = -p.entropy() + (q.high - q.low).log()
+    return ops.where((q.low > p.support.lower_bound) | (q.high < p.support.upper_bound), math.inf, result)
+
+
+for _kind in (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Uniform):
+    register_kl(_kind, Normal)(_to_normal)
+for _kind in (Beta, ContinuousBernoulli, Gamma):
+    register_kl(_kind, Exponential)(_to_exponential)
+for _kind in (Beta, ContinuousBernoulli):
+    register_kl(_kind, Uniform)(_to_uniform)
+
+
 @register_kl(Bernoulli, Poisson)
 def _kl_bernoulli_poisson(p: Bernoulli, q: Poisson) -> Tensor:
     return -p.entropy() - (p.probs * q.rate.log() - q.rate)
@@ -387,42 +408,10 @@ def _kl_beta_continuous_bernoulli(p: Beta, q: ContinuousBernoulli) -> Tensor:
     return -p.entropy() - p.mean * q.logits - ops.log1p(-q.probs) - q._cont_bern_log_norm()
 
 
-@register_kl(Beta, Exponential)
-def _kl_beta_exponential(p: Beta, q: Exponential) -> Tensor:
-    return -p.entropy() - q.rate.log() + q.rate * p.mean
-
-
 @register_kl(Beta, Gamma)
 def _kl_beta_gamma(p: Beta, q: Gamma) -> Tensor:
     mean_log = ops.digamma(p.concentration1) - ops.digamma(p.concentration1 + p.concentration0)
     return -p.entropy() + _mean_log_gamma_density(p.mean, mean_log, q)
-
-
-@register_kl(Beta, Normal)
-def _kl_beta_normal(p: Beta, q: Normal) -> Tensor:
-    return -p.entropy() + _mean_log_normal_density(p.mean, p.variance, q)
-
-
-@register_kl(Beta, Uniform)
-def _kl_beta_uniform(p: Beta, q: Uniform) -> Tensor:
-    result = -p.entropy() + (q.high - q.low).log()
-    return ops.where((q.low > p.support.lower_bound) | (q.high < p.support.upper_bound), math.inf, result)
-
-
-@register_kl(ContinuousBernoulli, Exponential)
-def _kl_continuous_bernoulli_exponential(p: ContinuousBernoulli, q: Exponential) -> Tensor:
-    return -p.entropy() - q.rate.log() + q.rate * p.mean
-
-
-@register_kl(ContinuousBernoulli, Normal)
-def _kl_continuous_bernoulli_normal(p: ContinuousBernoulli, q: Normal) -> Tensor:
-    return -p.entropy() + _mean_log_normal_density(p.mean, p.variance, q)
-
-
-@register_kl(ContinuousBernoulli, Uniform)
-def _kl_continuous_bernoulli_uniform(p: ContinuousBernoulli, q: Uniform) -> Tensor:
-    result = -p.entropy() + (q.high - q.low).log()
-    return ops.where((q.low > p.support.lower_bound) | (q.high < p.support.upper_bound), math.inf, result)
 
 
 @register_kl(Exponential, Gamma)
@@ -437,36 +426,11 @@ def _kl_exponential_gumbel(p: Exponential, q: Gumbel) -> Tensor:
     return shrunk.log() - 1 + apart.exp() * shrunk / (shrunk + 1) - apart + shrunk.reciprocal()
 
 
-@register_kl(Exponential, Normal)
-def _kl_exponential_normal(p: Exponential, q: Normal) -> Tensor:
-    return -p.entropy() + _mean_log_normal_density(p.mean, p.variance, q)
-
-
-@register_kl(Gamma, Exponential)
-def _kl_gamma_exponential(p: Gamma, q: Exponential) -> Tensor:
-    return -p.entropy() - q.rate.log() + q.rate * p.mean
-
-
 @register_kl(Gamma, Gumbel)
 def _kl_gamma_gumbel(p: Gamma, q: Gumbel) -> Tensor:
     shrunk, apart = p.rate * q.scale, q.loc / q.scale
     grown = ops.exp(apart) * (1 + shrunk.reciprocal()).pow(-p.concentration)
     return -p.entropy() + q.scale.log() + p.concentration / shrunk - apart + grown
-
-
-@register_kl(Gamma, Normal)
-def _kl_gamma_normal(p: Gamma, q: Normal) -> Tensor:
-    return -p.entropy() + _mean_log_normal_density(p.mean, p.variance, q)
-
-
-@register_kl(Gumbel, Normal)
-def _kl_gumbel_normal(p: Gumbel, q: Normal) -> Tensor:
-    return -p.entropy() + _mean_log_normal_density(p.mean, p.variance, q)
-
-
-@register_kl(Laplace, Normal)
-def _kl_laplace_normal(p: Laplace, q: Normal) -> Tensor:
-    return -p.entropy() + _mean_log_normal_density(p.mean, p.variance, q)
 
 
 @register_kl(Normal, Gumbel)
@@ -545,11 +509,6 @@ def _kl_uniform_gumbel(p: Uniform, q: Gumbel) -> Tensor:
     low, high = (q.loc - p.low) / q.scale, (q.loc - p.high) / q.scale
     grown = q.scale * (ops.exp(low) - ops.exp(high)) / width
     return (q.scale / width).log() + (p.mean - q.loc) / q.scale + grown
-
-
-@register_kl(Uniform, Normal)
-def _kl_uniform_normal(p: Uniform, q: Normal) -> Tensor:
-    return -p.entropy() + _mean_log_normal_density(p.mean, p.variance, q)
 
 
 @register_kl(Uniform, Pareto)

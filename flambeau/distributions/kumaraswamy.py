@@ -10,7 +10,7 @@ from . import constraints
 from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, PowerTransform
 from .uniform import Uniform
-from .utils import broadcast_all, euler_constant
+from .utils import broadcast_all, euler_constant, formula
 
 __all__ = ["Kumaraswamy"]
 
@@ -42,9 +42,7 @@ class Kumaraswamy(TransformedDistribution):
         b, above = self.concentration0, 1 + n / self.concentration1
         return b * ops.exp(ops.lgamma(above) + ops.lgamma(b) - ops.lgamma(above + b))
 
-    @property
-    def mean(self) -> Tensor:
-        return self._moment(1)
+    mean = formula(lambda self: self._moment(1))
 
     @property
     def mode(self) -> Tensor:
@@ -52,9 +50,7 @@ class Kumaraswamy(TransformedDistribution):
         mode = ((a - 1) / (a * b - 1)).pow(1 / a)
         return mode.masked_fill((a < 1) | (b < 1), math.nan)
 
-    @property
-    def variance(self) -> Tensor:
-        return self._moment(2) - self.mean.square()
+    variance = formula(lambda self: self._moment(2) - self.mean.square())
 
     def entropy(self) -> Tensor:
         a, b = self.concentration1, self.concentration0

@@ -11,6 +11,7 @@ from .._ops.registry import ops
 from .._tensor import Tensor
 from ._parameters import LocScale
 from .distribution import Distribution
+from .utils import formula
 
 __all__ = ["Laplace"]
 
@@ -18,13 +19,8 @@ __all__ = ["Laplace"]
 class Laplace(LocScale, Distribution):
     """The Laplace distribution: exponential on both sides of `loc`."""
 
-    @property
-    def variance(self) -> Tensor:
-        return 2 * self.scale.square()
-
-    @property
-    def stddev(self) -> Tensor:
-        return math.sqrt(2) * self.scale
+    variance = formula(lambda self: 2 * self.scale.square())
+    stddev = formula(lambda self: math.sqrt(2) * self.scale)
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)

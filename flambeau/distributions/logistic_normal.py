@@ -7,6 +7,7 @@ from . import constraints
 from .normal import Normal
 from .transformed_distribution import TransformedDistribution
 from .transforms import StickBreakingTransform
+from .utils import formula
 
 __all__ = ["LogisticNormal"]
 
@@ -25,10 +26,5 @@ class LogisticNormal(TransformedDistribution):
             base = base.expand([1])
         super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
 
-    @property
-    def loc(self) -> Tensor:
-        return self.base_dist.base_dist.loc
-
-    @property
-    def scale(self) -> Tensor:
-        return self.base_dist.base_dist.scale
+    loc = formula(lambda self: self.base_dist.base_dist.loc)
+    scale = formula(lambda self: self.base_dist.base_dist.scale)

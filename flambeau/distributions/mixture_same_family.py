@@ -12,6 +12,7 @@ from .._tensor import Tensor
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution
+from .utils import formula
 
 __all__ = ["MixtureSameFamily"]
 
@@ -65,21 +66,14 @@ class MixtureSameFamily(Distribution):
     def support(self) -> Any:
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
-    @property
-    def mixture_distribution(self) -> Categorical:
-        return self._mixture_distribution
-
-    @property
-    def component_distribution(self) -> Distribution:
-        return self._component_distribution
+    mixture_distribution = property(lambda self: self._mixture_distribution)
+    component_distribution = property(lambda self: self._component_distribution)
 
     def _mixed(self, values: Tensor) -> Tensor:
         """The mean over components."""
         return (self._pad_mixture_dimensions(self._mixture_distribution.probs) * values).sum(-1 - self._event_ndims)
 
-    @property
-    def mean(self) -> Tensor:
-        return self._mixed(self._component_distribution.mean)
+    mean = formula(lambda self: self._mixed(self._component_distribution.mean))
 
     @property
     def variance(self) -> Tensor:

@@ -13,7 +13,7 @@ from . import constraints
 from ._parameters import ScaleTril
 from ._parameters import precision_to_scale_tril as _precision_to_scale_tril  # noqa: F401 (packages take it)
 from .distribution import Distribution
-from .utils import _standard_normal
+from .utils import _standard_normal, formula
 
 __all__ = ["MultivariateNormal"]
 
@@ -87,13 +87,7 @@ class MultivariateNormal(ScaleTril, Distribution):
     def _wide(self, matrix: Tensor) -> Tensor:
         return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mean = mode = formula(lambda self: self.loc)
 
     @property
     def variance(self) -> Tensor:

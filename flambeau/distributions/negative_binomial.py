@@ -12,7 +12,7 @@ from . import constraints
 from ._parameters import Counted
 from .distribution import Distribution
 from .gamma import Gamma
-from .utils import lazy_property
+from .utils import formula, lazy_property
 
 __all__ = ["NegativeBinomial"]
 
@@ -39,17 +39,9 @@ class NegativeBinomial(Counted, Distribution):
         self._take_counted(total_count, probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.total_count * ops.exp(self.logits)
-
-    @property
-    def mode(self) -> Tensor:
-        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
-
-    @property
-    def variance(self) -> Tensor:
-        return self.mean / ops.sigmoid(-self.logits)
+    mean = formula(lambda self: self.total_count * ops.exp(self.logits))
+    mode = formula(lambda self: ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0))
+    variance = formula(lambda self: self.mean / ops.sigmoid(-self.logits))
 
     @lazy_property
     def _gamma(self) -> Gamma:

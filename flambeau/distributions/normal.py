@@ -11,7 +11,7 @@ from .._ops.registry import ops
 from .._tensor import Tensor
 from ._parameters import LocScale
 from .exp_family import ExponentialFamily
-from .utils import _standard_normal
+from .utils import _standard_normal, formula
 
 __all__ = ["Normal"]
 
@@ -29,13 +29,8 @@ class Normal(LocScale, ExponentialFamily):
 
     _mean_carrier_measure = 0
 
-    @property
-    def stddev(self) -> Tensor:
-        return self.scale
-
-    @property
-    def variance(self) -> Tensor:
-        return self.scale.square()
+    stddev = formula(lambda self: self.scale)
+    variance = formula(lambda self: self.scale.square())
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         with no_grad():

@@ -11,6 +11,7 @@ from . import constraints
 from ._parameters import ByCategorical
 from .categorical import Categorical
 from .distribution import Distribution
+from .utils import formula
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
@@ -30,17 +31,9 @@ class OneHotCategorical(ByCategorical, Distribution):
     def _one_hot(self, indices: Tensor) -> Tensor:
         return ops.one_hot(indices, self._event_shape[0]).to(self.probs.dtype)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.probs
-
-    @property
-    def mode(self) -> Tensor:
-        return self._one_hot(self._categorical.mode)
-
-    @property
-    def variance(self) -> Tensor:
-        return self.probs * (1 - self.probs)
+    mean = formula(lambda self: self.probs)
+    mode = formula(lambda self: self._one_hot(self._categorical.mode))
+    variance = formula(lambda self: self.probs * (1 - self.probs))
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         return self._one_hot(self._categorical.sample(sample_shape))

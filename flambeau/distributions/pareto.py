@@ -9,7 +9,7 @@ from . import constraints
 from .exponential import Exponential
 from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, ExpTransform
-from .utils import broadcast_all
+from .utils import broadcast_all, formula
 
 __all__ = ["Pareto"]
 
@@ -31,9 +31,7 @@ class Pareto(TransformedDistribution):
         a = self.alpha.clamp(min=1)  # infinite up to alpha = 1
         return a * self.scale / (a - 1)
 
-    @property
-    def mode(self) -> Tensor:
-        return self.scale
+    mode = formula(lambda self: self.scale)
 
     @property
     def variance(self) -> Tensor:

@@ -10,7 +10,7 @@ from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all
+from .utils import broadcast_all, formula
 
 __all__ = ["Poisson"]
 
@@ -26,17 +26,9 @@ class Poisson(ExponentialFamily):
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.size(), validate_args=validate_args)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.rate
-
-    @property
-    def mode(self) -> Tensor:
-        return self.rate.floor()
-
-    @property
-    def variance(self) -> Tensor:
-        return self.rate
+    mean = formula(lambda self: self.rate)
+    mode = formula(lambda self: self.rate.floor())
+    variance = formula(lambda self: self.rate)
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         with no_grad():
@@ -46,9 +38,7 @@ class Poisson(ExponentialFamily):
         rate, value = broadcast_all(self.rate, value)
         return ops.xlogy(value, rate) - rate - ops.lgamma(value + 1)
 
-    @property
-    def _natural_params(self) -> tuple[Tensor]:
-        return (self.rate.log(),)
+    _natural_params = property(lambda self: (self.rate.log(),))
 
     def _log_normalizer(self, x: Tensor) -> Tensor:
         return ops.exp(x)

@@ -11,7 +11,7 @@ from .._tensor import Tensor
 from . import constraints
 from .chi2 import Chi2
 from .distribution import Distribution
-from .utils import _standard_normal, broadcast_all
+from .utils import _standard_normal, broadcast_all, formula
 
 __all__ = ["StudentT"]
 
@@ -35,13 +35,8 @@ class StudentT(Distribution):
         self._chi2 = Chi2(self.df)
         super().__init__(self.df.size(), validate_args=validate_args)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.loc.masked_fill(self.df <= 1, math.nan)
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mean = formula(lambda self: self.loc.masked_fill(self.df <= 1, math.nan))
+    mode = formula(lambda self: self.loc)
 
     @property
     def variance(self) -> Tensor:

@@ -28,27 +28,12 @@ from .distribution import Distribution
 from .utils import _softplus, _sum_rightmost, broadcast_all, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
 
 __all__ = [
-    "AbsTransform",
-    "AffineTransform",
-    "CatTransform",
-    "ComposeTransform",
-    "CorrCholeskyTransform",
-    "CumulativeDistributionTransform",
-    "ExpTransform",
-    "IndependentTransform",
-    "LowerCholeskyTransform",
-    "PositiveDefiniteTransform",
-    "PowerTransform",
-    "ReshapeTransform",
-    "SigmoidTransform",
-    "SoftmaxTransform",
-    "SoftplusTransform",
-    "StackTransform",
-    "StickBreakingTransform",
-    "TanhTransform",
-    "Transform",
+    "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
+    "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "LowerCholeskyTransform",
+    "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
+    "SoftplusTransform", "StackTransform", "StickBreakingTransform", "TanhTransform", "Transform",
     "identity_transform",
-]
+]  # fmt: skip
 
 
 # -- elementwise ---------------------------------------------------------------------------------------------------
@@ -84,6 +69,7 @@ class ExpTransform(_Plain):
 class PowerTransform(Transform):
     """y = x ** exponent, of positive numbers."""
 
+    _made_of = ("exponent",)
     domain = constraints.positive
     codomain = constraints.positive
     bijective = True
@@ -91,9 +77,6 @@ class PowerTransform(Transform):
     def __init__(self, exponent: Any, cache_size: int = 0):
         super().__init__(cache_size=cache_size)
         (self.exponent,) = broadcast_all(exponent)
-
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size=cache_size)
 
     @lazy_property
     def sign(self) -> Any:
@@ -201,28 +184,19 @@ class AffineTransform(Transform):
     tensor(7.)
     """
 
+    _made_of = ("loc", "scale", "_event_dim")
     bijective = True
 
     def __init__(self, loc: Tensor | float, scale: Tensor | float, event_dim: int = 0, cache_size: int = 0):
         super().__init__(cache_size=cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
-    @property
-    def event_dim(self) -> int:
-        return self._event_dim
-
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:
-        return _widened(constraints.real, self._event_dim)
+    event_dim = property(lambda self: self._event_dim)
+    domain = constraints.dependent_property(lambda self: _widened(constraints.real, self._event_dim), is_discrete=False)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
         return _widened(constraints.real, self._event_dim)
-
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        if self._cache_size == cache_size:
-            return self
-        return AffineTransform(self.loc, self.scale, self._event_dim, cache_size=cache_size)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AffineTransform):
@@ -267,6 +241,7 @@ def _same(a: Any, b: Any) -> bool:
 class CumulativeDistributionTransform(Transform):
     """y = cdf(x) of a distribution: its samples become uniform."""
 
+    _made_of = ("distribution",)
     bijective = True
     codomain = constraints.unit_interval
     sign = +1
@@ -275,9 +250,7 @@ class CumulativeDistributionTransform(Transform):
         super().__init__(cache_size=cache_size)
         self.distribution = distribution
 
-    @property
-    def domain(self) -> Any:
-        return self.distribution.support
+    domain = property(lambda self: self.distribution.support)
 
     def _call(self, x: Tensor) -> Tensor:
         return self.distribution.cdf(x)
@@ -287,11 +260,6 @@ class CumulativeDistributionTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return self.distribution.log_prob(x)
-
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        if self._cache_size == cache_size:
-            return self
-        return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)
 
 
 # -- vectors and matrices ------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
 from .distribution import Distribution
-from .utils import broadcast_all
+from .utils import broadcast_all, formula
 
 __all__ = ["Uniform"]
 
@@ -39,21 +39,10 @@ class Uniform(Distribution):
     def support(self) -> Any:
         return constraints.interval(self.low, self.high)
 
-    @property
-    def mean(self) -> Tensor:
-        return (self.high + self.low) / 2
-
-    @property
-    def mode(self) -> Tensor:
-        return math.nan * self.high
-
-    @property
-    def stddev(self) -> Tensor:
-        return (self.high - self.low) / math.sqrt(12)
-
-    @property
-    def variance(self) -> Tensor:
-        return (self.high - self.low).square() / 12
+    mean = formula(lambda self: (self.high + self.low) / 2)
+    mode = formula(lambda self: math.nan * self.high)
+    stddev = formula(lambda self: (self.high - self.low) / math.sqrt(12))
+    variance = formula(lambda self: (self.high - self.low).square() / 12)
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)

@@ -15,14 +15,9 @@ from .._ops.registry import ops
 from .._tensor import Tensor
 
 __all__ = [
-    "broadcast_all",
-    "clamp_probs",
-    "lazy_property",
-    "logits_to_probs",
-    "probs_to_logits",
-    "tril_matrix_to_vec",
+    "broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits", "tril_matrix_to_vec",
     "vec_to_tril_matrix",
-]
+]  # fmt: skip
 
 euler_constant = 0.57721566490153286060
 T = TypeVar("T")
@@ -90,6 +85,12 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     """The inverse of `logits_to_probs`, finite also for probabilities of 0 and 1."""
     inside = clamp_probs(probs)
     return ops.log(inside) - ops.log1p(-inside) if is_binary else ops.log(inside)
+
+
+def formula(compute: Callable[[Any], Tensor]) -> Tensor:
+    """A property that one formula gives: `mean = formula(lambda self: self.loc)`. Checkers see the tensor that instances have."""
+    made: Any = property(compute)
+    return made
 
 
 class lazy_property(Generic[T, R]):

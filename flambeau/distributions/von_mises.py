@@ -12,7 +12,7 @@ from .._ops.registry import ops
 from .._tensor import Tensor
 from . import constraints
 from .distribution import Distribution
-from .utils import broadcast_all, lazy_property
+from .utils import broadcast_all, formula, lazy_property
 
 __all__ = ["VonMises"]
 
@@ -76,9 +76,7 @@ class VonMises(Distribution):
         """The circular mean."""
         return self.loc
 
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    mode = formula(lambda self: self.loc)
 
     @lazy_property
     def variance(self) -> Tensor:

@@ -8,7 +8,7 @@ from . import constraints
 from .exponential import Exponential
 from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, PowerTransform
-from .utils import broadcast_all, euler_constant
+from .utils import broadcast_all, euler_constant, formula
 
 __all__ = ["Weibull"]
 
@@ -29,9 +29,7 @@ class Weibull(TransformedDistribution):
     def _log_moment(self, n: int) -> Tensor:
         return ops.lgamma(1 + n * self.concentration.reciprocal())
 
-    @property
-    def mean(self) -> Tensor:
-        return self.scale * ops.exp(self._log_moment(1))
+    mean = formula(lambda self: self.scale * ops.exp(self._log_moment(1)))
 
     @property
     def mode(self) -> Tensor:

@@ -17,6 +17,7 @@ from ._parameters import ScaleTril
 from .chi2 import Chi2
 from .exp_family import ExponentialFamily
 from .multivariate_normal import given_matrix
+from .utils import formula
 
 __all__ = ["Wishart"]
 
@@ -81,9 +82,7 @@ class Wishart(ScaleTril, ExponentialFamily):
     def _wide(self, matrix: Tensor) -> Tensor:
         return matrix.expand(self._batch_shape + self._event_shape)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.df[..., None, None] * self.covariance_matrix
+    mean = formula(lambda self: self.df[..., None, None] * self.covariance_matrix)
 
     @property
     def mode(self) -> Tensor:
@@ -143,9 +142,7 @@ class Wishart(ScaleTril, ExponentialFamily):
             + p * nu / 2
         )
 
-    @property
-    def _natural_params(self) -> tuple[Tensor, Tensor]:
-        return -self.precision_matrix / 2, (self.df - self._event_shape[-1] - 1) / 2
+    _natural_params = property(lambda self: (-self.precision_matrix / 2, (self.df - self._event_shape[-1] - 1) / 2))
 
     def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
         p = self._event_shape[-1]

@@ -10,7 +10,7 @@ from .._core.info import finfo
 from .._core.state import SPARSE
 from .._ops.registry import ops
 from .._tensor import Tensor
-from ._elementwise import check_tensor_lr, zeros_like
+from ._elementwise import check_tensor_lr, settings, zeros_like
 from ._one_by_one import OneByOne
 from .optimizer import ParamsT, _get_scalar_dtype
 
@@ -40,6 +40,7 @@ class Adafactor(OneByOne):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
+        defaults = settings(locals())
         check_tensor_lr(lr)
         if not lr >= 0.0:
             raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
@@ -53,10 +54,6 @@ class Adafactor(OneByOne):
             raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
         if not weight_decay >= 0.0:
             raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
-        defaults = {
-            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach,
-            "maximize": maximize,
-        }  # fmt: skip
         super().__init__(params, defaults)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

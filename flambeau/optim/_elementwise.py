@@ -6,6 +6,7 @@ read for one parameter at a time: as a backend's pointwise kernel if it can be, 
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -76,6 +77,19 @@ def scalar(value: Any, p: Tensor, group: dict[str, Any]) -> Tensor:
     return ops.full((), float(value), dtype=_get_scalar_dtype(), device=device)
 
 
+def settings(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The settings among the arguments of an optimizer, by name: `locals()`, before there are others."""
+    return {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")}
+
+
+def decayed(p: Any, g: Any, maximize: Any, decays: Any, decay: Any, decoupled: Any = False) -> tuple[Any, Any]:
+    """Parameter and gradient with weight decay, which acts on the one or on the other, and towards a maximum if asked."""
+    g = -g if maximize else g
+    if decays and decoupled:
+        return p * decay, g
+    return p, g + p * decay if decays else g
+
+
 def check_tensor_lr(lr: Any) -> None:
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
@@ -117,7 +131,7 @@ class Elementwise(Optimizer):
 
     _formula: Formula
     _scalars: tuple[str, ...] = ("step",)  # 0-d states
-    _added: dict[str, Any] = {}  # settings that old checkpoints do not have
+    _added: dict[str, Any] = {}  # what settings are in old checkpoints that do not have them, if not as in `_recent`
     _sparse_hint = ""
     _fused_checked = False
 
@@ -128,10 +142,17 @@ class Elementwise(Optimizer):
     def _start(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Fills in the state of a parameter before its first step."""
 
+    @classmethod
+    def _recent(cls) -> dict[str, Any]:
+        """Settings that old checkpoints do not have: those that are off unless somebody asks for them."""
+        home = next(c for c in cls.__mro__ if "_formula" in vars(c))
+        given = inspect.signature(home.__init__).parameters.values()
+        return {p.name: p.default for p in given if p.default is None or p.default is False}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
-            for name, value in self._added.items():
+            for name, value in {**self._recent(), **self._added}.items():
                 group.setdefault(name, value)
             for p in group["params"]:
                 kept: Any = self.state.get(p)

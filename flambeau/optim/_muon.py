@@ -8,7 +8,7 @@ from typing import Any
 from .._core.dtypes import COMPLEX
 from .._core.state import SPARSE
 from .._tensor import Tensor
-from ._elementwise import check_tensor_lr, zeros_like
+from ._elementwise import check_tensor_lr, settings, zeros_like
 from ._one_by_one import OneByOne
 from .optimizer import ParamsT
 
@@ -70,6 +70,7 @@ class Muon(OneByOne):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
+        defaults = settings(locals())
         check_tensor_lr(lr)
         if not lr >= 0.0:
             raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
@@ -79,10 +80,6 @@ class Muon(OneByOne):
             raise ValueError(f"weight decay should be >= 0 but is: {weight_decay}")
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        defaults = {
-            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
-        }  # fmt: skip
         super().__init__(params, defaults)
         for group in self.param_groups:
             for p in group["params"]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._kernel.optim import Formula
 from .._tensor import Tensor
-from ._elementwise import Elementwise, check_at_least, scalar, zeros_like
+from ._elementwise import Elementwise, check_at_least, decayed, scalar, settings, zeros_like
 from .optimizer import ParamsT
 
 __all__ = ["Adadelta"]
@@ -21,10 +21,7 @@ def _update(m: Any, p: Any, g: Any, states: Any, numbers: Any, options: Any) -> 
     decays, maximize = options
     lr, rho, weight, eps, weight_decay = numbers
     square, accumulated = states
-    if maximize:
-        g = -g
-    if decays:
-        g = g + p * weight_decay
+    _, g = decayed(p, g, maximize, decays, weight_decay)
     square = square * rho + g * g * weight
     delta = m.sqrt(accumulated + eps) / m.sqrt(square + eps) * g
     accumulated = accumulated * rho + delta * delta * weight
@@ -43,7 +40,6 @@ class Adadelta(Elementwise):
     """
 
     _formula = Formula("Adadelta", _numbers, _update)
-    _added = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
     def __init__(
         self,
@@ -58,14 +54,11 @@ class Adadelta(Elementwise):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
+        defaults = settings(locals())
         check_at_least(lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
         check_at_least(0.0, epsilon=eps, weight_decay=weight_decay)
-        defaults = {
-            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
-        }  # fmt: skip
         super().__init__(params, defaults)
 
     def _settings(self, group: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from .._core.state import SPARSE
 from .._kernel.optim import Formula
 from .._ops.registry import ops
 from .._tensor import Tensor
-from ._elementwise import Elementwise, check_at_least, check_forms, scalar
+from ._elementwise import Elementwise, check_at_least, check_forms, decayed, scalar, settings
 from .optimizer import ParamsT
 
 __all__ = ["Adagrad"]
@@ -23,10 +23,7 @@ def _numbers(m: Any, scalars: Any, given: Any, options: Any) -> Any:
 def _update(m: Any, p: Any, g: Any, states: Any, numbers: Any, options: Any) -> Any:
     decays, maximize = options
     lr, eps, weight_decay = numbers
-    if maximize:
-        g = -g
-    if decays:
-        g = g + p * weight_decay
+    _, g = decayed(p, g, maximize, decays, weight_decay)
     total = states[0] + g * g
     return p - g * lr / (m.sqrt(total) + eps), (total,)
 
@@ -43,7 +40,6 @@ class Adagrad(Elementwise):
     """
 
     _formula = Formula("Adagrad", _numbers, _update)
-    _added = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
 
     def __init__(
         self,
@@ -59,15 +55,11 @@ class Adagrad(Elementwise):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
+        defaults = settings(locals())
         check_at_least(
             lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value,
             epsilon=eps,
         )  # fmt: skip
-        defaults = {
-            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,
-            "differentiable": differentiable, "fused": fused,
-        }  # fmt: skip
         super().__init__(params, defaults)
         check_forms(foreach, fused, differentiable)
         for group in self.param_groups:

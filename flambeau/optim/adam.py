@@ -6,7 +6,7 @@ from typing import Any
 
 from .._kernel.optim import Formula
 from .._tensor import Tensor
-from ._elementwise import Elementwise, check_at_least, check_betas, check_forms, scalar, zeros_like
+from ._elementwise import Elementwise, check_at_least, check_betas, check_forms, decayed, scalar, settings, zeros_like
 from .optimizer import ParamsT
 
 __all__ = ["Adam"]
@@ -25,13 +25,7 @@ def _update(m: Any, p: Any, g: Any, states: Any, numbers: Any, options: Any) -> 
     decays, decoupled, amsgrad, maximize = options
     size, weight1, beta2, weight2, correction, eps, decay = numbers
     average, square = states[0], states[1]
-    if maximize:
-        g = -g
-    if decays:
-        if decoupled:
-            p = p * decay
-        else:
-            g = g + p * decay
+    p, g = decayed(p, g, maximize, decays, decay, decoupled)
     average = average + (g - average) * weight1
     square = square * beta2 + g * g * weight2
     largest = m.maximum(states[2], square) if amsgrad else square
@@ -52,10 +46,6 @@ class Adam(Elementwise):
 
     _formula = Formula("Adam", _numbers, _update)
     _sparse_hint = ", please consider SparseAdam instead"
-    _added = {
-        "amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
-        "decoupled_weight_decay": False, "fused": None,
-    }  # fmt: skip
 
     def __init__(
         self,
@@ -73,6 +63,7 @@ class Adam(Elementwise):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
+        defaults = settings(locals())
         if isinstance(lr, Tensor) and foreach and not capturable:
             raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
         check_at_least(lr)
@@ -87,11 +78,6 @@ class Adam(Elementwise):
                     raise ValueError(f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True")
                 if beta.numel() != 1:
                     raise ValueError(f"Tensor betas[{i}] must be 1-element")
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-            "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
-            "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
-        }  # fmt: skip
         super().__init__(params, defaults)
         check_forms(foreach, fused, differentiable)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._kernel.optim import Formula
 from .._tensor import Tensor
-from ._elementwise import Elementwise, check_at_least, check_betas, scalar, zeros_like
+from ._elementwise import Elementwise, check_at_least, check_betas, decayed, scalar, settings, zeros_like
 from .optimizer import ParamsT
 
 __all__ = ["Adamax"]
@@ -22,10 +22,7 @@ def _update(m: Any, p: Any, g: Any, states: Any, numbers: Any, options: Any) -> 
     decays, maximize = options
     size, weight, beta2, eps, weight_decay = numbers
     average, norm = states
-    if maximize:
-        g = -g
-    if decays:
-        g = g + p * weight_decay
+    _, g = decayed(p, g, maximize, decays, weight_decay)
     average = average + (g - average) * weight
     norm = m.maximum(norm * beta2, m.abs(g) + eps)
     return p - average * size / norm, (average, norm)
@@ -43,7 +40,6 @@ class Adamax(Elementwise):
     """
 
     _formula = Formula("Adamax", _numbers, _update)
-    _added = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
     def __init__(
         self,
@@ -58,13 +54,10 @@ class Adamax(Elementwise):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
+        defaults = settings(locals())
         check_at_least(lr, epsilon=eps)
         check_betas(betas)
         check_at_least(0.0, weight_decay=weight_decay)
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
         super().__init__(params, defaults)
 
     def _settings(self, group: dict[str, Any]) -> Any:

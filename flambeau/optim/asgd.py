@@ -6,7 +6,7 @@ from typing import Any
 
 from .._kernel.optim import Formula
 from .._tensor import Tensor
-from ._elementwise import Elementwise, check_at_least, scalar, zeros_like
+from ._elementwise import Elementwise, check_at_least, decayed, scalar, settings, zeros_like
 from .optimizer import ParamsT
 
 __all__ = ["ASGD"]
@@ -22,10 +22,7 @@ def _numbers(m: Any, scalars: Any, given: Any, options: Any) -> Any:
 def _update(m: Any, p: Any, g: Any, states: Any, numbers: Any, options: Any) -> Any:
     decays, maximize = options
     eta, shrink, mu, weight_decay = numbers
-    if maximize:
-        g = -g
-    if decays:
-        g = g + p * weight_decay
+    _, g = decayed(p, g, maximize, decays, weight_decay)
     p = p * shrink - g * eta
     average = states[0]
     return p, (m.where(mu == 1.0, p, average + (p - average) * mu),)
@@ -44,7 +41,6 @@ class ASGD(Elementwise):
 
     _formula = Formula("ASGD", _numbers, _update)
     _scalars = ("step", "eta", "mu")
-    _added = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
     def __init__(
         self,
@@ -59,11 +55,8 @@ class ASGD(Elementwise):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
+        defaults = settings(locals())
         check_at_least(lr, weight_decay=weight_decay)
-        defaults = {
-            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
         super().__init__(params, defaults)
 
     def _settings(self, group: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._kernel.optim import Formula
 from .._tensor import Tensor
-from ._elementwise import Elementwise, check_at_least, check_betas, scalar, zeros_like
+from ._elementwise import Elementwise, check_at_least, check_betas, decayed, scalar, settings, zeros_like
 from .optimizer import ParamsT
 
 __all__ = ["NAdam"]
@@ -29,13 +29,7 @@ def _update(m: Any, p: Any, g: Any, states: Any, numbers: Any, options: Any) -> 
     decays, decoupled, maximize = options
     by_gradient, by_average, weight1, beta2, weight2, correction, eps, decay = numbers
     average, square = states
-    if maximize:
-        g = -g
-    if decays:
-        if decoupled:
-            p = p * decay
-        else:
-            g = g + p * decay
+    p, g = decayed(p, g, maximize, decays, decay, decoupled)
     average = average + (g - average) * weight1
     square = square * beta2 + g * g * weight2
     spread = m.sqrt(square / correction) + eps
@@ -55,10 +49,6 @@ class NAdam(Elementwise):
 
     _formula = Formula("NAdam", _numbers, _update)
     _scalars = ("step", "mu_product")
-    _added = {
-        "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
-        "decoupled_weight_decay": False,
-    }  # fmt: skip
 
     def __init__(
         self,
@@ -75,14 +65,10 @@ class NAdam(Elementwise):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
+        defaults = settings(locals())
         check_at_least(lr, epsilon=eps)
         check_betas(betas)
         check_at_least(0.0, weight_decay=weight_decay, momentum_decay=momentum_decay)
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
-            "capturable": capturable, "differentiable": differentiable,
-        }  # fmt: skip
         super().__init__(params, defaults)
 
     def _settings(self, group: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._kernel.optim import Formula
 from .._tensor import Tensor
-from ._elementwise import Elementwise, check_at_least, check_betas, scalar, zeros_like
+from ._elementwise import Elementwise, check_at_least, check_betas, decayed, scalar, settings, zeros_like
 from .optimizer import ParamsT
 
 __all__ = ["RAdam"]
@@ -31,13 +31,7 @@ def _update(m: Any, p: Any, g: Any, states: Any, numbers: Any, options: Any) -> 
     decays, decoupled, maximize = options
     scaled, plain, weight1, beta2, weight2, eps, decay = numbers
     average, square = states
-    if maximize:
-        g = -g
-    if decays:
-        if decoupled:
-            p = p * decay
-        else:
-            g = g + p * decay
+    p, g = decayed(p, g, maximize, decays, decay, decoupled)
     average = average + (g - average) * weight1
     square = square * beta2 + g * g * weight2
     factor = m.where(scaled == 0.0, plain, scaled / (m.sqrt(square) + eps))
@@ -56,10 +50,6 @@ class RAdam(Elementwise):
     """
 
     _formula = Formula("RAdam", _numbers, _update)
-    _added = {
-        "foreach": None, "maximize": False, "differentiable": False, "decoupled_weight_decay": False,
-        "capturable": False,
-    }  # fmt: skip
 
     def __init__(
         self,
@@ -75,14 +65,10 @@ class RAdam(Elementwise):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
+        defaults = settings(locals())
         check_at_least(lr, epsilon=eps)
         check_betas(betas)
         check_at_least(0.0, weight_decay=weight_decay)
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-            "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }  # fmt: skip
         super().__init__(params, defaults)
 
     def _settings(self, group: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._kernel.optim import Formula
 from .._tensor import Tensor
-from ._elementwise import Elementwise, check_at_least, scalar, zeros_like
+from ._elementwise import Elementwise, check_at_least, decayed, scalar, settings, zeros_like
 from .optimizer import ParamsT
 
 __all__ = ["RMSprop"]
@@ -21,10 +21,7 @@ def _update(m: Any, p: Any, g: Any, states: Any, numbers: Any, options: Any) -> 
     decays, centered, remembers, maximize = options
     lr, alpha, weight, eps, weight_decay, momentum = numbers
     square, *rest = states
-    if maximize:
-        g = -g
-    if decays:
-        g = g + p * weight_decay
+    _, g = decayed(p, g, maximize, decays, weight_decay)
     square = square * alpha + g * g * weight
     changed = [square]
     variance = square
@@ -54,10 +51,7 @@ class RMSprop(Elementwise):
     """
 
     _formula = Formula("RMSprop", _numbers, _update)
-    _added = {
-        "momentum": 0, "centered": False, "foreach": None, "maximize": False, "differentiable": False,
-        "capturable": False,
-    }  # fmt: skip
+    _added = {"momentum": 0}
 
     def __init__(
         self,
@@ -73,12 +67,8 @@ class RMSprop(Elementwise):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
+        defaults = settings(locals())
         check_at_least(lr, epsilon=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
-        defaults = {
-            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
-            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize,
-            "differentiable": differentiable,
-        }  # fmt: skip
         super().__init__(params, defaults)
 
     def _settings(self, group: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from .._core.dtypes import COMPLEX
 from .._kernel.optim import Formula
 from .._ops.registry import ops
 from .._tensor import Tensor
-from ._elementwise import Elementwise, check_at_least, scalar, zeros_like
+from ._elementwise import Elementwise, check_at_least, scalar, settings, zeros_like
 from .optimizer import ParamsT
 
 __all__ = ["Rprop"]
@@ -44,7 +44,6 @@ class Rprop(Elementwise):
     """
 
     _formula = Formula("Rprop", _numbers, _update)
-    _added = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
     def __init__(
         self,
@@ -58,13 +57,10 @@ class Rprop(Elementwise):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
+        defaults = settings(locals())
         check_at_least(lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        defaults = {
-            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
-            "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
         super().__init__(params, defaults)
 
     def _settings(self, group: dict[str, Any]) -> Any:

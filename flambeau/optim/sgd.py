@@ -8,7 +8,7 @@ from .._core.state import SPARSE
 from .._kernel.optim import Formula
 from .._ops.registry import ops
 from .._tensor import Tensor
-from ._elementwise import Elementwise, check_at_least, check_forms
+from ._elementwise import Elementwise, check_at_least, check_forms, decayed, settings
 from .optimizer import ParamsT
 
 __all__ = ["SGD"]
@@ -22,10 +22,7 @@ def _numbers(m: Any, scalars: Any, given: Any, options: Any) -> Any:
 def _update(m: Any, p: Any, g: Any, states: Any, numbers: Any, options: Any) -> Any:
     decays, remembers, first, nesterov, maximize = options
     lr, momentum, weight, weight_decay = numbers
-    if maximize:
-        g = -g
-    if decays:
-        g = g + p * weight_decay
+    _, g = decayed(p, g, maximize, decays, weight_decay)
     if not remembers:
         return p - g * lr, ()
     if first:  # a recorded step takes the first buffer for a constant
@@ -49,7 +46,7 @@ class SGD(Elementwise):
 
     _formula = Formula("SGD", _numbers, _update)
     _scalars = ()
-    _added = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
+    _added = {"fused": False}
 
     def __init__(
         self,
@@ -65,13 +62,10 @@ class SGD(Elementwise):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
+        defaults = settings(locals())
         check_at_least(lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
-            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
-        }  # fmt: skip
         super().__init__(params, defaults)
         check_forms(foreach, fused, differentiable)
 

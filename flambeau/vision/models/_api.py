@@ -18,10 +18,6 @@ from ..transforms._presets import ImageClassification
 from ..transforms.functional import InterpolationMode
 from ._categories import IMAGENET
 
-__all__ = [
-    "Weights", "WeightsEnum", "get_model", "get_model_builder", "get_model_weights", "get_weight", "list_models",
-]  # fmt: skip
-
 Builder = Callable[..., nn.Module]
 _URL = "https://download.pytorch.org/models/"
 _BUILDERS: dict[str, Builder] = {}

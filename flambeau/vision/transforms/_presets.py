@@ -10,8 +10,6 @@ from ..._tensor import Tensor
 from . import functional as F
 from .functional import InterpolationMode
 
-__all__ = ["ImageClassification"]
-
 
 class ImageClassification(nn.Module):
     """Resizes, crops the middle, makes floats of it and normalises.

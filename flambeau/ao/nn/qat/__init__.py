@@ -15,6 +15,14 @@ from ....nn.modules import sparse as _sparse
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "Embedding", "EmbeddingBag", "Linear"]
 
 
+def _observe(layer: Any, qconfig: Any) -> None:
+    """Gives a layer its qconfig and the fake quantizer of its weight."""
+    if not qconfig:
+        raise AssertionError("qconfig must be provided for QAT module")
+    layer.qconfig = qconfig
+    layer.weight_fake_quant = qconfig.weight()
+
+
 class _Trained:
     """What such layers share: the fake quantizer of the weight, and the ways from and to a plain layer."""
 
@@ -53,10 +61,7 @@ class Linear(_Trained, _linear.Linear):
         dtype: Any = None,
     ) -> None:
         super().__init__(in_features, out_features, bias, device, dtype)
-        if not qconfig:
-            raise AssertionError("qconfig must be provided for QAT module")
-        self.qconfig = qconfig
-        self.weight_fake_quant = qconfig.weight()
+        _observe(self, qconfig)
 
     def forward(self, input: Tensor) -> Tensor:
         return ops.linear(input, self.weight_fake_quant(self.weight), self.bias)
@@ -69,12 +74,35 @@ def _convolution(base: type) -> type:
             "in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode",
         )  # fmt: skip
 
-        def __init__(self, *args: Any, qconfig: Any = None, **named: Any) -> None:
-            super().__init__(*args, **named)
-            if not qconfig:
-                raise AssertionError("qconfig must be provided for QAT module")
-            self.qconfig = qconfig
-            self.weight_fake_quant = qconfig.weight()
+        def __init__(
+            self,
+            in_channels: int,
+            out_channels: int,
+            kernel_size: Any,
+            stride: Any = 1,
+            padding: Any = 0,
+            dilation: Any = 1,
+            groups: int = 1,
+            bias: bool = True,
+            padding_mode: str = "zeros",
+            qconfig: Any = None,
+            device: Any = None,
+            dtype: Any = None,
+        ) -> None:
+            super().__init__(
+                in_channels,
+                out_channels,
+                kernel_size,
+                stride,
+                padding,
+                dilation,
+                groups,
+                bias,
+                padding_mode,
+                device,
+                dtype,
+            )
+            _observe(self, qconfig)
 
         def forward(self, input: Tensor) -> Any:
             return self._conv_forward(input, self.weight_fake_quant(self.weight), self.bias)
@@ -94,17 +122,13 @@ class _Table:
 
     _FLOAT_MODULE: ClassVar[Any]
 
-    def __init__(self, *args: Any, qconfig: Any = None, **named: Any) -> None:
-        super().__init__(*args, **named)
-        if not qconfig:
-            raise AssertionError("qconfig must be provided for QAT module")
+    def _observe(self, qconfig: Any) -> None:
+        _observe(self, qconfig)
         if qconfig.weight().qscheme is not per_channel_affine_float_qparams:
             raise AssertionError(
                 "Embedding weights requires a qscheme of torch.per_channel_affine_float_qparams Got "
                 + str(qconfig.weight().qscheme)
             )
-        self.qconfig = qconfig
-        self.weight_fake_quant = qconfig.weight()
 
     @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
@@ -132,6 +156,26 @@ class Embedding(_Table, _sparse.Embedding):
 
     _FLOAT_MODULE = _sparse.Embedding
 
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        device: Any = None,
+        dtype: Any = None,
+        qconfig: Any = None,
+    ) -> None:
+        _sparse.Embedding.__init__(
+            self, num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight,
+            device=device, dtype=dtype,
+        )  # fmt: skip
+        self._observe(qconfig)
+
     def forward(self, input: Tensor) -> Any:
         return functional.embedding(
             input, self.weight_fake_quant(self.weight), self.padding_idx, self.max_norm, self.norm_type,
@@ -143,6 +187,28 @@ class EmbeddingBag(_Table, _sparse.EmbeddingBag):
     """A table of embeddings, reduced by bags, whose rows are rounded in `forward`."""
 
     _FLOAT_MODULE = _sparse.EmbeddingBag
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        qconfig: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        _sparse.EmbeddingBag.__init__(
+            self, num_embeddings, embedding_dim, max_norm, norm_type, scale_grad_by_freq, mode, sparse, _weight,
+            include_last_offset, padding_idx, device=device, dtype=dtype,
+        )  # fmt: skip
+        self._observe(qconfig)
 
     def forward(self, input: Tensor, offsets: Any = None, per_sample_weights: Any = None) -> Any:
         return functional.embedding_bag(

@@ -13,25 +13,9 @@ from ....nn.modules import activation, batchnorm, dropout, instancenorm, normali
 from ....nn.modules.module import Module
 
 __all__ = [
-    "ELU",
-    "LSTM",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "Dropout",
-    "Embedding",
-    "EmbeddingBag",
-    "GroupNorm",
-    "Hardswish",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-    "LayerNorm",
-    "LeakyReLU",
-    "MultiheadAttention",
-    "PReLU",
-    "ReLU6",
-    "Sigmoid",
-    "Softmax",
+    "ELU", "LSTM", "BatchNorm2d", "BatchNorm3d", "Dropout", "Embedding", "EmbeddingBag", "GroupNorm", "Hardswish",
+    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "LeakyReLU", "MultiheadAttention", "PReLU",
+    "ReLU6", "Sigmoid", "Softmax",
 ]  # fmt: skip
 
 
@@ -373,7 +357,20 @@ class EmbeddingBag(Embedding):
 class LSTM(Module):
     """A recurrent layer on quantized tensors; cannot be made. `quantize_dynamic` makes one with integer weights."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        split_gates: bool = False,
+    ) -> None:
         raise NotImplementedError(
             "quantized.LSTM: recurrent layers on quantized tensors are not there; use quantize_dynamic(model, {nn.LSTM})"
         )
@@ -382,7 +379,20 @@ class LSTM(Module):
 class MultiheadAttention(Module):
     """Attention on quantized tensors; cannot be made. `quantize_dynamic` quantizes the linear layers around it."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         raise NotImplementedError(
             "quantized.MultiheadAttention: attention on quantized tensors is not there; use quantize_dynamic"
         )

@@ -30,7 +30,26 @@ class _Dynamic:
 
 
 class Conv1d(_Dynamic, static.Conv1d):
-    """A convolution over one dimension."""
+    """A convolution over one dimension; `reduce_range` of a call, not of the layer, decides, as in PyTorch."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+        reduce_range: bool = True,
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
+        )
 
 
 class Conv2d(_Dynamic, static.Conv2d):

@@ -227,11 +227,9 @@ class _Cell(Module):
     _float: ClassVar[Any]
     _states = 1
 
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, dtype: _dtype = qint8, **options: Any
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: _dtype = qint8) -> None:
         super().__init__()
-        self._take(self._float(input_size, hidden_size, bias, **options), dtype)
+        self._take(self._float(input_size, hidden_size, bias), dtype)
 
     def _take(self, mod: Any, kind: _dtype) -> None:
         self.input_size, self.hidden_size, self.bias, self.weight_dtype = (
@@ -321,7 +319,8 @@ class RNNCell(_Cell):
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", dtype: _dtype = qint8
     ) -> None:
-        super().__init__(input_size, hidden_size, bias, dtype, nonlinearity=nonlinearity)
+        Module.__init__(self)
+        self._take(self._float(input_size, hidden_size, bias, nonlinearity=nonlinearity), dtype)
 
     def _take(self, mod: Any, kind: _dtype) -> None:
         super()._take(mod, kind)
