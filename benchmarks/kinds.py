@@ -26,9 +26,10 @@ from typing import Any
 
 import work_networks
 import work_numerics
+import work_programs
 from work import KINDS
 
-assert work_networks and work_numerics  # they fill the table
+assert work_networks and work_numerics and work_programs  # they fill the table
 
 
 def prepared(framework: str, name: str, threads: int) -> Callable[[], Any]:
@@ -118,7 +119,9 @@ def main() -> None:
                 assert worker.stdin and worker.stdout
                 worker.stdin.write(json.dumps([name, chosen.seconds]) + "\n")
                 worker.stdin.flush()
-                answer = json.loads(worker.stdout.readline())
+                answer = json.loads(
+                    worker.stdout.readline() or json.dumps(f"its process died with status {worker.wait()}")
+                )
                 if isinstance(answer, str):
                     error = f"{framework}: {answer}"
                 else:

@@ -3,7 +3,7 @@
 from flambeau._version import __version__
 
 project = "flambeau"
-author = "the flambeau authors"
+author = copyright = "the flambeau authors"
 version = release = __version__
 extensions = ["myst_parser"]
 exclude_patterns = ["made", "pictures"]

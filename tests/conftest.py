@@ -8,12 +8,16 @@ import pytest
 
 import flambeau as torch
 from flambeau._core.state import Local, local, modes
+from flambeau._kernel import ahead
+from flambeau._kernel.native import site
 
 os.environ.setdefault("FLAMBEAU_SHIPPED", "0")  # kernels are tested as these files make them, not as a build left them
+site.wait()  # with no kernels on disk, the first tests would run without the native entry
 _NAMES = [name for name in vars(Local) if not name.startswith("__")]
 
 
 def _state():
+    ahead.finish()  # its thread holds garbage collection up
     state = {name: getattr(local, name) for name in _NAMES}
     state["profiler"] = state["profiler"] is not None
     return {

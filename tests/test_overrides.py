@@ -320,3 +320,40 @@ def test_views_are_shown_as_they_were_called():
     torch.ops.aten.alias(x)
     views = [("view", (2, -1)), ("view", (torch.int32,)), ("expand", (2, -1)), ("view", (4, -1)), ("alias", ())]
     assert [s for s in seen if s[0] in ("view", "expand", "alias")] == views
+
+
+def test_redispatching_skips_one_level():
+    from flambeau.overrides import (
+        TorchFunctionMode,
+        handle_torch_function,
+        has_torch_function,
+        redispatch_function,
+    )
+
+    seen = []
+
+    class Loud(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return redispatch_function(func, types, args, kwargs)
+
+    def scaled(a, b):
+        if has_torch_function((a, b)):
+            return handle_torch_function(scaled, (a, b), a, b)
+        return torch.mul(a, b) + 1
+
+    out = scaled(torch.tensor([3.0]).as_subclass(Loud), torch.tensor([4.0]).as_subclass(Loud))
+    assert type(out) is torch.Tensor and out.tolist() == [13]
+    assert seen[-2:] == ["scaled", "mul"] and "add" not in seen
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            with self:
+                return redispatch_function(func, types, args, kwargs)
+
+    seen.clear()
+    with Mode():
+        assert scaled(torch.tensor([3.0]), torch.tensor([4.0])).tolist() == [13]
+    assert [name.strip("_") for name in seen if name != "tensor" and name != "tolist"] == ["scaled", "mul", "add"]

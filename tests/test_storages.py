@@ -186,6 +186,10 @@ def test_typed_storages_warn_once():
     torch.storage._reset_warn_typed_storage_removal()
     with pytest.warns(UserWarning, match="^TypedStorage is deprecated"):
         torch.FloatStorage()
+    torch.storage._reset_warn_typed_storage_removal()
+    with pytest.warns(UserWarning, match="^TypedStorage is deprecated") as seen:
+        torch.zeros(1).storage()
+    assert [w.filename for w in seen] == [__file__]  # the line of the program, not one of ours
     import warnings
 
     with warnings.catch_warnings():

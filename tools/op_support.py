@@ -1,14 +1,21 @@
 """What every operation supports, read off the records: the rows of the site's table (`tools/reference_pages.py` writes it).
 
-python tools/op_support.py tanh cumsum      # rows of some operations, as text
+    python tools/op_support.py tanh cumsum      # rows of some operations, as text
+    python tools/op_support.py --dtypes         # writes docs/op_dtypes.txt again: what operations took when they were called
+
+Pointwise records say which dtypes they take. The others take what their code does, so their samples (`tests/samples.py`) are called with
+tensors of each kind of dtype, which takes minutes; the outcome is kept in a file.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
 import runpy
 import sys
 import types
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +33,7 @@ from flambeau.onnx import _export  # noqa: E402, F401  (which fills the table of
 from flambeau.onnx._table import row_of  # noqa: E402
 
 CATEGORIES = ("bool", "integer", "floating", "complex")
+DTYPES = ROOT / "docs" / "op_dtypes.txt"
 
 
 class Support(NamedTuple):
@@ -139,6 +147,46 @@ def sampled() -> set[str]:
     return {name for lines in samples.values() for line in lines for name in re.findall(r"\w+", line)}
 
 
+def tried() -> dict[str, set[str]]:
+    """The kinds of dtypes that operations took in one of their samples, by name; those that no sample calls are missing."""
+    from flambeau._kernel import jit
+
+    jit.gather(None, str)  # compiles in a hurry
+    import flambeau as torch
+
+    given = runpy.run_path(str(ROOT / "tests" / "samples.py"))
+    usual = given["operands"](torch)
+    floats = {name for name, t in usual.items() if t.is_floating_point()}
+    found: dict[str, set[str]] = {}
+    for category, d in zip(CATEGORIES, (torch.bool, torch.int64, torch.float32, torch.complex64)):
+        names = {n: (t.detach().abs() * 2).to(d) if n in floats else t for n, t in usual.items()}
+        names |= {"torch": torch, "F": torch.nn.functional, "nn": torch.nn, "dev": "cpu"}
+        names["ones"] = functools.partial(torch.ones, dtype=d)
+        for line in (line for lines in given["SAMPLES"].values() for line in lines):
+            if not floats & set(re.findall(r"\w+", line)):
+                continue
+            took = {category} if _runs(line, names) else set()
+            for name in re.findall(r"(\w+)\(", line):
+                found.setdefault(name, set()).update(took)
+        for name, took in found.items():  # samples may have operands of other dtypes, `out=` for one
+            if category not in took and any(_runs(f"torch.{name}({given})", names) for given in ("q", "q, q")):
+                took.add(category)
+    return found
+
+
+def _runs(line: str, names: dict[str, Any]) -> bool:
+    with contextlib.suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(line if ";" in line else f"out = {line}", dict(names))
+        return True
+    return False
+
+
+def _kept() -> dict[str, str]:
+    lines = DTYPES.read_text().splitlines() if DTYPES.exists() else []
+    return {name: kinds for name, _, kinds in (line.partition(": ") for line in lines)}
+
+
 def _autocast(name: str) -> str:
     return _schemas.facts().get(name, {}).get("autocast", "").replace("/", ", ").replace("whole", "") or "–"
 
@@ -146,7 +194,7 @@ def _autocast(name: str) -> str:
 def support() -> list[Support]:
     """All public operations, by path."""
     load_all()
-    on_gpu = sampled()
+    on_gpu, took = sampled(), _kept()
     public = {path: f for path, f in functions.items() if not path.endswith("_") and not path.startswith("_")}
     shown = {id(f) for f in public.values()}
     for name, f in methods.items():
@@ -173,9 +221,9 @@ def support() -> list[Support]:
         rows.append(
             Support(
                 path,
-                str(getattr(inner, "__module__", "")).rpartition(".")[2] if not body else str(getattr(one.body, "__module__", "")).rpartition(".")[2],
+                str(getattr(one.body if body else inner, "__module__", "")).removeprefix("flambeau._ops."),
                 kind,
-                _dtypes(one) if body else "–",
+                _dtypes(one) if body else took.get(name, "–"),
                 _derivative(name, found),
                 "yes" if _schemas.takes_out(function) else "no",
                 "yes" if f"{name}_" in methods or f"{path}_" in functions else "no",
@@ -192,6 +240,14 @@ def support() -> list[Support]:
 
 def main() -> None:
     wanted = set(sys.argv[1:])
+    if "--dtypes" in wanted:
+        lines = [
+            f"{name}: {'all' if len(took) == 4 else ', '.join(sorted(took, key=CATEGORIES.index))}"
+            for name, took in sorted(tried().items())
+            if took
+        ]
+        DTYPES.write_text("\n".join(lines) + "\n")
+        return
     for row in support():
         if not wanted or row.path in wanted:
             print(*row[:-1], sep=" | ")

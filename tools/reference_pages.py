@@ -178,7 +178,8 @@ hide-toc: true
 
 - **kind**: a *body* is a formula for one element, from which the kernels of CPU and GPU and of the derivative are made; a *primitive* works on
   arrays, a *view* on none; a *composite* is made of several of these, and what is said of it holds for all of them.
-- **dtypes**: of bodies by rule. A dash: the record does not say; the conformance programs compare what is taken and what is refused with PyTorch.
+- **dtypes**: of bodies by rule; of the others what they took when their samples were called with tensors of each kind (`tools/op_support.py
+  --dtypes`), so there may be more. A dash: no sample with a floating operand. The conformance programs compare what is taken and refused with PyTorch.
 - **derivative**: a dash where there is nothing to differentiate (comparisons, indices, factories). Forward mode and higher orders follow from it.
 - **vmap**: whole batches by a *rule*, or sample by sample. **meta**: shapes without elements.
 - **CUDA**: *generated* from the formula; *checked*: named in a sample that `tools/gpu_check.py` runs on a GPU and compares with the CPU.

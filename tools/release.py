@@ -36,6 +36,7 @@ TESTS = (
     "serialization/test_formats.py",
     "data/test_collate.py",
     "nn/test_linear.py",
+    "compiler/test_compile.py",
 )
 TRIED = """
 import json, os, sys, time
@@ -71,17 +72,29 @@ def texts(version: str) -> None:
 def dependencies() -> None:
     """The recipe and the notice name what pyproject.toml asks for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    recipe, notice = (ROOT / "conda" / "meta.yaml").read_text(), (ROOT / "NOTICE").read_text()
+    recipe, notice = (ROOT / "conda" / "recipe.yaml").read_text(), (ROOT / "NOTICE").read_text()
     for wanted in project["dependencies"]:
         name, bound = re.match(r"(\w+)(.*)", wanted).groups()  # type: ignore[union-attr]
         if f"- {name} {bound}\n" not in recipe:
-            raise SystemExit(f"conda/meta.yaml does not ask for {wanted}")
+            raise SystemExit(f"conda/recipe.yaml does not ask for {wanted}")
         if not re.search(rf"^{name} ", notice, re.MULTILINE):
             raise SystemExit(f"NOTICE has nothing about {name}")
     if any(f"- {name} = {place}\n" not in recipe for name, place in project["scripts"].items()):
-        raise SystemExit("conda/meta.yaml has another command")
+        raise SystemExit("conda/recipe.yaml has another command")
     if f"python {project['requires-python']}" not in recipe:
-        raise SystemExit("conda/meta.yaml asks for another Python")
+        raise SystemExit("conda/recipe.yaml asks for another Python")
+    rendered(ROOT / "conda" / "recipe.yaml")
+
+
+def rendered(recipe: Path) -> None:
+    """Reads the recipe as rattler-build does, where it is installed."""
+    try:
+        from rattler_build import RenderConfig, Stage0Recipe, VariantConfig  # an extra tool
+    except ImportError:
+        print("  the recipe was not read: pip install py-rattler-build")
+        return
+    (variant,) = Stage0Recipe.from_file(str(recipe)).render(VariantConfig(), RenderConfig())
+    print(f"  recipe: {variant.recipe.package.name} {variant.recipe.package.version}, as rattler-build reads it")
 
 
 def tree() -> None:
@@ -148,6 +161,9 @@ def attempt(wheel: Path, python: str, tests: Sequence[str] = TESTS) -> None:
         command = work / "env" / "bin" / "flambeau"
         for line in (["--help"], ["info"], ["run", "program.py"], ["doctor", "--static", "program.py"], ["cache"]):
             run(command, *line, cwd=work, env=env)
+        run(inside, "-m", "pip", "install", "--quiet", "tqdm", "matplotlib", cwd=work)  # the extra `demo`
+        said = run(command, "demo", "--epochs", "2", cwd=work, env=env).strip().splitlines()
+        print("  flambeau demo:", next(line for line in said if "accuracy" in line))
         run(inside, "-m", "pip", "install", "--quiet", "pytest", "pytest-timeout", "hypothesis", cwd=work)
         shutil.copytree(ROOT / "tests", work / "tests")
         shutil.copy(ROOT / "pyproject.toml", work)
@@ -189,7 +205,7 @@ def main() -> None:
   .ci/run                                  # the whole suite, and the figures beside PyTorch
   git tag -s v{options.version} -m "flambeau {options.version}" && git push origin v{options.version}
   python -m twine upload dist/flambeau-{options.version}*
-  FLAMBEAU_VERSION={options.version} conda build conda""")
+  FLAMBEAU_VERSION={options.version} rattler-build build --recipe conda""")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
     python tools/ship_kernels.py                            # for x86-64 (v2, v3, v4) and ARM, on an ARM machine
     python tools/ship_kernels.py --cpu neoverse-n1          # for one CPU
-    python tools/ship_kernels.py --python python3.10 --python python3.13    # for these: a few kernels read an interpreter's objects
+    python tools/ship_kernels.py --python python3.12 --python python3.10    # for these: a few kernels read an interpreter's objects
+    python tools/ship_kernels.py --add --python python3.13    # to what is there
     python tools/ship_kernels.py --programs steps,layers    # what is run to find out which kernels are needed
     python tools/ship_kernels.py --list                     # what the archives hold
     python tools/ship_kernels.py --remove
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 HERE = platform.machine().lower()
+FURTHER = ("steps", "demo", "layers", "losses", "optimizers", "other ways")  # what all interpreters run
 MACHINES = {"neoverse-n1": "aarch64", "x86-64-v2": "x86_64", "x86-64-v3": "x86_64", "x86-64-v4": "x86_64"}
 
 
@@ -95,25 +98,45 @@ def needed(cpu: str, python: str, program: str, folder: str, timeout: float) -> 
     return found
 
 
-def ship(cpu: str, pythons: list[str], programs: list[str], jobs: int, timeout: float) -> Path:
-    """Makes the archive of a CPU."""
+def held(path: Path) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
+    """The objects and indexes of an archive, if the files as they are have made it."""
+    from flambeau._kernel import archives
+
+    if not path.exists() or not archives.made_here(path):
+        return {}, {}
+    start, about = archives._table(path)
+    data = path.read_bytes()[start:]
+    return {
+        digest: zlib.decompress(data[at + archives._SUM : at + size]) for digest, (at, size) in about["objects"].items()
+    }, about["indexes"]
+
+
+def ship(cpu: str, pythons: list[str], programs: list[str], jobs: int, timeout: float, add: bool) -> Path:
+    """Makes the archive of a CPU: the first interpreter runs all programs, further ones those that ask for kernels which read their
+    objects, or are known by code of theirs."""
     from flambeau._kernel import archives, cpus, llvm
     from flambeau._kernel.cache import Cache
     from flambeau._kernel.jit import _digest
 
     print(cpu, flush=True)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
-        runs = [(python, program) for python in pythons for program in programs]
+        runs = [
+            (python, program)
+            for i, python in enumerate(pythons)
+            for program in programs
+            if program in FURTHER or not (i or add)
+        ]
         found = list(pool.map(lambda run: needed(cpu, *run, folder, timeout), runs))
+    path = archives.FOLDER / f"{cpu}.kernels"
+    before, indexes = held(path) if add else ({}, {})
     parts: dict[str, Any] = {}
-    indexes: dict[str, dict[str, str]] = {}
     for own, interpreter, index, _ in found:
         parts.update(own)
         indexes.setdefault(interpreter, {}).update(index)
     kind = cpus.named(cpu, MACHINES[cpu])
-    target, cache, objects = kind.target(llvm.host().llvm), Cache.open(), {}
+    target, cache, objects = kind.target(llvm.host().llvm), Cache.open(), before
     if cache is not None:
-        objects = {d: data for d in parts if (data := cache.read(_digest(target.key, d))) is not None}
+        objects |= {d: data for d in parts if (data := cache.read(_digest(target.key, d))) is not None}
     missing = [part for digest, part in parts.items() if digest not in objects]
     start = time.monotonic()
     for at in range(0, len(missing), 64):
@@ -123,7 +146,6 @@ def ship(cpu: str, pythons: list[str], programs: list[str], jobs: int, timeout: 
             cache.write(_digest(target.key, digest), data)
     if archives.contents.__wrapped__() != archives.contents():
         raise SystemExit("files of the package have changed meanwhile: run this again")
-    path = archives.FOLDER / f"{cpu}.kernels"
     archives.write(
         path, kind, MACHINES[cpu], target.llvm, objects, {name: index for name, index in indexes.items() if name}
     )
@@ -159,6 +181,7 @@ def main() -> None:
     parser.add_argument(
         "--python", action="append", help="an interpreter to run programs with; may be repeated (this one)"
     )
+    parser.add_argument("--add", action="store_true", help="to the kernels of archives that these files have made")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="programs that run side by side")
     parser.add_argument("--timeout", type=float, default=1800, help="seconds for a program")
     parser.add_argument("--list", action="store_true")
@@ -179,7 +202,7 @@ def main() -> None:
     programs = options.programs.split(",") if options.programs else list(shipped_programs.PROGRAMS)
     wanted = options.cpu or [cpu for cpu, machine in MACHINES.items() if HERE in ("aarch64", machine)]
     for cpu in wanted:
-        ship(cpu, options.python or [sys.executable], programs, options.jobs, options.timeout)
+        ship(cpu, options.python or [sys.executable], programs, options.jobs, options.timeout, options.add)
     return None
 
 

@@ -71,7 +71,8 @@ def demo() -> None:
 
     training.EXAMPLES = 640
     with tempfile.TemporaryDirectory() as folder:
-        training.run(epochs=1, directory=folder)
+        if training.run(epochs=1, directory=folder):
+            raise SystemExit("the demonstration needs tqdm and matplotlib")
 
 
 def example(name: str) -> None:
@@ -166,6 +167,10 @@ def reductions() -> None:
                 out = out[0] if isinstance(out, tuple) else out
                 if out.requires_grad:
                     out.sum().backward()
+        if len(shape) == 2 and shape[0] < 10:  # elements that lie apart have loops of their own
+            for args in ((), (0,), (-1,)):
+                with going_on(f"{name} {args} of every other element"):
+                    getattr(x[..., ::2], name)(*((2,) if name == "topk" else args))
 
 
 def products() -> None:
@@ -187,6 +192,15 @@ def products() -> None:
     )
     for n in (16, 64, 300):
         trained(nn.Linear(n, n), torch.rand(n, n)), trained(nn.Linear(n, 10), torch.rand(3, 7, n))
+
+
+def tiles() -> None:
+    """Convolutions cut their positions by the threads of a machine: tiles of all heights that this may give."""
+    from flambeau._kernel import lanes
+    from flambeau._kernel.tiles import tile
+
+    for rows in range(1, tile() + 1):
+        lanes.position_products("f32", rows), lanes.channel_sums("f32", rows)
 
 
 LAYERS: list[tuple[Callable[[], Any], tuple[int, ...]]] = [
@@ -393,6 +407,6 @@ def random_numbers() -> None:
 
 PROGRAMS: dict[str, Callable[[], None]] = {
     "steps": steps, "demo": demo, "samples": samples, "elements": elements, "reductions": reductions, "products": products,
-    "layers": layers, "shapes": shapes, "models": models, "other ways": other_ways, "losses": losses, "optimizers": optimizers, "random": random_numbers,
+    "tiles": tiles, "layers": layers, "shapes": shapes, "models": models, "other ways": other_ways, "losses": losses, "optimizers": optimizers, "random": random_numbers,
     **{name: (lambda name=name: example(name)) for name in EXAMPLES},  # type: ignore[misc]
 }  # fmt: skip

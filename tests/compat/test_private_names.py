@@ -323,8 +323,8 @@ def test_kernels_that_are_not_here_say_so():
     assert not isinstance(torch.ones(2), torch.sparse.SparseSemiStructuredTensor)
     with pytest.raises(NotImplementedError, match="sparse tensor cores"):
         torch.sparse.to_sparse_semi_structured(torch.ones(4, 4))
-    with pytest.raises(NotImplementedError, match="scale_a"):
-        torch.nn.functional.scaled_mm(torch.ones(2, 2))
+    with pytest.raises(NotImplementedError, match="call scaled_mm for each"):
+        torch.nn.functional.scaled_grouped_mm(*[torch.ones(2, 2)] * 6)
     assert torch.nn.functional.ScalingType.RowWise == 1
 
 
@@ -334,3 +334,14 @@ def test_products_in_a_wider_dtype():
     a = torch.full((2, 2), 100, dtype=torch.int8)
     made = out_dtype(torch.ops.aten.mm.default, torch.int32, a, a)
     assert made.dtype is torch.int32 and made.tolist() == [[20000, 20000]] * 2
+
+
+def test_figures_of_memory_are_found_where_programs_look():
+    assert torch.cuda.host_memory_stats is torch.cuda.memory.host_memory_stats
+    assert torch.cuda.memory_snapshot is torch.cuda.memory.memory_snapshot
+    assert torch.cuda.get_sync_debug_mode() == 0
+    torch.cuda.set_sync_debug_mode("default")
+    with pytest.raises(NotImplementedError, match="waits are not reported"):
+        torch.cuda.set_sync_debug_mode("warn")
+    with pytest.raises(RuntimeError, match="expected one of default, warn, error"):
+        torch.cuda.set_sync_debug_mode("loud")

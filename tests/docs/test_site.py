@@ -50,6 +50,11 @@ def test_rows_and_texts(monkeypatch):
     )
     assert (conv.derivative, conv.out, conv.in_place, conv.autocast) == ("yes", "no", "no", "lower")
     assert argmax.derivative == "–"
+    assert (conv.dtypes, rows["cumsum"].dtypes, rows["sort"].dtypes) == (
+        "integer, floating, complex",
+        "all",
+        "bool, integer, floating",
+    )
     assert rows["special.chebyshev_polynomial_t"].dtypes == "bool, integer, floating without bfloat16, float16"
     text = pages.markdown("Times two, `2 * x`.\n\nArguments:\n    x: a *tensor*\n\n>>> 1 + 1  # doctest: +SKIP\n2\n")
     assert text == "Times two, `2 * x`.\n\nArguments:\nx: a \\*tensor\\*\n\n```python\n>>> 1 + 1\n2\n```\n"

@@ -180,7 +180,8 @@ def test_granularity():
 
 def test_what_is_refused():
     for use in (
-        lambda: Q.prepare_jit(None, {}), Q.get_default_static_sparse_quant_module_mappings, quantized.LSTM,
+        lambda: Q.prepare_jit(None, {}), Q.get_default_static_sparse_quant_module_mappings,
+        lambda: quantized.LSTM(2, 3),
         lambda: quantized.MultiheadAttention(2, 1),
     ):  # fmt: skip
         with pytest.raises(NotImplementedError):
@@ -219,3 +220,22 @@ def test_dynamic_layers_round_their_input(shape, bias):
     for d in (torch.float64, torch.float16):
         with pytest.raises(RuntimeError, match="Quantize only works on Float Tensor, got"):
             layer(x.to(d))
+
+
+def test_layers_for_training_take_what_the_plain_ones_take_by_place():
+    from flambeau.ao.nn import qat
+    from flambeau.ao.quantization import float_qparams_weight_only_qconfig, get_default_qat_qconfig
+
+    usual = get_default_qat_qconfig("x86")
+    layer = qat.Conv2d(2, 4, 3, 2, 1, 1, 2, False, "reflect", usual)
+    assert (layer.stride, layer.groups, layer.bias, layer.padding_mode) == ((2, 2), 2, None, "reflect")
+    assert layer(torch.ones(1, 2, 5, 5)).shape == (1, 4, 3, 3)
+    for kind, options in ((qat.Embedding, {"padding_idx": 1}), (qat.EmbeddingBag, {"mode": "sum"})):
+        table = kind(5, 3, **options, qconfig=float_qparams_weight_only_qconfig)
+        assert all(getattr(table.to_float(), name) == value for name, value in options.items())
+        with pytest.raises(AssertionError, match="qconfig must be provided"):
+            kind(5, 3)
+        with pytest.raises(AssertionError, match="per_channel_affine_float_qparams"):
+            kind(5, 3, qconfig=usual)
+    with pytest.raises(TypeError, match="nonlinearity"):
+        torch.ao.nn.quantized.dynamic.GRUCell(2, 3, nonlinearity="relu")
