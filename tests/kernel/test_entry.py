@@ -26,16 +26,6 @@ needs_entry = pytest.mark.skipif(not native, reason="the native entry is switche
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value")
 
 
-@pytest.fixture(autouse=True)
-def forgotten():
-    """Tables as in a new process: other tests may have filled them."""
-    for record in records.values():
-        own = getattr(record.call, "__self__", None)
-        if isinstance(own, site.Site):
-            own.table.forget()
-            own.table.patience = own.table.refused = 0
-
-
 def python_function(function):
     return function.__self__.slow if native else function
 

@@ -240,6 +240,20 @@ def plans_of(function):
     return sum(p.counts[0] > 0 for _, _, (p, _) in function.__self__.table.kept)
 
 
+def test_where_shapes_change_all_the_time_few_are_planned():
+    function, x = torch.logsumexp, torch.rand(300, 5)
+    for _ in range(4):
+        for n in range(1, 300):
+            function(x[:n], 1)
+    made = plans_of(function)
+    assert 8 < made < 40
+    for _ in range(10):
+        y = function(x, 1)
+    assert plans_of(function) == made + 1
+    with site.switched_off():
+        assert torch.equal(y, function(x, 1))
+
+
 def test_what_comes_once_is_not_planned():
     function = torch.amax
     before = plans_of(function)

@@ -33,16 +33,6 @@ CALLS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def forgotten():
-    """Tables as in a new process: other tests may have filled them."""
-    for record in records.values():
-        own = getattr(record.call, "__self__", None)
-        if isinstance(own, site.Site):
-            own.table.forget()
-            own.table.patience = own.table.refused = 0
-
-
 def made(dtype, shape, seed):
     generator = torch.Generator().manual_seed(seed)
     if shape == "turned":

@@ -85,11 +85,15 @@ def plan_of(m, site, key, n):  # type: ignore[no-untyped-def]
 
 @inline
 def without_plan(m, site, h, at):  # type: ignore[no-untyped-def]
-    """The function to call if there is no plan: nothing is planned that comes only once."""
-    mark = (h ^ site) * MIX  # sites that call each other with the same arguments have places of their own
+    """The function to call if there is no plan: nothing is planned that comes only once, and the more plans a table has, the oftener
+    a call must have come. Making a plan takes the time of ten calls without one; where shapes change all the time, it would not return."""
+    mark = (h ^ site) * MIX & -64  # sites that call each other with the same arguments have places of their own
     own, function = at.seen + (mark >> 40 & (SEEN - 1)) * 8, m.word(site, MISSED)
-    if m.word(own, 0) != mark:
-        m.put(own, 0, mark)
+    times = m.word(own, 0) ^ mark
+    if (times < 0) | (times > 63):
+        times = 0
+    if times <= m.word(m.word(site, TABLE), 0) >> 5:
+        m.put(own, 0, mark | (times + 1))
         function = m.word(site, SLOW)
     return function
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import math
 import struct
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -186,7 +187,10 @@ NO_PLAN = Plan()  # of arguments that are known to have none
 class Table:
     """Descriptions of arguments, and the plans for them. Sites of one operation share it."""
 
+    all: weakref.WeakSet[Table] = weakref.WeakSet()
+
     def __init__(self) -> None:
+        Table.all.add(self)
         self.kept: list[Any] = []
         self.before: list[Any] = []  # of the table that was cleared last: somebody may be in the midst of such a plan
         self.words = array.array("q", bytes(8 + 24 * 16))
@@ -240,6 +244,14 @@ class Table:
         while self.words[1 + 3 * slot]:
             slot = slot + 1 & self.words[0]
         self.words[1 + 3 * slot : 4 + 3 * slot] = array.array("q", [own.buffer_info()[0], h, plan.buffer_info()[0]])
+
+
+def forget_all() -> None:
+    """Every table is as in a new process."""
+    for table in list(Table.all):
+        if table.kept:
+            table.forget()
+        table.patience = table.refused = 0
 
 
 def _signed(w: int) -> int:
