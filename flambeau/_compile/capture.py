@@ -27,7 +27,7 @@ from .._tensor import Tensor, detached, wrap
 from .breaks import Break, Otherwise
 from .graph import Graph, Node, Value, replaced
 from .holders import grad_of
-from .returned import is_only_returned
+from .returned import is_only_returned, kept_by
 
 
 class Capture:
@@ -52,6 +52,9 @@ class Capture:
         self.numbers: list[
             tuple[Any, Tensor, int]
         ] = []  # these, the tensors that they are of, and how many nodes were there
+        self.kept: list[
+            tuple[float, Tensor, Any]
+        ] = []  # numbers that are only kept, copies of their tensors, what keeps them
         self._strange = False  # whether a public function used a tensor that nobody told of
         self._depth = 0  # of public functions
         self.changed: Callable[[], dict[Any, Any]] = (
@@ -248,6 +251,10 @@ class Capture:
             if name in ("item", "__float__") and self._is_only_returned(given[0]):
                 self.numbers.append((out, detached(given[0]), len(self.graph.nodes)))
                 return out
+            place = kept_by(_OURS) if name in ("item", "__float__") and self._may_give(given[0]) else None
+            if place is not None and out.__class__ is float:
+                self.kept.append((out, ops.clone(detached(given[0])), place))  # type: ignore[attr-defined]
+                return out
             self.stop(f"{_shown(function)} reads elements for Python")
             return out
         wrote = [t for t, version in before if _version(t) - version != sum([_shared(t, w) for w in self._written])]
@@ -260,8 +267,11 @@ class Capture:
 
     def _is_only_returned(self, t: Tensor) -> bool:
         """Whether a number that is read becomes a part of the result, and nothing else."""
-        made = isinstance(self._made_here(t), Value)
-        return made and self.until is not None and is_only_returned(_OURS, self.until)
+        return self._may_give(t) and is_only_returned(_OURS, self.until)
+
+    def _may_give(self, t: Tensor) -> bool:
+        """Whether numbers that the program does not need may be read from a tensor."""
+        return isinstance(self._made_here(t), Value) and self.until is not None
 
     def number(self, a: Any, alone: bool) -> Tensor | None:
         """The tensor that a number of the result was read from; `alone`: there is nothing else in the result.

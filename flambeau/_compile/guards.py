@@ -82,6 +82,8 @@ class Trail:
         self.problem: Break | None = None
         self.effects: list[Effect] = []
         self.carried: list[tuple[Tensor, Callable[[], Tensor]]] = []
+        self.appends: list[tuple[Any, int]] = []  # instructions that appended to a list, as (code, where)
+        self.grown: list[Any] = []  # lists that are only appended to
         self.reach = Reach()
         self._codes: dict[
             int, Any
@@ -200,6 +202,8 @@ class Trail:
         owner = getattr(function, "__self__", None)
         if isinstance(owner, Site):
             return None
+        if name == "append" and type(owner) is list:
+            self.appends.append((frame.f_code, frame.f_lasti))
         if owner is None or isinstance(owner, types.ModuleType):
             module = getattr(function, "__module__", None) or getattr(owner, "__name__", None)
             if module == "builtins":
@@ -293,6 +297,12 @@ class Trail:
         """
         if self.problem is not None:
             raise self.problem
+        lists = {id(effect.holder): effect.holder for effect in self.effects if effect.kind == "append"}
+        self.grown = [
+            owner
+            for owner in lists.values()
+            if all([e.kind == "append" for e in self.effects if e.holder is owner]) and self.reach.let_grow(owner)
+        ]
         for effect in self.effects:
             old, place = effect.old, effect.kind == "attribute"
             if (

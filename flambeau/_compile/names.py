@@ -22,6 +22,7 @@ class Names(NamedTuple):
     globals: dict[str, frozenset[tuple[str, ...]]]  # a global -> the attributes asked of it, one after another
     cells: dict[str, frozenset[tuple[str, ...]]]  # the same of variables of outer functions
     imports: frozenset[str]
+    read: frozenset[str]  # those of them that are used in another way than `name.append`
     dictionaries: frozenset[
         str
     ]  # arguments whose `__dict__` is asked for; "" if somebody else's is, or names are unknown
@@ -41,6 +42,8 @@ def names_of(code: CodeType) -> Names:
 def _read(code: CodeType) -> Names:
     attributes: set[str] = set()
     imports: set[str] = set()
+    read: set[str] = set()
+    named = ""  # by the instruction before
     dictionaries: set[str] = set()
     given = (*code.co_varnames[: code.co_argcount], *code.co_freevars)
     last: Any = None
@@ -58,6 +61,9 @@ def _read(code: CodeType) -> Names:
         name = step.opname
         if name in _SILENT:
             continue
+        if not (name in _FOLLOWED and step.argval == "append"):
+            read.add(named)
+        named = step.argval if name in _ATTRIBUTES or name in _GLOBALS or name in _CELLS else ""
         if table is not None and name in _FOLLOWED:
             chain.append(step.argval)
         else:
@@ -82,13 +88,18 @@ def _read(code: CodeType) -> Names:
             dictionaries = {"" if n == step.argval else n for n in dictionaries}
         last = step
     close()
-    for constant in code.co_consts:
-        texts = constant if constant.__class__ is tuple else (constant,)
-        attributes.update(part for t in texts if t.__class__ is str for part in t.split(".") if part.isidentifier())
+    attributes |= _texts(code)
     return Names(
         frozenset(attributes),
         {name: frozenset(chains) for name, chains in globals.items()},
         {name: frozenset(chains) for name, chains in cells.items()},
         frozenset(imports),
+        frozenset((*read, named, *_texts(code))),
         frozenset(dictionaries),
     )
+
+
+def _texts(code: CodeType) -> set[str]:
+    """The constants of code that look like names."""
+    texts = [t for c in code.co_consts for t in (c if c.__class__ is tuple else (c,)) if t.__class__ is str]
+    return {part for t in texts for part in t.split(".") if part.isidentifier()}

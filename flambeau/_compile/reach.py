@@ -114,6 +114,8 @@ class Reach:
         self.names: set[str] = set(CALL_NAMES)
         self.everything = False  # whether attributes are asked for by names that nobody knows
         self.ran: dict[int, Names] = {}  # code that ran
+        self._asked: set[str] = set()  # names of attributes that were asked for, and objects of which all were
+        self._wholly: set[int] = set()
         self._seen: dict[int, Any] = {}  # by id; the objects are kept, so that ids stay theirs
         self._fields: dict[int, Fields] = {}  # by their objects
         self._tables: list[Any] = []  # modules: (holder, attributes, holders of their tables, path)
@@ -173,6 +175,7 @@ class Reach:
         self._work()
 
     def learn_one(self, name: str) -> None:
+        self._asked.add(name)
         if name not in self.names:
             self.learn((name,))
 
@@ -188,6 +191,7 @@ class Reach:
 
     def all_of(self, owner: Any) -> None:
         """All attributes of an object are asked for."""
+        self._wholly.add(id(owner))
         fields = self._fields.get(id(owner))
         if fields is not None and fields.owner is owner:
             self._take(fields, fields.before.keys())
@@ -384,15 +388,10 @@ class Reach:
 
     def release(self, effect: Effect) -> bool:
         """No longer guards who a tensor is that the run found in one place and replaced there; False if it lies elsewhere, too."""
-        old, found, places = effect.old, None, 0
-        for holder in self.holders:
-            places += sum([value is old for value in held_by(holder)])
-            if isinstance(holder, (Fields, Items, Namespace)) and holder.owner is effect.holder:
-                found = holder
-        places += sum(
-            [held is old for fixed in self._seen.values() if fixed.__class__ in (tuple, frozenset) for held in fixed]
-        )
-        if found is None or places != 1:
+        old = effect.old
+        kinds = (Fields, Items, Namespace)
+        found = next((h for h in self.holders if isinstance(h, kinds) and h.owner is effect.holder), None)
+        if found is None or len(self._places(old)) != 1:
             return False
         if isinstance(found, Items):
             found.free.add(effect.key)
@@ -400,6 +399,31 @@ class Reach:
             (found.names if isinstance(found, Fields) else found.before).pop(effect.key, None)
         self.holders = [h for h in self.holders if not (isinstance(h, External) and h.owner is old)]
         self.tensors.pop(id(old._array), None)
+        return True
+
+    def _places(self, value: Any) -> list[Any]:
+        """What holds a value, as often as it does."""
+        fixed = [held for held in self._seen.values() if held.__class__ in (tuple, frozenset)]
+        return [h for h in self.holders for held in held_by(h) if held is value] + [
+            one for one in fixed for held in one if held is value
+        ]
+
+    def let_grow(self, owner: Any) -> bool:
+        """No longer guards what is in a list to which the run has only appended: code that ran names its one place for that alone."""
+        places = self._places(owner)
+        if type(owner) is not list or len(places) != 1 or self.everything:
+            return False
+        (place,) = places
+        if isinstance(place, Cell):
+            name = place.path
+        elif isinstance(place, (Fields, Namespace)) and id(place.owner) not in self._wholly:
+            name = next(key for key, held in place.before.items() if held is owner)
+        else:
+            return False
+        read = self._asked.union(*[names.read for names in self.ran.values()])
+        if name in read or "__self__" in read:
+            return False
+        self.holders = [h for h in self.holders if not (isinstance(h, Sequence) and h.owner is owner)]
         return True
 
     # -- kinds of objects --------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
-"""Numbers that a function reads from tensors only to give them back (`return loss.item()`): no part of its program depends on them.
+"""Numbers that a function reads from tensors only to give them back (`return loss.item()`) or to keep them in a list
+(`losses.append(loss.item())`): no part of its program depends on them.
 
-Whether that is so is read from the bytecode behind the call, which must lead straight to the end of the function.
+Whether that is so is read from the bytecode behind the call, which must lead straight to the end of the function, or to a call of a
+function of one argument. That this is `list.append` is seen when it is called.
 """
 
 from __future__ import annotations
@@ -40,6 +42,23 @@ def is_only_returned(ours: str, until: Any) -> bool:
             return False
         frame = frame.f_back
     return frame is not None
+
+
+def kept_by(ours: str) -> tuple[Any, int] | None:
+    """The instruction that gives what is read now to a function and does nothing else with it, as (code, where); None if there is none."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(ours):
+        frame = frame.f_back
+    where = -1 if frame is None else _given_away(frame.f_code, frame.f_lasti)
+    return None if where < 0 else (frame.f_code, where)
+
+
+@functools.cache
+def _given_away(code: Any, last: int) -> int:
+    """Where a function of one argument is called with what the call at an instruction gives; -1: nowhere."""
+    steps = (s for s in dis.get_instructions(code) if s.offset > last and s.opname not in (*_SILENT, "PRECALL"))
+    step = next(steps, None)
+    return step.offset if step is not None and step.opname in _CALLS and step.arg == 1 else -1
 
 
 @functools.cache

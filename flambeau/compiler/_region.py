@@ -292,7 +292,8 @@ class Region:
             for effect in guards.effects
             if effect.kind != "grad" and (id(effect.holder), effect.key) not in tape.by_steps
         ]
-        effects = [(_change(effect), place(effect.new)) for effect in changed]
+        kept = _kept(tape, trail, changed, outputs)
+        effects = [(_change(effect), kept.get(id(effect.new)) or place(effect.new)) for effect in changed]
         guards.effects.clear()  # they hold the tensors of this run
         if self.backend is not None:
             program: Any = Foreign(tape, outputs, self.backend)
@@ -369,6 +370,20 @@ def _read(a: Any, tape: Capture, outputs: list[Tensor], alone: bool) -> tuple[in
         return None
     outputs.append(t)
     return _NUMBER, len(outputs) - 1
+
+
+def _kept(tape: Capture, trail: Trail, changed: list[Effect], outputs: list[Tensor]) -> dict[int, tuple[int, Any]]:
+    """Where numbers come from that the run read from tensors and appended to lists that it does not read, by their ids."""
+    made: dict[int, tuple[int, Any]] = {}
+    places = [place for _, _, place in tape.kept]
+    lists = {id(owner) for owner in trail.grown}
+    for number, t, place in tape.kept:
+        found = [effect for effect in changed if effect.new is number and id(effect.holder) in lists]
+        if len(found) != 1 or trail.appends.count(place) != places.count(place):
+            raise Break("item reads elements for Python")
+        outputs.append(t)
+        made[id(number)] = _NUMBER, len(outputs) - 1
+    return made
 
 
 def _place(a: Any, tape: Capture, outputs: list[Tensor], inside: list[Tensor], trail: Trail) -> tuple[int, Any]:
