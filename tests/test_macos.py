@@ -39,6 +39,14 @@ for name in ("sched_getaffinity", "memfd_create", "O_TMPFILE", "eventfd", "copy_
 for name in ("MADV_DONTNEED", "MAP_NORESERVE"):
     if hasattr(mmap, name):
         delattr(mmap, name)
+
+class Mapped(mmap.mmap):
+    def __new__(cls, *args, flags=mmap.MAP_SHARED, **kwargs):
+        if flags & 0x40:  # of a Mac: reserve nothing; to Linux on x86 it means the lower 2 GiB
+            flags ^= 0x40 | 0x4000
+        return super().__new__(cls, *args, flags=flags, **kwargs)
+
+mmap.mmap = Mapped
 """
 PROGRAM = """
 import flambeau as torch

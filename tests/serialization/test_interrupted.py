@@ -37,7 +37,9 @@ if sys.argv[2] == "named":
     files._Fresh._nameless = lambda self: None
 elif sys.argv[2] == "at once":
     replace = files.os.replace
-    files.os.replace = lambda a, b: print("ready", flush=True) or sys.stdin.read()
+    def waiting(a, b):  # kernels that are kept on disk come into their places by it as well
+        return replace(a, b) if str(b) != sys.argv[1] else print("ready", flush=True) or sys.stdin.read()
+    files.os.replace = waiting
 x = torch.ones(4_000_000)
 if sys.argv[2] != "at once":
     print("ready", flush=True)
@@ -124,6 +126,9 @@ def test_interrupts_leave_no_descriptors(tmp_path, way):
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except Interrupt:
                 pass
+            except KeyError as error:  # of `threading`, where the strike met a thread that had just begun
+                if not isinstance(error.__context__, Interrupt):
+                    raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
