@@ -213,14 +213,15 @@ def keep_mask(engine: MersenneState, shape: Shape, keep: float) -> Array:
     `F.dropout`, `native_dropout` and the alpha and feature variants all draw this over their noise
     shape, with keep = 1 - p.
     """
-    count = element_count(shape)
-    out = empty(count, np.bool_)
+    out, kernels = empty(shape, np.bool_), random.kernels
     threshold = ceil(keep * 2.0**53)  # of 53 bits: a draw is below `keep` if its bits are below this
+    count, place = out.size, kernels.address(out)
+    words = empty(2 * min(count, CHUNK // 2), np.uint32)
     for start in range(0, count, CHUNK // 2):
-        piece = out[start : start + CHUNK // 2]
-        words = engine.words(2 * piece.size)
-        random.kernels.keep(address(words), address(piece), piece.size, threshold)
-    return out.reshape(shape)
+        pairs = min(count - start, CHUNK // 2)
+        engine.fill(words[: 2 * pairs])
+        kernels.keep(kernels.address(words), place + start, pairs, threshold)
+    return out
 
 
 def bernoulli_tensor(engine: MersenneState, p: Array, dtype: Any) -> Array:

@@ -519,3 +519,22 @@ def test_nodes_may_keep_what_comes_from_sizes_alone(call):
             want = call(x)
             (h,) = torch.autograd.grad(want, x, torch.ones_like(want))
         assert torch.equal(y, want) and torch.equal(g, h) and y.grad_fn.name() == want.grad_fn.name()
+
+
+def test_history_beside_operands_without_gradients():
+    """Operands that need no gradient may have other dtypes: plans know the history of such calls, of whatever shapes they are."""
+    x, keep = torch.randn(3, 4, requires_grad=True), torch.rand(3, 4) > 0.5
+    halves, row = torch.randn(3, 4).half(), torch.randn(4)
+    for call, factor in (
+        (lambda: x * keep, keep.float()),
+        (lambda: x * halves, halves.float()),
+        (lambda: x * row, row.expand(3, 4)),
+        (lambda: torch.where(keep, x, 2.0), keep.float()),
+    ):
+        for _ in range(4):
+            made = call()
+            assert made._edge[0].info is None
+            (gradient,) = torch.autograd.grad(made.sum(), x)
+            assert torch.equal(gradient, factor)
+    (gradient,) = torch.autograd.grad((row.requires_grad_() * x).sum(), row)
+    assert torch.allclose(gradient, x.detach().sum(0))

@@ -400,12 +400,11 @@ class Pointwise:
         shape, d = first._array.shape, first.dtype
         for i, a in enumerate(args[: self.arity]):
             edge = None
-            if isinstance(a, Tensor):
-                if a._array.shape != shape or a.dtype is not d:
+            if isinstance(a, Tensor) and a._k & GRAD:
+                if a._array.shape != shape or a.dtype is not d:  # its gradient is not like the result's
                     shapes = True
-                if a._k & GRAD:
-                    mask |= 1 << i
-                    edge = a._edge or (a, 0)
+                mask |= 1 << i
+                edge = a._edge or (a, 0)
             edges.append(edge)
         if not mask:
             return
