@@ -10,7 +10,7 @@ from ..._autograd import engine
 from ..._autograd.node import Node
 from ..._backend.cpu import cpu
 from ..._core.state import CUDA, GRAD, local
-from ..._tensor import Storage, Tensor, inherited, is_inference
+from ..._tensor import MADE_WITH_OTHERS, Storage, Tensor, inherited, is_inference
 from ..registry import derivative_name, parameter_names
 from .primitive import Primitive, view_link
 from .saved import trace
@@ -100,19 +100,30 @@ def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[
     if storage is None:
         storage = x._storage = Storage(x._array)
     normal = mark is None or not mark.inference
-    recorded, node = local.grad and normal, None
+    recorded, node, k = local.grad and normal, None, 0
     if recorded and x._k and d.category >= 2:
         node = Node(op, (x._edge or (x, 0),), [None, *static], tuple([(a.shape, d, 0) for a in arrays]))
         node.info = [(x._array.shape, d, 1)]
-    out = []
+        k = 1
+    first = recorded and x._view is None  # a view of no view: what `view_link` gives
+    views, out = storage.views, []
     for number, array in enumerate(arrays):
         t = _new(Tensor)
-        t._array, t.dtype, t._k = array, d, 0
-        t._edge, t._autograd_meta, t._storage = None, mark, storage
-        t._view = view_link(t, x, op, static, number) if normal else None
-        if node is not None:
-            t._k, t._edge = 1, (node, number)
+        t._array = array
+        t.dtype = d
+        t._k = k
+        t._edge = None if node is None else (node, number)
+        t._autograd_meta = mark
+        t._storage = storage
+        if first:
+            t._view = (x, op, static, number, 0, MADE_WITH_OTHERS, 0)
+        else:
+            t._view = view_link(t, x, op, static, number) if normal else None
         if recorded:
-            storage.add_view(t)
+            if views is not None and len(views) & 63 != 63:
+                views.append(ref(t))
+            else:
+                storage.add_view(t)
+                views = storage.views
         out.append(t)
     return tuple(out)
