@@ -1,4 +1,4 @@
-"""Products of many rows with a tiny matrix, as points are mapped: tiles would be mostly empty."""
+"""Products that are no work for tiles: of many rows with a tiny matrix, as points are mapped; of matrices that are scaled for each row."""
 
 from __future__ import annotations
 
@@ -37,3 +37,16 @@ def thin_product(m, x, y, out, inner, outer, dense):
     made = _dense(out, outer)
     for i in independent(out.shape[0]):
         _row(given, i, held, made)
+
+
+@kernel("(o),(o,i,j),(j)->(i)")
+def mixed(m, g, weight, y, out):
+    """The sum of g[o] * weight[o] @ y over o, in which all that PyTorch stores is rounded to 16 bits."""
+    for i in range(out.n):
+        total = m.value(0.0, "f32")
+        for o in range(g.n):
+            part = m.value(0.0, "f32")
+            for j in range(y.n):
+                part = m.loose_add(part, m.stored(g[o] * weight[o, i, j], out.type) * y[j])
+            total = m.stored(total + m.stored(part, out.type), out.type)
+        out[i] = total

@@ -266,6 +266,33 @@ def test_bfloat16_gradients_of_bilinear_round_after_each_output():
     assert y.grad.tolist() == [[-3.3125, 0.796875, 2.609375], [1.5, 1.75, -3.375]]
 
 
+@pytest.mark.parametrize("d", [torch.bfloat16, torch.float16])
+def test_16_bit_gradients_of_bilinear_in_every_way(d):
+    x, y, w, g = (torch.randn(*s).to(d).requires_grad_() for s in ((3, 4), (3, 5), (6, 4, 5), (3, 6)))
+    wide = [t.detach().float().requires_grad_() for t in (x, y, w, g)]
+
+    def gradients(x, y, w, g, create_graph=False):
+        return torch.autograd.grad(F.bilinear(x, y, w), (x, y, w), g, create_graph=create_graph)
+
+    expected = gradients(*wide, create_graph=True)
+    for made, one in zip(gradients(x, y, w, g, create_graph=True), expected):
+        torch.testing.assert_close(made.float(), one, rtol=0.05, atol=0.1)
+        seconds = torch.autograd.grad(made.square().sum(), (x, y, w, g), retain_graph=True, allow_unused=True)
+        wanted = torch.autograd.grad(one.square().sum(), wide, retain_graph=True, allow_unused=True)
+        for a, b in zip(seconds, wanted):
+            assert (a is None) == (b is None)
+            if a is not None:
+                torch.testing.assert_close(a.float(), b, rtol=0.05, atol=0.05 * b.abs().max().item())
+    by_left = lambda x, y, w, g: torch.func.vjp(lambda x: F.bilinear(x, y, w), x)[1](g)[0]
+    args = [t.detach() for t in (x, y, w, g)]
+    both = [torch.stack([t, t.flip(0)]) for t in args]
+    for weight, dim in ((args[2], None), (both[2], 0)):
+        made = torch.vmap(by_left, (0, 0, dim, 0))(both[0], both[1], weight, both[3])
+        torch.testing.assert_close(made[0].float(), expected[0].detach(), rtol=0.05, atol=0.1)
+    none = torch.zeros(0, 4, 5, dtype=d, requires_grad=True)
+    assert all(not t.count_nonzero() for t in gradients(x, y, none, torch.zeros(3, 0, dtype=d)))
+
+
 def test_many_rows_by_a_tiny_matrix_that_lies_by_columns():
     x = torch.arange(600.0).reshape(300, 2)
     w = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).t()

@@ -10,7 +10,11 @@ import numpy as np
 
 from ..._autograd.node import Node
 from ..._backend import blas
-from ..._core.dtypes import BOOL, bool_, dtype, from_numpy_dtype, promote_types
+from ..._backend.cpu import cpu
+from ..._core.allocation import empty
+from ..._core.dtypes import BOOL, bool_, dtype, from_numpy_dtype, int64, promote_types
+from ..._core.state import CUDA
+from ..._kernel.thin import mixed
 from ..._tensor import Tensor, alias, wrap
 from .. import registry
 from ..layout.views import permute_op
@@ -163,29 +167,47 @@ def _bilinear_by_weight(g: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return ops.reshape(made, (out, n, m))
 
 
-def _over_outputs(g: Tensor, part: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """What each output gives, one added to the other: in 16-bit floats it is seen that PyTorch rounds so."""
-    total = part(ops.narrow(g, 1, 0, 1), 0)
-    for o in range(1, g._array.shape[1]):
-        total = ops.add(total, part(ops.narrow(g, 1, o, 1), o))
-    return total
+def _turned(weight: Tensor) -> Tensor:
+    return permute_op(weight, (1, 0, 2))
 
 
 def _bilinear_by_left(g: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-    out, n, m = weight._array.shape
-    if g.dtype.itemsize == 2 and out:
-        y = ops.unsqueeze(y, 2)
-        part = lambda g, o: ops.bmm(ops.mul(ops.unsqueeze(g, 2), ops.select(weight, 0, o)), y)
-        return ops.squeeze(_over_outputs(g, part), 2)  # type: ignore[no-any-return]
-    mixed = ops.mm(g, conjugate(ops.reshape(weight, (out, n * m))))
-    mixed = ops.reshape(mixed, (g._array.shape[0], n, m))
-    return ops.squeeze(ops.bmm(mixed, ops.unsqueeze(conjugate(y), 2)), 2)
+    y, weight = conjugate(y), conjugate(weight)
+    if g.dtype.itemsize == 2 and not g._k & CUDA:
+        return bilinear_left_op(g, y, weight)
+    return bilinear_op(g, y, _turned(weight))
 
 
 def _bilinear_by_right(g: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    if g.dtype.itemsize == 2 and weight._array.shape[0]:
-        return _over_outputs(g, lambda g, o: ops.mul(ops.mm(x, ops.select(weight, 0, o)), g))
+    (rows, out), m = g._array.shape, weight._array.shape[2]
+    if g.dtype.itemsize == 2 and out:  # PyTorch rounds when it has added an output
+        parts = ops.mul(_first_half(x, weight), ops.unsqueeze(g, 2))
+        total, place = (ops.zeros(n, dtype=d, device=g.device) for n, d in (((rows, 1, m), g.dtype), (out, int64)))
+        return ops.squeeze(ops.index_add(total, 1, place, parts), 1)
     return ops.squeeze(ops.bmm(ops.unsqueeze(g, 1), conjugate(_first_half(x, weight))), 1)
+
+
+def _left_batch(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    g, y, weight = args
+    return twice_linear(op, size, mapped, (g, y, ops.permute(weight, (0, 2, 1, 3)) if mapped[2] else weight))
+
+
+@primitive(
+    tensors=3, name="bilinear_left",
+    meta=lambda z, y, weight: ((z.shape[0], weight.shape[1]), from_numpy_dtype(z.dtype)),
+    grad={
+        "z": lambda g, y, weight: bilinear_op(g, y, weight),
+        "y": lambda g, z, weight: _bilinear_by_right(z, g, weight),
+        "weight": lambda g, z, y: _bilinear_by_weight(z, g, y),
+    },
+    batch=_left_batch,
+    tangent=multilinear("z", "y", "weight"),
+)  # fmt: skip
+def bilinear_left_op(backend: Any, z: Any, y: Any, weight: Any) -> Any:
+    """The gradient of 16-bit bilinear by its left operand; it is seen that PyTorch makes one of each output and adds them."""
+    code, out = from_numpy_dtype(z.dtype).code, empty((z.shape[0], weight.shape[1]), z.dtype)
+    cpu.sized(z.shape[0] * weight.size, mixed, (code,) * 4)(z, weight, y, out)
+    return out
 
 
 @primitive(
