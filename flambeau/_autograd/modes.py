@@ -129,6 +129,9 @@ class set_grad_enabled(_Switch):
         local.grad = self._outer  # a decorator switches only inside the function
         return super().__call__(function)
 
+    def __repr__(self) -> str:
+        return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
+
     def _again(self) -> Any:
         return set_grad_enabled(self.mode)
 

@@ -575,3 +575,9 @@ def test_nothing_is_recorded_without_gradients():
         x.requires_grad_(False)
         assert not call().requires_grad
         x.requires_grad_()
+
+
+def test_frexp_gives_the_named_result():
+    made = torch.frexp(torch.tensor([8.0]))
+    assert isinstance(made, torch.return_types.frexp)
+    assert repr(made).startswith("torch.return_types.frexp(\nmantissa=")

@@ -225,3 +225,8 @@ def test_planned_results_lie_as_the_operand_does():
         values, places = torch.sort(x.t(), -1)
         assert values.stride() == places.stride() == (1, 4)
         assert torch.argsort(x.t(), 0).stride() == (1, 4)
+
+
+def test_unique_takes_no_number_for_a_flag():
+    with pytest.raises(TypeError, match="'sorted' must be bool, not int"):
+        torch.unique(torch.tensor([[1, 2], [1, 2]]), 0)  # dim was meant

@@ -233,3 +233,21 @@ def test_gradients_keep_the_pattern_that_a_hook_gave_them():
     y.register_hook(lambda g: g.to_dense().to_sparse(1))
     (g,) = torch.autograd.grad(y.to_dense(), x, torch.ones(2, 2))
     assert (g.sparse_dim(), g.dense_dim()) == (1, 1) and torch.equal(g.to_dense(), torch.ones(2, 2))
+
+
+def test_text_wraps_where_its_indented_numbers_reach_the_width():
+    x = torch.arange(12.0).reshape(3, 4)
+    assert repr((x - 6).to_sparse().double() / 7).splitlines()[2:4] == [
+        "       values=tensor([-0.8571, -0.7143, -0.5714, -0.4286, -0.2857, -0.1429,",
+        "                       0.1429,  0.2857,  0.4286,  0.5714,  0.7143]),",
+    ]
+    assert repr(((x - 6) / 7).to_sparse_csr()).splitlines()[-1] == (
+        "       size=(3, 4), nnz=11, layout=torch.sparse_csr)"
+    )
+
+
+def test_zeros_like_in_a_sparse_layout():
+    for layout in (torch.sparse_coo, torch.sparse_csr):
+        made = torch.zeros_like(torch.ones(2, 3, dtype=torch.float64), layout=layout)
+        assert made.layout is layout and made.dtype is torch.float64
+        assert torch.equal(made.to_dense(), torch.zeros(2, 3, dtype=torch.float64))

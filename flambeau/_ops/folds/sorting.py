@@ -26,7 +26,7 @@ from ..registry import ops, public, relabel
 from .counting import extent_of, ranked, tallied
 from .cumulative import run_rows
 from .folding import gathered, reduced_shape, scattered, to_last
-from .reduction import chosen_grad, require_elements, require_tensor, scatter_back
+from .reduction import chosen_grad, require_bool, require_elements, require_tensor, scatter_back
 
 _CHUNK = 1 << 16  # elements that are packed, sorted and unpacked together, in the second cache
 _COUNTED = 1 << 12  # elements from which distinct ones are counted or sorted without their places
@@ -529,6 +529,8 @@ def unique(
     >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
+    for word, flag in (("sorted", sorted), ("return_inverse", return_inverse), ("return_counts", return_counts)):
+        require_bool("unique", word, flag)  # a number in their place was meant to be dim
     return _unique_of("unique", input, dim, return_inverse, return_counts, False)
 
 

@@ -302,6 +302,8 @@ def zeros_like(
         if memory_format is not None:
             raise RuntimeError("memory format option is only supported by strided tensors")
         return ops.sparse_zeros_like(input, dtype or input.dtype)
+    if layout in _SPARSE and isinstance(input, Tensor):
+        return zeros(input.shape, dtype=dtype or input.dtype, layout=layout, device=device, requires_grad=requires_grad)
     return finished(*like(input, dtype, device, memory_format, "zeros_like", True, layout, pin_memory), requires_grad)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..._core import return_types
 from ..._core.dtypes import COMPLEX, FLOATING, int32
 from ..._kernel.value import Value
 from ..._tensor import Tensor
@@ -217,11 +218,6 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
     return nextafter_op.call(input, other)
 
 
-class frexp_result(NamedTuple):
-    mantissa: Tensor
-    exponent: Tensor
-
-
 frexp_op = Pointwise(
     "frexp", lambda m, x: (m.frexp_mantissa(x), m.frexp_exponent(x)),
     Refusing("bic", "torch.frexp() only supports floating-point dtypes", "f"), outputs=2,
@@ -231,14 +227,14 @@ frexp_op = Pointwise(
 
 
 @public(out=True)
-def frexp(input: Tensor) -> frexp_result:
+def frexp(input: Tensor) -> Any:
     """Mantissa in [1/2, 1) and exponent: input = mantissa * 2**exponent.
 
     >>> import flambeau as torch
     >>> torch.frexp(torch.tensor([8.0])).exponent
     tensor([4], dtype=torch.int32)
     """
-    return frexp_result(*frexp_op.call(input))
+    return return_types.frexp(*frexp_op.call(input))
 
 
 ldexp_op = pointwise(

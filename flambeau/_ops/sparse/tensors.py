@@ -17,7 +17,7 @@ from ..._autograd.functions import Function
 from ..._core.dtypes import FLOATING, bool_, default, dtype, from_numpy_dtype, int64
 from ..._core.layouts import layout as layout_type
 from ..._core.layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
-from ..._core.printing import PRINT_OPTIONS
+from ..._core.printing import PRINT_OPTIONS, printoptions
 from ..._core.state import CUDA, DUAL, GRAD, META, SPARSE, local
 from ..._tensor import Tensor, detached, wrap
 from ..families import load
@@ -556,13 +556,12 @@ def text(t: Tensor, node: str | None) -> str:
     )
     parts = [_named(name, index_tensor(i)) for name, i in zip(names, (array.index,) if coo else array.index)]
     parts.append(_named("values", wrap(array.values, t.dtype)))
-    size = f"size={array.shape}, nnz={array.count}"
+    tail = [f"size={array.shape}", f"nnz={array.count}"]
     if coo:
-        parts.append(size)
-    else:
-        parts[-1] += ", " + size
+        parts.append(", ".join(tail))
+        tail = []
     made = (",\n" + " " * 7).join(parts)
-    tail = [] if t.dtype in (default.float, int64, bool_) else [f"dtype={t.dtype}"]
+    tail += [] if t.dtype in (default.float, int64, bool_) else [f"dtype={t.dtype}"]
     tail.append(f"layout={array.layout}")
     if t._k & GRAD:
         tail.append("requires_grad=True" if node is None else f"grad_fn=<{node}>")
@@ -575,12 +574,13 @@ def text(t: Tensor, node: str | None) -> str:
 
 
 def _named(name: str, t: Tensor) -> str:
-    body = f"tensor([], size={tuple(t.shape)})"
+    body, indent = f"tensor([], size={tuple(t.shape)})", 8 + len(name)
     if t.numel():
-        body = repr(t)
+        with printoptions(linewidth=PRINT_OPTIONS.linewidth - indent, sci_mode=PRINT_OPTIONS.sci_mode):
+            body = repr(t)
         position = body.find("dtype=")  # told once, for the whole
         body = body if position < 0 else body[:position].rstrip().rstrip(",") + ")"
-    return f"{name}=" + re.sub(r"\n(?!\n)", "\n" + " " * (8 + len(name)), body)
+    return f"{name}=" + re.sub(r"\n(?!\n)", "\n" + " " * indent, body)
 
 
 def zeros_like(t: Tensor, d: dtype) -> Tensor:
