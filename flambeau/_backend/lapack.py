@@ -28,6 +28,7 @@ _TINY = 1024  # elements up to which the library has no use for threads, and pre
 _UNTHREADED = 512  # elements from which it has threads for triangular systems, though
 _FEW = 512 * 512  # elements up to which the library's threads cost more than they bring
 _SPLIT = 1 << 20  # multiplications of a triangular system that are worth a second thread
+_EXACT = 64  # rows up to which complex64 triangular systems are solved in complex128
 _BLOCK = 32  # rows of a triangular system that are solved one after the other
 
 
@@ -381,6 +382,8 @@ def _paired(columns: Any, imaginary: Any) -> Any:
 def solve_triangular(xp: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
     """x with a @ x = b, where only one triangle of `a` is read; both have the same batch dimensions."""
     n, k = b.shape[-2:]
+    if xp is np and a.dtype.char == "F" and n <= _EXACT:  # OpenBLAS multiplies by rounded reciprocals of complex diagonals
+        return solve_triangular(xp, a.astype("D"), b.astype("D"), upper, unit).astype("F")
     if xp is np and n and k and a.dtype.char in _PREFIXES:
         routine = _routine(_PREFIXES[a.dtype.char] + "trsm", 11)
         if routine is not None:

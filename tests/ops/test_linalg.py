@@ -350,3 +350,12 @@ def test_norms_in_another_dtype(name):
                 function(x, order, dtype=d)
         with pytest.raises(RuntimeError):
             function(x.to(torch.complex64), order, dtype=torch.float64)
+
+
+def test_small_complex_triangular_systems_are_exact():
+    g = torch.Generator().manual_seed(0)
+    a = torch.randn(3, 7, 7, dtype=torch.complex64, generator=g).triu() + 0.1 * torch.eye(7)
+    for columns in (1, 3):
+        b = torch.randn(3, 7, columns, dtype=torch.complex64, generator=g)
+        want = torch.linalg.solve_triangular(a.to(torch.complex128), b.to(torch.complex128), upper=True)
+        assert torch.equal(torch.linalg.solve_triangular(a, b, upper=True), want.to(torch.complex64))
