@@ -248,11 +248,13 @@ def _position_tile(plan: Plan) -> Vectors:
     def right(p: Value) -> list[str]:
         return [r.load_vector(r.at("%b", p * (plan.columns * size), v * n * size), aligned=False) for v in range(2)]
 
-    whole = depth & -n if by_lanes() else r.constant("i64", 0)
-    with r.loop(r.constant("i64", 0), whole, n) as p:
-        left = [r.load_vector(r.at(start, p * size), aligned=False) for start in starts]
-        for k in range(n):
-            add_lanes(r, slots, left, k, right(p + k))
+    whole = r.constant("i64", 0)
+    if by_lanes():
+        whole = depth & -n
+        with r.loop(r.constant("i64", 0), whole, n) as p:
+            left = [r.load_vector(r.at(start, p * size), aligned=False) for start in starts]
+            for k in range(n):
+                add_lanes(r, slots, left, k, right(p + k))
     with r.loop(whole, depth) as p:
         add_products(r, slots, lambda i: r.at(starts[i], p * size), right(p))
     store_sums(r, slots, Value(r, "false", "b1"))

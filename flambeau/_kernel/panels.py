@@ -7,6 +7,7 @@ from collections.abc import Callable
 from .tiles import MEMORY, SCALAR, Plan, Vectors, minimum
 from .value import Value
 
+_STEPS = 4  # along the depth that are written one after another: more make longer code and nothing faster
 _TOGETHER = 8  # panels that are packed together from long rows
 _PARAMETERS = ["ptr noalias %to", "ptr noalias %from", "i64 %lane", "i64 %step", "i64 %count", "i64 %depth"]
 
@@ -93,10 +94,15 @@ def left_steps(
         if block is not None:
             block(r.value(f"udiv i64 {p.name}, {n}", "i64"))
         first = r.at("%a", p * (rows * size))
-        for u in range(n):
-            step(p + u, r.at(first, u * size))
+        if n <= _STEPS:
+            for u in range(n):
+                step(p + u, r.at(first, u * size))
+        else:
+            with r.loop(r.constant("i64", 0), r.constant("i64", n), _STEPS, brief=True) as q:
+                for u in range(_STEPS):
+                    step(p + q + u, r.at(first, q * size, u * size))
     first = r.at("%a", whole * (rows * size))
-    with r.loop(whole, depth) as p:
+    with r.loop(whole, depth, brief=True) as p:
         step(p, r.at(first, (p - whole) * size))
 
 
