@@ -102,9 +102,9 @@ def held(path: Path) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
     """The objects and indexes of an archive, if the files as they are have made it."""
     from flambeau._kernel import archives
 
-    if not path.exists() or not archives.made_here(path):
+    if not path.exists() or not archives.made_here(str(path)):
         return {}, {}
-    start, about = archives._table(path)
+    start, about = archives._table(str(path))
     data = path.read_bytes()[start:]
     return {
         digest: zlib.decompress(data[at + archives._SUM : at + size]) for digest, (at, size) in about["objects"].items()
@@ -127,7 +127,7 @@ def ship(cpu: str, pythons: list[str], programs: list[str], jobs: int, timeout: 
             if program in FURTHER or not (i or add)
         ]
         found = list(pool.map(lambda run: needed(cpu, *run, folder, timeout), runs))
-    path = archives.FOLDER / f"{cpu}.kernels"
+    path = Path(archives.FOLDER, f"{cpu}.kernels")
     before, indexes = held(path) if add else ({}, {})
     parts: dict[str, Any] = {}
     for own, interpreter, index, _ in found:
@@ -147,7 +147,7 @@ def ship(cpu: str, pythons: list[str], programs: list[str], jobs: int, timeout: 
     if archives.contents.__wrapped__() != archives.contents():
         raise SystemExit("files of the package have changed meanwhile: run this again")
     archives.write(
-        path, kind, MACHINES[cpu], target.llvm, objects, {name: index for name, index in indexes.items() if name}
+        str(path), kind, MACHINES[cpu], target.llvm, objects, {name: index for name, index in indexes.items() if name}
     )
     size = sum(map(len, objects.values()))
     print(
@@ -167,8 +167,8 @@ def list_families() -> None:
         subprocess.run([sys.executable, "-c", "import flambeau"], env=env, check=True)
         (found,) = Path(folder).glob("families-*")
         lines = found.read_text().split("\n")[1:]
-    archives.FOLDER.mkdir(exist_ok=True)
-    (archives.FOLDER / "families").write_text("\n".join([archives.contents(), *lines]))
+    os.makedirs(archives.FOLDER, exist_ok=True)
+    Path(archives.FOLDER, "families").write_text("\n".join([archives.contents(), *lines]))
 
 
 def main() -> None:
@@ -190,8 +190,10 @@ def main() -> None:
     from flambeau._kernel import archives
 
     if options.list or options.remove:
-        for path in sorted(archives.FOLDER.glob("*")):
-            state = "removed" if options.remove else "by these files" if archives.made_here(path) else "by older files"
+        for path in sorted(Path(archives.FOLDER).glob("*")):
+            state = (
+                "removed" if options.remove else "by these files" if archives.made_here(str(path)) else "by older files"
+            )
             print(f"{path.name:24} {path.stat().st_size / 1e6:.2f} MB, {state}")
             if options.remove:
                 path.unlink()

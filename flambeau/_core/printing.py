@@ -5,8 +5,8 @@ Works on numpy values only, so any device and tensor kind can use it with its va
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
 from itertools import compress
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,24 +14,13 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-@dataclass
-class PrintOptions:
-    """Settings that decide how tensors are printed; see `set_printoptions`."""
-
-    precision: int = 4
-    threshold: float = 1000
-    edgeitems: int = 3
-    linewidth: int = 80
-    sci_mode: bool | None = None
-
-
-PRINT_OPTIONS = PrintOptions()
-
+_DEFAULT: dict[str, Any] = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}
 _PROFILES = {
-    "default": PrintOptions(),
-    "short": PrintOptions(precision=2, edgeitems=2),
-    "full": PrintOptions(threshold=float("inf")),
+    "default": _DEFAULT,
+    "short": {**_DEFAULT, "precision": 2, "edgeitems": 2},
+    "full": {**_DEFAULT, "threshold": float("inf")},
 }
+PRINT_OPTIONS = SimpleNamespace(**_DEFAULT)  # what decides how tensors are printed; others may hold it
 
 # Scientific notation starts where a column of fixed-point numbers stops being readable.
 _LARGEST_FIXED = 1.0e8
@@ -56,33 +45,26 @@ def set_printoptions(
     or off; every call that leaves it out returns it to automatic.
     """
     if profile is not None:
-        _assign(_PROFILES.get(profile, PRINT_OPTIONS))
-    given = {
-        "precision": precision,
-        "threshold": threshold,
-        "edgeitems": edgeitems,
-        "linewidth": linewidth,
-    }
-    for name, value in given.items():
-        if value is not None:
-            setattr(PRINT_OPTIONS, name, value)
+        vars(PRINT_OPTIONS).update(_PROFILES.get(profile, {}))
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    vars(PRINT_OPTIONS).update({name: value for name, value in given.items() if value is not None})
     PRINT_OPTIONS.sci_mode = sci_mode
 
 
 def get_printoptions() -> dict[str, Any]:
     """The current print options by name."""
-    return asdict(PRINT_OPTIONS)
+    return dict(vars(PRINT_OPTIONS))
 
 
 @contextmanager
 def printoptions(**options: Any) -> Iterator[None]:
     """Apply `set_printoptions(**options)` inside a `with` block and restore the old ones after."""
-    saved = replace(PRINT_OPTIONS)
+    saved = get_printoptions()
     try:
         set_printoptions(**options)
         yield
     finally:
-        _assign(saved)
+        vars(PRINT_OPTIONS).update(saved)
 
 
 def tensor_repr(
@@ -136,12 +118,6 @@ def tensor_repr(
     elif requires_grad:
         suffixes.append("requires_grad=True")
     return _with_suffixes(prefix + body, [*suffixes, *extra], len(prefix))
-
-
-def _assign(options: PrintOptions) -> None:
-    # In place: others may hold the options object.
-    for name, value in asdict(options).items():
-        setattr(PRINT_OPTIONS, name, value)
 
 
 def _with_suffixes(text: str, suffixes: Sequence[str], indent: int) -> str:

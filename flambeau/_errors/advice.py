@@ -81,14 +81,13 @@ ADVICE: tuple[tuple[str, str], ...] = (
     ("DataLoader worker", "run with num_workers=0 to see the worker's own error"),
     ("out of memory", "use a smaller batch, torch.no_grad() for evaluation, gradient accumulation or checkpointing"),
 )  # fmt: skip
-_PRODUCT = re.compile(r"\((\d+)x(\d+) and (\d+)x(\d+)\)")
 
 
 def advice_for(text: str) -> str:
     """What to do about an error with this text; empty if nothing is known."""
     for phrase, advice in ADVICE:
         if phrase in text:
-            found = _PRODUCT.search(text)
+            found = re.search(r"\((\d+)x(\d+) and (\d+)x(\d+)\)", text)
             return advice.replace("{shapes}", _shapes(*found.groups()) if found else "see their shapes")
     return argument_advice(text)
 

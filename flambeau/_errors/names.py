@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_UNEXPECTED = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'")
-
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is most like another one; None if none is."""
@@ -18,7 +16,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 def argument_advice(text: str) -> str:
     """What to say of an argument that a function does not have."""
-    found = _UNEXPECTED.search(text)
+    found = re.search(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'", text)
     if found is None:
         return ""
     meant = nearest(found[2], _parameters(found[1]))

@@ -11,24 +11,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import json
 import os
 import platform
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from . import cpus
 from .cache import writers
 from .target import interpreter
 
-FOLDER = Path(__file__).parent / "shipped"
+_HERE = os.path.dirname(os.path.abspath(__file__))
+FOLDER = os.path.join(_HERE, "shipped")
 FOLDERS = ("_backend", "_compile", "_core", "_kernel", "_ops")
 # whose kernels are known by their names
 MODULES = tuple([f"{__package__.partition('.')[0]}.{folder}." for folder in FOLDERS])
-_PACKAGE = Path(__file__).parent.parent
 _MARK = b"flambeau kernels 1\n"
 _HEAD = struct.Struct("<19s32sQ")  # mark, checksum and bytes of the table, which comes next
 _SUM = 16  # bytes of the checksum before each object
@@ -36,9 +34,10 @@ _LARGEST = 1 << 26  # bytes of a table or an object
 
 
 @functools.cache
-def files() -> list[Path]:
+def files() -> list[str]:
     """All files that the text of a kernel may depend on, if it is known by its name and its key."""
-    return sorted([f for folder in FOLDERS for f in (_PACKAGE / folder).rglob("*.py")])
+    places = [place for folder in FOLDERS for place in os.walk(os.path.join(os.path.dirname(_HERE), folder))]
+    return sorted([os.path.join(where, name) for where, _, names in places for name in names if name.endswith(".py")])
 
 
 @functools.cache
@@ -46,14 +45,17 @@ def contents() -> str:
     """The digest of all these files, the same wherever they are installed."""
     digest = hashlib.sha256()
     for file in files():
-        digest.update(f"{file.name} ".encode() + file.read_bytes())
+        with open(file, "rb") as opened:
+            digest.update(f"{os.path.basename(file)} ".encode() + opened.read())
     return digest.hexdigest()
 
 
-def _table(path: Path) -> tuple[int, dict[str, Any]]:
+def _table(path: str) -> tuple[int, dict[str, Any]]:
     """Where an archive's objects begin, and what it says of itself and them."""
+    import json
+
     with _open(path) as number:
-        if not private(os.fstat(number)) or not private(os.stat(path.parent)):
+        if not private(os.fstat(number)) or not private(os.stat(os.path.dirname(path))):
             raise ValueError("others may write to the archive")
         mark, checksum, size = _HEAD.unpack(os.pread(number, _HEAD.size, 0))
         packed = os.pread(number, size, _HEAD.size) if mark == _MARK and size < _LARGEST else b""
@@ -62,17 +64,18 @@ def _table(path: Path) -> tuple[int, dict[str, Any]]:
     return _HEAD.size + size, json.loads(zlib.decompress(packed))
 
 
-def made_here(path: Path) -> bool:
+def made_here(path: str) -> bool:
     """Whether an archive, or the list of families, was made by the files as they are."""
-    if path.suffix == ".kernels":
+    if path.endswith(".kernels"):
         return bool(_table(path)[1]["sources"] == contents())
-    return path.read_text().startswith(contents())
+    with open(path) as file:
+        return file.read().startswith(contents())
 
 
 class Archive:
     """Object code by digests, in a file. `symbols` finds the parts of a kernel whose text need not be rendered."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: str):
         self._start, about = _table(path)
         if about["machine"] != platform.machine().lower() or not cpus.words().issuperset(about["words"]):
             raise ValueError("the archive is for another machine")
@@ -103,7 +106,7 @@ class Archive:
 
 
 @contextlib.contextmanager
-def _open(path: Path) -> Iterator[int]:
+def _open(path: str) -> Iterator[int]:
     number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         yield number
@@ -126,23 +129,25 @@ def _checksum(digest: str, data: bytes) -> bytes:
 
 def in_use() -> bool:
     """Whether something comes with these files and is wanted."""
-    return os.environ.get("FLAMBEAU_SHIPPED") != "0" and FOLDER.is_dir()
+    return os.environ.get("FLAMBEAU_SHIPPED") != "0" and os.path.isdir(FOLDER)
 
 
 def usable() -> list[Archive]:
     """What kernels are looked for in: the archive of the ablest CPU whose code this one runs, if there is one that can be used."""
     for cpu in cpus.able() if in_use() else ():
         try:
-            return [Archive(FOLDER / f"{cpu.name}.kernels")]
+            return [Archive(os.path.join(FOLDER, f"{cpu.name}.kernels"))]
         except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error, zlib.error):
             continue
     return []
 
 
 def write(
-    path: Path, cpu: cpus.Cpu, machine: str, llvm: str, objects: Mapping[str, bytes], indexes: Mapping[str, Mapping[str, str]]
+    path: str, cpu: cpus.Cpu, machine: str, llvm: str, objects: Mapping[str, bytes], indexes: Mapping[str, Mapping[str, str]]
 ) -> None:  # fmt: skip
     """Makes an archive of object code for a CPU, with what is known of kernels by the interpreter that asked for them."""
+    import json
+
     places, blobs, at = {}, [], 0
     for digest, data in sorted(objects.items()):
         blobs.append(_checksum(digest, data) + zlib.compress(data, 9))
@@ -152,7 +157,8 @@ def write(
         "objects": places,
     }  # fmt: skip
     packed = zlib.compress(json.dumps(about, sort_keys=True).encode(), 9)
-    path.parent.mkdir(exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_bytes(b"".join([_HEAD.pack(_MARK, hashlib.sha256(packed).digest(), len(packed)), packed, *blobs]))
-    temporary.replace(path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with open(temporary, "wb") as file:
+        file.writelines([_HEAD.pack(_MARK, hashlib.sha256(packed).digest(), len(packed)), packed, *blobs])
+    os.replace(temporary, path)

@@ -12,10 +12,8 @@ from typing import NamedTuple
 from .target import Target
 
 # Words of /proc/cpuinfo that name instructions; the others are about the system.
-_INSTRUCTIONS = re.compile(
-    r"sse|ssse|pni$|avx|amx|fma|f16c$|bmi|abm$|popcnt$|movbe$|aes$|vaes$|v?pclmul|gfni$|sha_ni$|adx$|cmov$|cx16$|lahf_lm$|rd(rand|seed)$"
-)
-_OF_ARM = re.compile(r"(?!evtstrm$|cpuid$|paca$|pacg$|bti$|mte)")
+_INSTRUCTIONS = r"sse|ssse|pni$|avx|amx|fma|f16c$|bmi|abm$|popcnt$|movbe$|aes$|vaes$|v?pclmul|gfni$|sha_ni$|adx$|cmov$|cx16$|lahf_lm$|rd(rand|seed)$"
+_OF_ARM = r"(?!evtstrm$|cpuid$|paca$|pacg$|bti$|mte)"
 # What LLVM calls instructions for which Linux has another word; otherwise it is the same without underscores.
 _LLVM = {
     "abm": "lzcnt", "amx_bf16": "amx-bf16", "amx_int8": "amx-int8", "amx_tile": "amx-tile", "asimd": "neon", "asimddp": "dotprod",
@@ -101,7 +99,7 @@ def words() -> frozenset[str]:
                 name, _, value = line.partition(":")
                 if name.strip() in ("flags", "Features"):
                     wanted = _INSTRUCTIONS if name.startswith("flags") else _OF_ARM
-                    found.append(frozenset(w for w in value.split() if wanted.match(w)))
+                    found.append(frozenset(w for w in value.split() if re.match(wanted, w)))
     except OSError:
         return frozenset()
     return frozenset.intersection(*found) if found else frozenset()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -216,7 +217,7 @@ def _digest(*facts: str) -> str:
 @functools.cache
 def _sources() -> str | None:
     """What changes with any file that a module's text may depend on; None if one was written since the program began."""
-    found = [(f.as_posix(), (info := f.stat()).st_mtime_ns, info.st_size) for f in archives.files()]
+    found = [(f, (info := os.stat(f)).st_mtime_ns, info.st_size) for f in archives.files()]
     return None if max([changed for _, changed, _ in found]) > _BEGAN else str(found)
 
 

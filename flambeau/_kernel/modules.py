@@ -11,11 +11,11 @@ import hashlib
 import re
 from typing import NamedTuple
 
-_APART = re.compile(r"define internal [^@<]*@(\w+)\([^<\n]*\bnoinline\b")  # and without vectors for arguments
-_GIVEN = re.compile(r"declare |@\w+ = external global |!\d+ = ")  # by others, or what loops are said to be like
-_NODES = re.compile(r"!(\d+)\b")
-_FUNCTION = re.compile(r"define [^@]*@(\w+)\(")
-_NAMES = re.compile(r"@([\w.$]+)")
+_APART = r"define internal [^@<]*@(\w+)\([^<\n]*\bnoinline\b"  # and without vectors for arguments
+_GIVEN = r"declare |@\w+ = external global |!\d+ = "  # by others, or what loops are said to be like
+_NODES = r"!(\d+)\b"
+_FUNCTION = r"define [^@]*@(\w+)\("
+_NAMES = r"@([\w.$]+)"
 DIGITS = 40  # of a digest
 _LONG = 6000  # characters; shorter ones are compiled faster than kept apart
 
@@ -31,15 +31,15 @@ class Part(NamedTuple):
 def split(name: str, text: str) -> list[Part]:
     """The parts of a module; that of function `name`, which is wanted, comes last."""
     shared, functions = _pieces(text)
-    apart = {own: body for own, body in functions.items() if len(body) >= _LONG and _APART.match(body)}
-    if not apart or not all(_GIVEN.match(line) for line in shared.values()) or _entangled(apart, functions):
+    apart = {own: body for own, body in functions.items() if len(body) >= _LONG and re.match(_APART, body)}
+    if not apart or not all(re.match(_GIVEN, line) for line in shared.values()) or _entangled(apart, functions):
         return [_part(name, text)]
     parts: dict[str, Part] = {}
 
     def complete(body: str, own: str) -> str:
         """With declarations of what it calls."""
         lines = []
-        for other in dict.fromkeys(_NAMES.findall(body)):
+        for other in dict.fromkeys(re.findall(_NAMES, body)):
             if other in shared:
                 lines.append(shared[other])
             elif other in apart and other != own:
@@ -67,10 +67,10 @@ def _pieces(text: str) -> tuple[dict[str, str], dict[str, str]]:
             if line == "}":
                 functions[own] = "\n".join([*lines, ""])
                 own = ""
-        elif (found := _FUNCTION.match(line)) is not None:
+        elif (found := re.match(_FUNCTION, line)) is not None:
             own, lines = found[1], [line]
         elif line.strip():
-            named = _NODES.match(line) or _NAMES.search(line)
+            named = re.match(_NODES, line) or re.search(_NAMES, line)
             shared[named[1] if named else f" {len(shared)}"] = line
     return shared, functions
 
@@ -80,7 +80,7 @@ def _with_nodes(body: str, shared: dict[str, str]) -> str:
     numbers: dict[str, int] = {}
 
     def numbered(text: str) -> str:
-        return _NODES.sub(lambda found: f"!{numbers.setdefault(found[1], len(numbers))}", text)
+        return re.sub(_NODES, lambda found: f"!{numbers.setdefault(found[1], len(numbers))}", text)
 
     lines = [numbered(body)]
     for number in iter(lambda: next(iter(list(numbers)[len(lines) - 1 :]), ""), ""):
@@ -90,7 +90,7 @@ def _with_nodes(body: str, shared: dict[str, str]) -> str:
 
 def _needs(body: str, among: dict[str, str]) -> set[str]:
     """The functions of the module that one calls, itself included."""
-    return {name for name in _NAMES.findall(body) if name in among}
+    return {name for name in re.findall(_NAMES, body) if name in among}
 
 
 def _entangled(apart: dict[str, str], functions: dict[str, str]) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
+import os
 import platform
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 from .cache import Cache
@@ -58,9 +57,9 @@ class Host:
         """What is on disk; LLVM is not asked."""
         if self.cache is not None and self.digest is not None and (kept := self.cache.read(self.digest)) is not None:
             try:
-                llvm, cpu, features = map(str, json.loads(kept))
+                llvm, cpu, features = kept.decode().split("\n")
                 return Target(llvm, cpu, features)
-            except (ValueError, TypeError):  # of another form than ours: ask again
+            except ValueError:  # of another form than ours: ask again
                 pass
         return None
 
@@ -68,7 +67,7 @@ class Host:
         """What LLVM says; it is kept."""
         found = self.ask()
         if self.cache is not None and self.digest is not None:
-            self.cache.write(self.digest, json.dumps(found[:3]).encode())
+            self.cache.write(self.digest, "\n".join(found[:3]).encode())
         return found
 
 
@@ -78,10 +77,11 @@ def _facts() -> list[str] | None:
         spec = importlib.util.find_spec("llvmlite")
         with open("/proc/cpuinfo") as file:
             lines = {line.strip() for line in file if line.partition(":")[0].strip() in _TELLING}
+        if spec is None or spec.origin is None or not lines:
+            return None
+        folder = os.path.join(os.path.dirname(spec.origin), "binding")
+        found = [f for f in os.scandir(folder) if "llvmlite" in f.name]
+        files = [(f.name, (info := f.stat()).st_mtime_ns, info.st_size) for f in found]
     except (OSError, ValueError):
         return None
-    if spec is None or spec.origin is None or not lines:
-        return None
-    folder = Path(spec.origin).parent / "binding"
-    files = [(f.name, (info := f.stat()).st_mtime_ns, info.st_size) for f in folder.glob("*llvmlite*")]
-    return [platform.machine(), platform.release(), str(folder), str(sorted(files)), *sorted(lines)] if files else None
+    return [platform.machine(), platform.release(), folder, str(sorted(files)), *sorted(lines)] if files else None

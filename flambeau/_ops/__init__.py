@@ -6,7 +6,7 @@ from .records import saved_names, inplace, out  # noqa: F401
 from .pointwise import arithmetic, powers, combined, comparison  # noqa: F401
 from .layout import postponed, striding, views, transposes, parts  # noqa: F401
 from .making import conversion, generator  # noqa: F401
-from .places import writing, selection  # noqa: F401
+from .places import writing  # noqa: F401
 from .quantized import quantization  # noqa: F401
 from .sparse import tensors  # noqa: F401
 from .families import defer
@@ -18,7 +18,7 @@ _FAMILIES = {
     "layout": "metadata view_copies shape joining resizing",
     "making": "creation ranges from_data random",
     "folds": "reduction statistics softmax norms cumulative differences sorting histogram hashing masked segments",
-    "places": "indexing scatter embedding embedding_bag",
+    "places": "selection indexing scatter embedding embedding_bag",
     "linear": "matmul matmul_add einsum factors solvers spectra norms matrix_functions grouped",
     "layers": "conv sliding pooling unpooling padding dropout normalization batch_norm group_norm attention multihead recurrent recurrent_cells interpolation sampling_grid",
     "losses": "elements distance margin classes linear sequence numbered",

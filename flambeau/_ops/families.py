@@ -159,7 +159,7 @@ def defer(families: Iterable[str], tables: dict[str, Table], space: Any) -> None
     state = _state() if path else ""
     found = _read(path, lambda: state, all_tables) if path else None
     if found is None and archives.in_use():
-        found = _read(str(archives.FOLDER / "families"), archives.contents, all_tables)
+        found = _read(os.path.join(archives.FOLDER, "families"), archives.contents, all_tables)
     if found is not None:
         for kind, table in tables.items():
             table.owners = found[kind]

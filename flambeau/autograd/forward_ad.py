@@ -19,7 +19,6 @@ from .._core.dtypes import FLOATING
 from .._core.state import BATCHED, DISPATCH, DUAL, GRAD, META, OVERRIDE, POSTPONED, SPARSE, local
 from .._dispatch import handlers, tensors_in
 from .._ops.layout.striding import storage_bounds
-from .._ops.making import random
 from .._ops.records import inplace, tangents
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.records.rewriting import replay
@@ -410,7 +409,7 @@ def _share_with_views(base: Tensor, whole: Tensor) -> None:
 
 handlers[DUAL] = _dispatch
 functions.forward_mode = _apply_function
-random.set_tangent = set_tangent
+tangents.set_tangent = set_tangent
 inplace.write_tangent = lambda t, result: write_tangent(t, tangent_of(result) if result is not None else None)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flambeau._backend import quantized, threads
+from flambeau._backend import quantized, quantized_products, threads
 from flambeau._core.dtypes import qint8, qint32, quint8
 from flambeau._core.quantizers import Quantizer, per_channel_affine, per_tensor_affine
 from flambeau._kernel import gemm_int8, gemm_int8_tiles
@@ -50,8 +50,8 @@ def test_weights_as_tiles_read_them():
 
 def test_largest_codes_do_not_saturate():
     codes, weight = np.full((4, 64), 255, np.uint8), np.full((4, 64), -128, np.int8)
-    packed = quantized.Weight(weight, 1.0)
-    made = packed.linear(quantized.padded_rows(codes), 1.0, 0, None)
+    packed = quantized_products.Weight(weight, 1.0)
+    made = packed.linear(quantized_products.padded_rows(codes), 1.0, 0, None)
     np.testing.assert_array_equal(made, np.full((4, 4), -255 * 128 * 64))
 
 
@@ -59,23 +59,25 @@ def test_largest_codes_do_not_saturate():
 def test_depths_that_are_no_whole_vectors(depth):
     rng = np.random.default_rng(1)
     codes, weight, _, scales, biases = operands(rng, 5, depth, 6)
-    packed = quantized.Weight(weight, scales)
+    packed = quantized_products.Weight(weight, scales)
     expected = ((codes.astype(np.int64) - 77) @ weight.T.astype(np.int64)) * (scales * 0.5) + biases
-    made = packed.linear(quantized.padded_rows(codes), 0.5, 77, biases)
+    made = packed.linear(quantized_products.padded_rows(codes), 0.5, 77, biases)
     np.testing.assert_allclose(made, expected, rtol=1e-5)
     x = (codes.astype(np.float32) - 77) * np.float32(0.5)
-    np.testing.assert_array_equal(quantized.quantized_rows(x, 0.5, 77, 0, 255), quantized.padded_rows(codes))
+    np.testing.assert_array_equal(
+        quantized_products.quantized_rows(x, 0.5, 77, 0, 255), quantized_products.padded_rows(codes)
+    )
 
 
 def test_large_products_on_all_threads():
     rng = np.random.default_rng(2)
     codes, weight, _, scales, biases = operands(rng, 65, 1024, 700)
-    packed = quantized.Weight(weight, scales)
-    made = packed.linear(quantized.padded_rows(codes), 0.5, 77, biases)
+    packed = quantized_products.Weight(weight, scales)
+    made = packed.linear(quantized_products.padded_rows(codes), 0.5, 77, biases)
     before = threads.get_num_threads()
     try:
         threads.set_num_threads(1)
-        np.testing.assert_array_equal(made, packed.linear(quantized.padded_rows(codes), 0.5, 77, biases))
+        np.testing.assert_array_equal(made, packed.linear(quantized_products.padded_rows(codes), 0.5, 77, biases))
     finally:
         threads.set_num_threads(before)
 

@@ -20,6 +20,7 @@ from ..._core.sizes import size_argument
 from ..._core.state import CUDA, DUAL, GRAD, META, local, modes
 from ..._dispatch import backend_of
 from ..._tensor import Tensor, bump, wrap
+from ..records import tangents
 from ..records.batching import is_differentiated
 from ..records.casting import broadcast_error
 from ..records.inplace import assign
@@ -35,7 +36,6 @@ from .generator import default_generator, draw, draw_at, engine_of
 from .implicit import drawn_dirichlet, drawn_gamma
 
 _empty = np.empty
-set_tangent: Any = None  # set by forward mode
 mapped: Any = None  # set by `func.randomness`: how random functions run inside `vmap`
 
 # -- filling tensors ---------------------------------------------------------------------------------------------
@@ -466,7 +466,7 @@ def _sampled(
     if node is not None:
         values._edge, values._k = (node, 0), values._k | GRAD
     if local.duals is not None and any(isinstance(t, Tensor) and t._k & DUAL for t in sources):
-        set_tangent(values, ops.zeros_like(values))
+        tangents.set_tangent(values, ops.zeros_like(values))
     return values
 
 

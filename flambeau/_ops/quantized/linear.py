@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._backend import quantized
+from ..._backend import quantized_products
 from ..._core.dtypes import float32, qint8, quint8
 from ..._core.quantizers import choose_scale
 from ..._core.state import GRAD, QUANTIZED, modes
@@ -34,7 +34,7 @@ def dynamic_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         low, high = ops.amin(x)._array, ops.amax(x)._array
     scale, zero_point = choose_scale(float(low), float(high), *_SEVEN_BITS)
     rows = array.reshape(-1, array.shape[-1])
-    codes = quantized.quantized_rows(rows, scale, zero_point, 0, 255)
+    codes = quantized_products.quantized_rows(rows, scale, zero_point, 0, 255)
     made = packed.linear(codes, scale, zero_point, None if bias is None else bias._array)
     return wrap(made.reshape(*array.shape[:-1], made.shape[1]), float32)
 
@@ -46,12 +46,12 @@ def static_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if packed is None or quantizer is None or quantizer.axis is not None:
         return ops.linear(dequantize(x), dequantize(weight), bias)
     array = x._array.integers()
-    codes = quantized.padded_rows(array.reshape(-1, array.shape[-1]))
+    codes = quantized_products.padded_rows(array.reshape(-1, array.shape[-1]))
     made = packed.linear(codes, quantizer.scale, quantizer.zero_point, None if bias is None else bias._array)
     return wrap(made.reshape(*array.shape[:-1], made.shape[1]), float32)
 
 
-def _packed(x: Tensor, weight: Tensor, bias: Tensor | None) -> quantized.Weight | None:
+def _packed(x: Tensor, weight: Tensor, bias: Tensor | None) -> quantized_products.Weight | None:
     """The weight as products of codes take it; None if they cannot, or if an operand is not plain."""
     k = x._k | weight._k | (0 if bias is None else bias._k)
     if (k & ~QUANTIZED) > GRAD or modes.on & ~GRAD or weight.dtype is not qint8 or weight._array.ndim != 2:
@@ -66,6 +66,6 @@ def _packed(x: Tensor, weight: Tensor, bias: Tensor | None) -> quantized.Weight 
     found = array.packed
     if found is None or found[0] != version or found[1] is not quantizer:
         fits = quantizer.axis in (None, 0) and not quantizer.along(2)[1].any()
-        made = quantized.Weight(array.integers(), quantizer.scale) if fits else None
+        made = quantized_products.Weight(array.integers(), quantizer.scale) if fits else None
         found = array.packed = version, quantizer, made
     return found[2]

@@ -17,6 +17,7 @@ from ..._tensor import Tensor, detached
 from ..registry import ops, records
 
 Rule = Callable[[Any, Any, Any, Any], Any]
+set_tangent: Any = None  # set by forward mode
 
 
 def _only(op: Any, tangents: Any, names: tuple[str, ...]) -> bool:
