@@ -34,3 +34,17 @@ def without_gradients(T: Any, call: Callable[[], Any]) -> Callable[[], Any]:
             return call()
 
     return run
+
+
+def stepping(T: Any, model: Any, loss: Callable[[], Any], make: str = "Adam", **options: Any) -> Callable[[], Any]:
+    """A training step by an optimizer of this name."""
+    optimizer = getattr(T.optim, make)(model.parameters(), lr=1e-3, **options)
+
+    def step() -> float:
+        optimizer.zero_grad()
+        value = loss()
+        value.backward()
+        optimizer.step()
+        return value.item()
+
+    return step
