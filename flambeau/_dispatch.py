@@ -137,7 +137,7 @@ def _check_devices(op: Any, args: tuple[Any, ...]) -> None:
     kinds = [t._k & (CUDA | META) for t in tensors if t._k & (CUDA | META) or t._array.ndim]
     if len(kinds) < 2 or (kinds.count(kinds[0]) == len(kinds) and (kinds[0] == META or gpu_count() == 1)):
         return
-    devices = dict.fromkeys(t.device for t in tensors if t._array.ndim or t._k & (CUDA | META))  # type: ignore[attr-defined]
+    devices = dict.fromkeys(t.device for t in tensors if t._array.ndim or t._k & (CUDA | META))
     if len(devices) > 1:
         first, second = list(devices)[:2]
         raise RuntimeError(

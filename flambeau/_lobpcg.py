@@ -93,7 +93,7 @@ class LOBPCGAutogradFunction(Function):
 def _eigh(A: Tensor) -> tuple[Tensor, Tensor]:
     from .linalg import eigh
 
-    return eigh(A)  # type: ignore[attr-defined]
+    return eigh(A)
 
 
 @no_grad()
@@ -121,7 +121,7 @@ def _times(matrix: Tensor | None, x: Tensor) -> Tensor:
 
 
 def _size(t: Tensor) -> float:
-    values = t.values() if t._k & SPARSE else t  # type: ignore[attr-defined]
+    values = t.values() if t._k & SPARSE else t
     return float(ops.sqrt(ops.sum(values * values)))
 
 

@@ -29,13 +29,13 @@ _REAL_OF = {dtypes.complex32: dtypes.float16, dtypes.complex64: dtypes.float32, 
 def suggest_memory_format(x: Tensor) -> memory_format:
     """The format that a result with the layout of `x` has: channels_last if that is how it lies, otherwise contiguous."""
     for rank, form in ((4, channels_last), (5, channels_last_3d)):
-        if x.ndim == rank and x.is_contiguous(memory_format=form) and not x.is_contiguous():  # type: ignore[attr-defined]
+        if x.ndim == rank and x.is_contiguous(memory_format=form) and not x.is_contiguous():
             return form
     return contiguous_format
 
 
 def is_contiguous(a: Tensor, false_if_dde: bool = False) -> bool:
-    return bool(a.is_contiguous())  # type: ignore[attr-defined]
+    return bool(a.is_contiguous())
 
 
 is_contiguous_or_false = is_contiguous  # sizes are always known here

@@ -37,9 +37,9 @@ def _tensor_str(self: Tensor, indent: int) -> str:
 def get_summarized_data(self: Tensor) -> Tensor:
     """A tensor with only the elements that are shown of a long one: those at both ends of each dimension."""
     edge = PRINT_OPTS.edgeitems
-    for d in range(self.dim()):  # type: ignore[attr-defined]
-        if self.size(d) > 2 * edge:  # type: ignore[attr-defined]
-            parts = (self.narrow(d, 0, edge), self.narrow(d, self.size(d) - edge, edge))  # type: ignore[attr-defined]
+    for d in range(self.dim()):
+        if self.size(d) > 2 * edge:
+            parts = (self.narrow(d, 0, edge), self.narrow(d, self.size(d) - edge, edge))
             self = ops.cat(parts, d)
     return self
 

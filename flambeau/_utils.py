@@ -87,15 +87,15 @@ def _get_device_module(device_type: str) -> Any:
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
     """All elements of tensors of one dtype in one flat tensor."""
-    return ops.cat([t.contiguous().view(-1) for t in tensors])  # type: ignore[attr-defined]
+    return ops.cat([t.contiguous().view(-1) for t in tensors])
 
 
 def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
     """Views of a flat tensor with the shapes of given tensors, one after the other."""
     made, start = [], 0
     for t in tensors:
-        count = t.numel()  # type: ignore[attr-defined]
-        made.append(flat.narrow(0, start, count).view(t.shape))  # type: ignore[attr-defined]
+        count = t.numel()
+        made.append(flat.narrow(0, start, count).view(t.shape))
         start += count
     return tuple(made)
 
@@ -104,8 +104,8 @@ def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[T
     """Tensors in groups of one type, of about so many bytes each."""
     groups: dict[str, tuple[list[Tensor], int]] = {}
     for t in tensors:
-        kind = t.type()  # type: ignore[attr-defined]
-        size = t.numel() * t.element_size()  # type: ignore[attr-defined]
+        kind = t.type()
+        size = t.numel() * t.element_size()
         group, total = groups.get(kind, ([], 0))
         if group and total + size > size_limit:
             yield group

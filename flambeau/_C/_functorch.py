@@ -91,7 +91,7 @@ def _remove_batch_dim(tensor: Tensor, level: int, batch_size: int, out_dim: int)
 def reshape_dim_into(src: int, dst: int, x: Tensor) -> Tensor:
     """A tensor whose dimension `src` is joined to the one that is `dst` when `src` is taken out."""
     src, dst = src % x.ndim, dst % (x.ndim - 1)
-    moved = x.movedim(src, dst)  # type: ignore[attr-defined]
+    moved = x.movedim(src, dst)
     return moved.flatten(dst, dst + 1)
 
 
@@ -100,7 +100,7 @@ def reshape_dim_outof(src: int, size1: int, x: Tensor) -> Tensor:
     src %= x.ndim
     if x.shape[src] % size1:
         raise RuntimeError(f"reshape_dim_outof: a dimension of size {x.shape[src]} has no parts of {size1}")
-    return x.unflatten(src, (size1, x.shape[src] // size1))  # type: ignore[attr-defined]
+    return x.unflatten(src, (size1, x.shape[src] // size1))
 
 
 # -- open transforms -------------------------------------------------------------------------------------------------

@@ -290,7 +290,7 @@ def _through_bits(ufunc: Any, inputs: tuple[str, ...], outputs: tuple[str, ...])
     call.ufunc, call.types = ufunc, (inputs, outputs)  # type: ignore[attr-defined]
     call.dtypes = [
         half if t == "bf16" else np.dtype(c) for t, c in zip((*inputs, *outputs), ufunc.types[0].replace("->", ""))
-    ]  # type: ignore[attr-defined]
+    ]
     return call
 
 

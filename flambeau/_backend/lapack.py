@@ -35,7 +35,7 @@ _BLOCK = 32  # rows of a triangular system that are solved one after the other
 @functools.cache
 def _library() -> Any:
     """NumPy's own linear algebra module: symbols of the LAPACK below it are found through it."""
-    from numpy.linalg import _umath_linalg  # type: ignore[attr-defined]  # private: used only if it is there
+    from numpy.linalg import _umath_linalg  # private: used only if it is there
 
     return ctypes.CDLL(_umath_linalg.__file__)
 
@@ -200,7 +200,7 @@ _FORMS = {
 def _bare(name: str, kind: str) -> Any:
     """(function of arrays, its signature, dtypes of its results) for elements of a kind; None if there is none."""
     try:
-        from numpy.linalg import _umath_linalg  # type: ignore[attr-defined]  # private: used only if it is there
+        from numpy.linalg import _umath_linalg  # private: used only if it is there
     except ImportError:
         return None
     function = getattr(_umath_linalg, name, None)

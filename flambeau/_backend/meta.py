@@ -51,8 +51,8 @@ class Elementless(np.ndarray):
     def __iter__(self) -> Any:
         return super().__iter__() if self.ndim > 1 else self._refuse()
 
-    __array_ufunc__ = __bool__ = __int__ = __float__ = __complex__ = __index__ = __contains__ = _refuse  # type: ignore[assignment]
-    __setitem__ = __copy__ = __deepcopy__ = __reduce__ = _refuse  # type: ignore[assignment]
+    __array_ufunc__ = __bool__ = __int__ = __float__ = __complex__ = __index__ = __contains__ = _refuse
+    __setitem__ = __copy__ = __deepcopy__ = __reduce__ = _refuse
 
 
 def _space() -> Any:

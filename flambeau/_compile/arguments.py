@@ -98,7 +98,7 @@ class Arguments:
     def carried(self, t: Tensor, owner: Any, key: Any, attribute: bool, path: str) -> Callable[[], Tensor]:
         """Describes a tensor that each run finds in a place and replaces there; gives a function that gets it."""
         self._tensor(t, f"{self.constant(owner)}{'.__dict__' if attribute else ''}[{self.constant(key)}]", path)
-        return lambda: (owner.__dict__ if attribute else owner)[key]  # type: ignore[no-any-return]
+        return lambda: (owner.__dict__ if attribute else owner)[key]
 
     def guard_leaves(self) -> None:
         """Code asks which tensors are leaves."""

@@ -191,7 +191,7 @@ class Capture:
         with _Unseen():
             function(leaf, g, *rest)
         if self.problem is None:
-            self._append(Accumulate(leaf), (self.value(g),), leaf.grad, opaque=True)  # type: ignore[attr-defined]
+            self._append(Accumulate(leaf), (self.value(g),), leaf.grad, opaque=True)
 
     def born(self, t: Tensor) -> None:
         """A tensor was made from numbers."""
@@ -226,7 +226,7 @@ class Capture:
             return function(*args, **named)
         name = getattr(function, "__name__", "")  # a record that is asked for directly has none
         if name == "__set__":
-            if function.__self__ is Tensor.grad:  # type: ignore[attr-defined]
+            if function.__self__ is Tensor.grad:
                 return self.step(function, args, named)
             self.stop("an attribute of a tensor is set")
         given = _tensors((args, named))
@@ -426,7 +426,7 @@ class Accumulate:
 
     def __call__(self, g: Tensor) -> Any:
         engine.accumulate(self.leaf, g, False, True)
-        return self.leaf.grad  # type: ignore[attr-defined]
+        return self.leaf.grad
 
 
 class Expect:

@@ -216,7 +216,7 @@ class Lowering:
         node = v.node
         assert node is not None
         out = node.op(*replaced(node.args, Value, self.tensor), **replaced(node.named or {}, Value, self.tensor))
-        return (out if node.several else (out,))[node.outs.index(v)]  # type: ignore[no-any-return]
+        return (out if node.several else (out,))[node.outs.index(v)]
 
     def _array(self, v: Value) -> Any:
         """The elements of a value, as an array in its block."""
@@ -289,7 +289,7 @@ class Lowering:
         alike = all([n == 1 or s == t for n, s, t in zip(v.shape, v.strides, array.strides)])
         if array.shape != v.shape or not alike or array.dtype != v.dtype.numpy:
             raise Unplannable("a result that lies in another way")
-        return place  # type: ignore[no-any-return]
+        return place
 
     def _born(self, watch: NodeWatch, op: _Born) -> Any:
         source = op.array.view()
@@ -364,4 +364,4 @@ def laid(v: Value, t: Tensor) -> Tensor:
 
 
 def _reach(v: Value) -> int:
-    return sum([(n - 1) * s for n, s in zip(v.shape, v.strides)]) + v.dtype.itemsize  # type: ignore[no-any-return]
+    return sum([(n - 1) * s for n, s in zip(v.shape, v.strides)]) + v.dtype.itemsize

@@ -45,7 +45,7 @@ class Memory:
 
 
 def address_of(array: Any) -> int:
-    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return array.__array_interface__["data"][0]
 
 
 def give_back() -> None:

@@ -76,7 +76,7 @@ class Pair:
                 self.sources.append((-1, t))
         roots = [outputs[i] for i in self.differentiable]
         _refuse_hooks(roots)
-        starts = [ops.ones(t._array.shape, dtype=t.dtype, device=t.device) for t in roots]  # type: ignore[attr-defined]
+        starts = [ops.ones(t._array.shape, dtype=t.dtype, device=t.device) for t in roots]
         back = Capture(starts, tape.external, of=tape)
         metas = [t._autograd_meta for t in wanted if t._edge is None and t._autograd_meta is not None]
         hooks = [meta.hooks for meta in metas]  # of leaves: the engine calls them when the program has run

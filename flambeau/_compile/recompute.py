@@ -35,7 +35,7 @@ def recompute(forward: Graph, backward: Graph, needed: Iterable[Value]) -> set[V
         if len(node.outs) == 1 and node.outs[0] in kept and _is_pointwise(node):
             operands = set(node.operands())
             if operands <= kept and not operands & written and (_is_short(node) or _derived(node, backward.nodes)):
-                kept.discard(node.outs[0])  # type: ignore[arg-type]
+                kept.discard(node.outs[0])
                 again.append(node)
     for node in again:  # the latest first, so that each stands before those that need it
         users = [i for i, user in enumerate(backward.nodes) if node.outs[0] in list(user.operands())]

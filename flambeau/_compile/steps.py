@@ -147,7 +147,7 @@ def encode_pointwise(plan: Plan, alone: int, kernel: int, data: Any, walk: Any, 
         kernel, data = alone, None
     elif outer and data is not None and len(places) <= pool.MOST_OPERANDS and work * data[4] >= pool.WORTHWHILE:
         jobs = min(math.prod(outer), _JOBS)
-        words = pool.walk(alone, jobs, len(places), dims[0], steps, (), tuple(outer), strides)  # type: ignore[arg-type]
+        words = pool.walk(alone, jobs, len(places), dims[0], steps, (), tuple(outer), strides)
         plan.work(pool.entry(), words, pool.settings[0], [(n, o, 7 + i) for i, (n, o) in enumerate(places)])
         return
     if len(outer) > pool.MOST_DIMS:

@@ -80,4 +80,4 @@ def rand_strided(
         whole = ops.randn(count, dtype=dtype, device=device)
     else:
         whole = ops.randint(0, 2, (count,), dtype=dtype, device=device)
-    return ops.as_strided(whole, tuple(size), tuple(stride))  # type: ignore[no-any-return]
+    return ops.as_strided(whole, tuple(size), tuple(stride))

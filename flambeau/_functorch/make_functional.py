@@ -37,7 +37,7 @@ class FunctionalModule(FunctionalModuleWithBuffers):
     def __init__(self, stateless_model: Module, param_names: Any):
         super().__init__(stateless_model, param_names, ())
 
-    def forward(self, params: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def forward(self, params: Any, *args: Any, **kwargs: Any) -> Any:
         return super().forward(params, (), *args, **kwargs)
 
 

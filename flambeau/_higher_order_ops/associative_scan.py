@@ -50,7 +50,7 @@ def _scan(combine: Callable[[list[Tensor], list[Tensor]], list[Tensor]], xs: lis
         return xs
 
     def part(x: Tensor, start: int, stop: int, step: int = 1) -> Tensor:
-        return x[(slice(None),) * dim + (slice(start, stop, step),)]  # type: ignore[index]
+        return x[(slice(None),) * dim + (slice(start, stop, step),)]
 
     pairs = count // 2 * 2
     odd = _scan(combine, combine([part(x, 0, pairs, 2) for x in xs], [part(x, 1, pairs, 2) for x in xs]), dim)

@@ -12,7 +12,7 @@ from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 
 def _holds(name: str, pred: Any) -> bool:
-    if isinstance(pred, Tensor) and pred.numel() != 1:  # type: ignore[attr-defined]
+    if isinstance(pred, Tensor) and pred.numel() != 1:
         raise RuntimeError(f"{name}: expected a bool or a tensor of one element, got {pred}")
     return bool(pred)
 

@@ -18,4 +18,4 @@ def out_dtype(op: Any, output_dtype: Any, *args: Any) -> Any:
     tensor([[20000, 20000],
             [20000, 20000]], dtype=torch.int32)
     """
-    return op(*(a.to(output_dtype) if isinstance(a, Tensor) else a for a in args))  # type: ignore[attr-defined]
+    return op(*(a.to(output_dtype) if isinstance(a, Tensor) else a for a in args))

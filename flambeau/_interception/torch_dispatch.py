@@ -64,7 +64,7 @@ def _pointwise_call(op: Pointwise, args: tuple[Any, ...]) -> tuple[Any, tuple[An
     if name == "where":
         return _aten(name, "self"), args, {}
     if name == "masked_fill":  # a number comes as a tensor here
-        plain = isinstance(args[2], Tensor) and not args[2]._k and not args[2].ndim  # type: ignore[attr-defined]
+        plain = isinstance(args[2], Tensor) and not args[2]._k and not args[2].ndim
         return _aten(name, "Scalar" if plain else "Tensor"), (*args[:2], args[2]._array.item()) if plain else args, {}
     if name == "lerp_number":
         return _aten("lerp", "Scalar"), args, {}
@@ -340,7 +340,7 @@ def _key_parts(x: Tensor, key: Any) -> Any:
             x, dim = ops.unsqueeze(x, dim), dim + 1
         elif isinstance(part, slice):
             if part != slice(None):
-                x = x[(*[slice(None)] * dim, part)]  # type: ignore[index]
+                x = x[(*[slice(None)] * dim, part)]
             dim += 1
         else:
             x = ops.select(x, dim, part)

@@ -94,7 +94,7 @@ def _passable() -> _Passable | None:
     if holder is None or not isinstance(found, type(threading.RLock())):
         return None
     holder._lock = _Passable(found)
-    return holder._lock  # type: ignore[no-any-return]
+    return holder._lock
 
 
 def _cores() -> int:
@@ -161,4 +161,4 @@ def linked(target: Target, symbol: str, objects: Sequence[bytes], words: Mapping
     builder.export_symbol(symbol).add_current_process()
     library = builder.link(_linker(target), f"{symbol}_{len(_libraries)}")
     _libraries.append(library)
-    return library[symbol]  # type: ignore[no-any-return]
+    return library[symbol]

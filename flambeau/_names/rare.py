@@ -157,7 +157,7 @@ def _amp_foreach_non_finite_check_and_unscale_(self: Any, found_inf: Tensor, inv
     """Multiplies tensors by a number in place; `found_inf` becomes 1 if some element is infinite or NaN."""
     for t in self:
         if not ops.isfinite(t).all():
-            found_inf.fill_(1.0)  # type: ignore[attr-defined]
+            found_inf.fill_(1.0)
         t.mul_(inv_scale)
 
 
@@ -166,24 +166,24 @@ def _amp_update_scale_(
     growth_interval: int,
 ) -> Tensor:  # fmt: skip
     """The next scale: smaller after infinite gradients, larger after `growth_interval` steps without them."""
-    if found_inf.item():  # type: ignore[attr-defined]
-        self.mul_(scale_backoff_factor)  # type: ignore[attr-defined]
-        growth_tracker.fill_(0)  # type: ignore[attr-defined]
+    if found_inf.item():
+        self.mul_(scale_backoff_factor)
+        growth_tracker.fill_(0)
         return self
-    steps = int(growth_tracker.item()) + 1  # type: ignore[attr-defined]
+    steps = int(growth_tracker.item()) + 1
     if steps == growth_interval:
-        grown = self * scale_growth_factor  # type: ignore[operator]
+        grown = self * scale_growth_factor
         if ops.isfinite(grown).all():
-            self.copy_(grown)  # type: ignore[attr-defined]
+            self.copy_(grown)
         steps = 0
-    growth_tracker.fill_(steps)  # type: ignore[attr-defined]
+    growth_tracker.fill_(steps)
     return self
 
 
 def _debug_has_internal_overlap(self: Tensor) -> int:
     """Whether elements of a tensor share memory: 0 no, 1 yes, 2 that would take long to find out."""
     array = self._array
-    if self.is_contiguous():  # type: ignore[attr-defined]
+    if self.is_contiguous():
         return 0
     if any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape)):
         return 1

@@ -50,7 +50,7 @@ class Reading:
 
 
 def _full(base: type) -> type:
-    class Unpickler(base):  # type: ignore[misc, valid-type]
+    class Unpickler(base):
         """Python's own unpickler, for which PyTorch's names mean ours."""
 
         def find_class(self, module: str, name: str) -> Any:

@@ -66,7 +66,7 @@ def to_torch(module: str, name: str, obj: Any) -> tuple[str, str]:
         return module, name
     path = public_path(obj)
     if path is not None:
-        return path.rpartition(".")[::2]  # type: ignore[return-value]
+        return path.rpartition(".")[::2]
     return "torch" + module[len(PACKAGE) :], name
 
 

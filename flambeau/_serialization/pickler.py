@@ -106,7 +106,7 @@ class _Fast(pickle.Pickler):
 def _slow(base: type) -> type:
     """A pickler in Python, of the standard library or derived from it, that names our objects as PyTorch's."""
 
-    class Slow(base):  # type: ignore[misc, valid-type]
+    class Slow(base):
         def __init__(self, file: Any, protocol: int, storages: Storages):
             super().__init__(file, protocol)
             self._kinds, self._reference = storages.kinds, storages.reference
@@ -140,7 +140,7 @@ def _slow(base: type) -> type:
 def _plain(base: type) -> type:
     """A pickler of another module that cannot be told how to name things: the pickle is for flambeau only."""
 
-    class Plain(base):  # type: ignore[misc, valid-type]
+    class Plain(base):
         storages: Storages
 
         def persistent_id(self, obj: Any) -> Any:
@@ -155,9 +155,9 @@ def dump(obj: Any, storages: Storages, protocol: int, module: Any) -> bytes:
         made = _dump_fast(obj, storages, protocol)
         if made is not None:
             return made
-    base = pickle._Pickler if module is pickle else module.Pickler  # type: ignore[attr-defined]
+    base = pickle._Pickler if module is pickle else module.Pickler
     file = io.BytesIO()
-    if issubclass(base, pickle._Pickler):  # type: ignore[attr-defined]
+    if issubclass(base, pickle._Pickler):
         _slow(base)(file, protocol, storages).dump(obj)
     else:
         pickler = _plain(base)(file, protocol=protocol)

@@ -110,11 +110,11 @@ class FakeTensor(Tensor):
             raise NotImplementedError(
                 "FakeTensor: real tensors are not carried beside fake ones; leave real_tensor out"
             )
-        modes.overrides |= cls._class_k  # type: ignore[attr-defined]
+        modes.overrides |= cls._class_k
         made = _new(cls)
         for slot in ("_array", "dtype", "_edge", "_view", "_autograd_meta"):
             setattr(made, slot, getattr(elem, slot))
-        made._storage, made._k = storage_of(elem), elem._k | cls._class_k  # type: ignore[attr-defined]
+        made._storage, made._k = storage_of(elem), elem._k | cls._class_k
         if made._view is not None and local.grad:
             made._storage.add_view(made)
         made.fake_mode, made.constant, made.__dict__["_wrapper_device"] = fake_mode, constant, _numbered(device)
@@ -136,7 +136,7 @@ class FakeTensor(Tensor):
     @property
     def fake_device(self) -> device:
         """The device that the tensor pretends to be on."""
-        return self.device  # type: ignore[attr-defined]
+        return self.device
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -146,11 +146,11 @@ class FakeTensor(Tensor):
 
     def __repr__(self, **named: Any) -> str:
         parts = ["...", f"size={tuple(self.shape)}"]
-        if self.device != CPU:  # type: ignore[attr-defined]
-            parts.append(f"device='{self.device}'")  # type: ignore[attr-defined]
+        if self.device != CPU:
+            parts.append(f"device='{self.device}'")
         if self.dtype is not default.float:
             parts.append(f"dtype={self.dtype}")
-        node = self.grad_fn  # type: ignore[attr-defined]
+        node = self.grad_fn
         if node is not None:
             parts.append(f"grad_fn=<{type(node).__name__}>")
         elif self._k & GRAD:
@@ -169,7 +169,7 @@ class FakeTensor(Tensor):
         return self.constant.tolist()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        made = memo[id(self)] = self.fake_mode.fake(self.detach(), self.device)  # type: ignore[attr-defined]
+        made = memo[id(self)] = self.fake_mode.fake(self.detach(), self.device)
         made._k |= self._k & GRAD
         if getattr(self, "_is_param", False):
             made._is_param = True
@@ -241,7 +241,7 @@ class FakeTensorMode(TorchDispatchMode):
         known = self._known.get(id(tensor))
         if known is not None and known[0]() is tensor:
             return known[1]
-        made = self.fake(_without_memory(tensor), tensor.device)  # type: ignore[attr-defined]
+        made = self.fake(_without_memory(tensor), tensor.device)
         made._k |= tensor._k & GRAD
         if getattr(tensor, "_is_param", False) or hasattr(tensor, "_is_param"):
             made._is_param = True  # type: ignore[attr-defined]
@@ -295,7 +295,7 @@ class FakeTensorMode(TorchDispatchMode):
 
     def _device(self, tensors: list[Tensor]) -> Any:
         """The device of all operands; a CPU tensor without dimensions counts as a number."""
-        known = [t.device for t in tensors if isinstance(t, FakeTensor) and (t._array.ndim or t.device != CPU)]  # type: ignore[attr-defined]
+        known = [t.device for t in tensors if isinstance(t, FakeTensor) and (t._array.ndim or t.device != CPU)]
         found = dict.fromkeys(known)
         if len(found) > 1:
             first, second = list(found)[:2]
@@ -345,7 +345,7 @@ class FakeTensorMode(TorchDispatchMode):
                 return t
             if t._k & META:
                 return self.fake(t, where)
-            return self.fake(_without_memory(t), t.device, t if t._array.size == 1 else None)  # type: ignore[attr-defined]
+            return self.fake(_without_memory(t), t.device, t if t._array.size == 1 else None)
 
         return tree_map(result, out)
 

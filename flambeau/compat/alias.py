@@ -179,7 +179,7 @@ def install_as_torch(children: bool = True) -> None:
             "`import torch`, or start the program with `flambeau run`"
         )
     names = ["torch", "functorch", *[name for name in ("torchvision", "torchmetrics") if not _installed(name)]]
-    sys.meta_path.insert(0, Finder(names))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Finder(names))
     sys.modules["torch"] = package
     package.__name__ = "torch"  # some programs compare it
     version = TorchVersion(PACKAGES["torch"][1])

@@ -259,7 +259,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     if fn is None:
         return lambda given: disable(given, recursive, reason=reason)
     if isinstance(fn, Module):
-        fn.forward = disable(fn.forward, recursive, reason=reason)  # type: ignore[method-assign]
+        fn.forward = disable(fn.forward, recursive, reason=reason)
         return fn
 
     @functools.wraps(fn)

@@ -92,7 +92,7 @@ def _found(place: tuple[int, Any], sources: tuple[Sequence[Tensor], Sequence[Ten
     kind, what = place
     if kind == _ITSELF:
         return what
-    return sources[0][what].item() if kind == _NUMBER else sources[kind][what]  # type: ignore[attr-defined]
+    return sources[0][what].item() if kind == _NUMBER else sources[kind][what]
 
 
 # Tensors that other code than the records' takes over, or whose elements are not simply in memory: no program knows them.
@@ -229,7 +229,7 @@ class Region:
                 out = self.function(*given, **more)
             finally:
                 _write_back(copied, inputs, inside)
-        written = [(t, own) for t, own in zip(inputs, inside) if own is not t and own._edge[0].op is not _Entrance]  # type: ignore[index]
+        written = [(t, own) for t, own in zip(inputs, inside) if own is not t and own._edge[0].op is not _Entrance]
         for t, own in written:  # the history of what was written belongs to the tensor that was given
             t._edge = own._edge
         try:

@@ -23,9 +23,9 @@ class _Finder:
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != "mpi4py.MPI":
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
-        rc = sys.modules["mpi4py"].rc  # type: ignore[attr-defined]
+        rc = sys.modules["mpi4py"].rc
         if spec is not None and spec.loader is not None and rc.initialize:
             rc.initialize = rc.finalize = False
             spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
@@ -75,4 +75,4 @@ def postpone() -> None:
     if not launched and "mpi4py.MPI" not in sys.modules and importlib.util.find_spec("mpi4py") is not None:
         import mpi4py  # noqa: F401 (its own finder is to stand behind this one)
 
-        sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Finder())

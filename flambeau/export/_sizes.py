@@ -281,7 +281,7 @@ class Study:
                 target, path = self.base.results, where[1:]
             else:
                 node = self.base.nodes[where[0]]
-                target, path = (node.args, where[2:]) if where[1] == "args" else (node.named, where[2:])  # type: ignore[assignment]
+                target, path = (node.args, where[2:]) if where[1] == "args" else (node.named, where[2:])
             for key in path[:-1]:
                 target = target[key]
             target[path[-1]] = made

@@ -322,7 +322,7 @@ def _place(root: Module, path: str, ep: ExportedProgram, spec: Any) -> None:
     for name in way:
         if name not in root._modules:
             root.add_module(name, Module())
-        root = root._modules[name]  # type: ignore[assignment]
+        root = root._modules[name]
     if isinstance(value, Parameter):
         root.register_parameter(last, value)
     elif isinstance(value, Tensor):

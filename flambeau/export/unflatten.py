@@ -144,7 +144,7 @@ class UnflattenedModule(Module):
     @property
     def graph(self) -> Graph:
         """The graph of the outermost module."""
-        return self._whole.graph  # type: ignore[attr-defined]
+        return self._whole.graph
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -158,7 +158,7 @@ class UnflattenedModule(Module):
         for text, holds in self._guards:
             if not holds(leaves):
                 raise AssertionError(f"Guard failed: {text}")
-        out = self._whole(*[leaves[i] for i in self._order])  # type: ignore[attr-defined]
+        out = self._whole(*[leaves[i] for i in self._order])
         found = [r if place is None else out[place] for r, place in zip(self._results, self._places)]
         return tree_unflatten(found, self._out_spec)
 

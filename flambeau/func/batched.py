@@ -96,7 +96,7 @@ class Samples:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = __abs__ = (
         _item
     )
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __and__ = __or__ = __invert__ = __matmul__ = __mod__ = _item  # type: ignore[assignment]
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __and__ = __or__ = __invert__ = __matmul__ = __mod__ = _item
     __iadd__ = __isub__ = __imul__ = __itruediv__ = __iand__ = __ior__ = __array_ufunc__ = __array_function__ = _item
     __hash__ = None  # type: ignore[assignment]
     __array_interface__ = property(_pointer)

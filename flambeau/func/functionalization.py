@@ -34,11 +34,11 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
     def function(*args: Any, **named: Any) -> Any:
         flat, spec = tree_flatten((args, named))
         copies = [ops.clone(a) if isinstance(a, Tensor) else a for a in flat]
-        versions = [root(c)._version if isinstance(c, Tensor) else 0 for c in copies]  # type: ignore[attr-defined]
+        versions = [root(c)._version if isinstance(c, Tensor) else 0 for c in copies]
         given, options = tree_unflatten(copies, spec)
         out = func(*given, **options)
         for a, c, before in zip(flat, copies, versions):
-            if isinstance(a, Tensor) and root(c)._version != before:  # type: ignore[attr-defined]
+            if isinstance(a, Tensor) and root(c)._version != before:
                 ops.copy_(a, c)
         return out
 

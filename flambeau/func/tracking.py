@@ -68,7 +68,7 @@ def text(t: Tensor) -> str | None:
     open_levels = sorted({*batches, *derived_in(t)})
     if not open_levels:
         return None
-    inner = repr(root(t).detach())  # type: ignore[attr-defined]
+    inner = repr(root(t).detach())
     for level in open_levels:
         kind = (
             f"BatchedTensor(lvl={level}, bdim={batches[level]}"

@@ -285,7 +285,7 @@ def _strided(function: Any, level: int, args: Any, named: Any) -> Any:
             f"as_strided: size and stride must have the same length! Got size {list(size)} and stride {list(stride)}"
         )
     begin = value.storage_offset()
-    last = begin + sum((n - 1) * s for n, s in zip(t._array.shape, t.stride()))  # type: ignore[attr-defined]
+    last = begin + sum((n - 1) * s for n, s in zip(t._array.shape, t.stride()))
     start = begin if offset is None else offset
     end = start + sum((n - 1) * s for n, s in zip(size, stride))
     if 0 not in size and (0 in t._array.shape or start < begin or end > last):

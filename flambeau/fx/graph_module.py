@@ -181,7 +181,7 @@ class GraphModule(Module):
             self._in_spec, self._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec
         code = self._graph.python_code("self")
         self._code = code.src
-        type(self).forward = _compiled(code)  # type: ignore[method-assign]
+        type(self).forward = _compiled(code)
         return code
 
     # -- submodules -----------------------------------------------------------------------------------------------

@@ -175,16 +175,16 @@ class MetricCollection(ModuleDict):
     def _set_name(self, base: str) -> str:
         return f"{self.prefix or ''}{base}{self.postfix or ''}"
 
-    def keys(self, keep_base: bool = False) -> Iterable[str]:  # type: ignore[override]
+    def keys(self, keep_base: bool = False) -> Iterable[str]:
         """Names with prefix and postfix, or without them."""
         return self._modules.keys() if keep_base else OrderedDict.fromkeys(map(self._set_name, self._modules)).keys()
 
-    def items(self, keep_base: bool = False, copy_state: bool = True) -> Iterable[tuple[str, Metric]]:  # type: ignore[override]
+    def items(self, keep_base: bool = False, copy_state: bool = True) -> Iterable[tuple[str, Metric]]:
         """Names and metrics; `copy_state` gives the members of a group states of their own."""
         self._share(copy_state)
         return [(name if keep_base else self._set_name(name), metric) for name, metric in self._modules.items()]
 
-    def values(self, copy_state: bool = True) -> Iterable[Metric]:  # type: ignore[override]
+    def values(self, copy_state: bool = True) -> Iterable[Metric]:
         """The metrics."""
         self._share(copy_state)
         return self._modules.values()

@@ -112,7 +112,7 @@ def _attach() -> None:
     absolute, inverted = functions["abs"], functions["bitwise_not"]
     for name, operator in {"abs": absolute, "pos": absolute, "neg": _neg, "invert": inverted, "inv": inverted}.items():
         setattr(Metric, f"__{name}__", lambda self, operator=operator: CompositionalMetric(operator, self, None))
-    Metric.__getitem__ = lambda self, index: CompositionalMetric(_Item(index), self, None)  # type: ignore[attr-defined]
+    Metric.__getitem__ = lambda self, index: CompositionalMetric(_Item(index), self, None)
 
 
 _attach()

@@ -85,7 +85,7 @@ class ProcessContext:
         ready = multiprocessing.connection.wait(list(self.sentinels), timeout) if self.sentinels else []
         failed = None
         for sentinel in ready:
-            index = self.sentinels.pop(sentinel)  # type: ignore[call-overload]
+            index = self.sentinels.pop(sentinel)
             self.processes[index].join()
             if self.processes[index].exitcode != 0 and failed is None:
                 failed = index

@@ -91,7 +91,7 @@ def _parts(t: Tensor) -> list[Tensor]:
 def _is_same_size(t: Tensor, other: Tensor) -> bool:
     if not (isinstance(t, NestedTensor) and isinstance(other, NestedTensor)):
         raise RuntimeError("Expected both self and other to be nested tensors.")
-    return [p.shape for p in _parts(t)] == [p.shape for p in _parts(other)]  # type: ignore[attr-defined]
+    return [p.shape for p in _parts(t)] == [p.shape for p in _parts(other)]
 
 
 def _each(func: Any, name: str, args: Any, kwargs: Any) -> Any:

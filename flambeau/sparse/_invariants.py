@@ -69,10 +69,10 @@ def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
     >>> torch.sparse.spsolve((2 * torch.eye(2)).to_sparse_csr(), torch.ones(2))
     tensor([0.5000, 0.5000])
     """
-    if input.layout is not sparse_csr:  # type: ignore[attr-defined]
-        raise RuntimeError(f"spsolve: expected a matrix of layout torch.sparse_csr, got {input.layout}")  # type: ignore[attr-defined]
+    if input.layout is not sparse_csr:
+        raise RuntimeError(f"spsolve: expected a matrix of layout torch.sparse_csr, got {input.layout}")
     if other._array.ndim not in (1, 2):
         raise RuntimeError(f"spsolve: the right side must be a vector or a matrix, got {other._array.ndim} dimensions")
     from ..linalg import solve
 
-    return solve(ops.to_dense(input), other, left=left)  # type: ignore[attr-defined]
+    return solve(ops.to_dense(input), other, left=left)

@@ -56,7 +56,7 @@ SLOW, MISSED, TABLE, RUNTIME, BY_ELEMENT, KNOWN, COUNT, POSITIONAL, NAMES = rang
 
 
 @inline
-def plan_of(m, site, key, n):  # type: ignore[no-untyped-def]
+def plan_of(m, site, key, n):
     """The plan that a site keeps under a description of n words, or 0; and a number made of the description."""
     h = 0
     for i in range(n):
@@ -84,7 +84,7 @@ def plan_of(m, site, key, n):  # type: ignore[no-untyped-def]
 
 
 @inline
-def without_plan(m, site, h, at):  # type: ignore[no-untyped-def]
+def without_plan(m, site, h, at):
     """The function to call if there is no plan: nothing is planned that comes only once, and the more plans a table has, the oftener
     a call must have come. Making a plan takes the time of ten calls without one; where shapes change all the time, it would not return."""
     mark = (h ^ site) * MIX & -64  # sites that call each other with the same arguments have places of their own
@@ -99,7 +99,7 @@ def without_plan(m, site, h, at):  # type: ignore[no-untyped-def]
 
 
 @inline
-def fill(m, t, array, dtype, k, meta, at, place_of):  # type: ignore[no-untyped-def]
+def fill(m, t, array, dtype, k, meta, at, place_of):
     """Sets the fields of a new tensor around an array."""
     m.put(t, place_of.array, array)
     m.put(t, place_of.dtype, dtype)
@@ -116,7 +116,7 @@ def fill(m, t, array, dtype, k, meta, at, place_of):  # type: ignore[no-untyped-
 
 
 @inline
-def may_write(m, t, bases, spans, inputs, by_element, size, at, place_of):  # type: ignore[no-untyped-def]
+def may_write(m, t, bases, spans, inputs, by_element, size, at, place_of):
     """Whether a plan may write to a tensor: memory that nobody forbids to write to, whose writes are counted, and that no other operand
     shares unless it is the same."""
     own, owner = m.word(t, place_of.array), m.word(t, place_of.storage)
@@ -140,7 +140,7 @@ def may_write(m, t, bases, spans, inputs, by_element, size, at, place_of):  # ty
 
 
 @inline
-def count_write(m, t, place_of):  # type: ignore[no-untyped-def]
+def count_write(m, t, place_of):
     """Counts a write into a tensor's memory."""
     owner = m.word(t, place_of.storage)
     before = m.word(owner, place_of.version)
@@ -149,7 +149,7 @@ def count_write(m, t, place_of):  # type: ignore[no-untyped-def]
 
 
 @inline
-def in_tuple(m, objects, count, together, at):  # type: ignore[no-untyped-def]
+def in_tuple(m, objects, count, together, at):
     """A tuple, or another class of tuples, of so many objects; 0 with an exception."""
     bare = m.call("PyTuple_New", count)
     made = bare + 0

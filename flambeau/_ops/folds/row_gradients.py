@@ -30,7 +30,7 @@ def along_rows(
         return None
     if not array.flags.c_contiguous or not array.size or not dims or dims[-1] - dims[0] + 1 != len(dims):
         return None
-    return _row_gradient_op(x, g, out, name, program, dims, numbers)  # type: ignore[no-any-return]
+    return _row_gradient_op(x, g, out, name, program, dims, numbers)
 
 
 @primitive(tensors=3, name="row_gradient", meta=lambda x, *rest: (x.shape, BY_NUMPY[x.dtype]), batch=along)

@@ -277,7 +277,7 @@ def with_given(
             k |= t._k
     usual = not k & ~(GRAD | META | CAPTURE | FUNCTION_MODE) and not (mean._k | variance._k) & GRAD
     if usual and input.dtype.itemsize > 2:
-        return given_op(input, mean, variance, weight, bias, eps)  # type: ignore[no-any-return]
+        return given_op(input, mean, variance, weight, bias, eps)
     return _by_operations(input, mean, variance, weight, bias, eps)
 
 
@@ -370,11 +370,11 @@ def _over(input: Tensor) -> tuple[int, ...]:
 
 
 def _mean(input: Tensor) -> Tensor:
-    return ops.mean(input, _over(input))  # type: ignore[no-any-return]
+    return ops.mean(input, _over(input))
 
 
 def _variance(input: Tensor) -> Tensor:
-    return ops.var(input, _over(input), correction=0)  # type: ignore[no-any-return]
+    return ops.var(input, _over(input), correction=0)
 
 
 @public("batch_norm", method=False)
@@ -383,7 +383,7 @@ def batch_norm(
     running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Tensor:  # fmt: skip
     """`nn.functional.batch_norm` with its arguments in another order."""
-    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]  # type: ignore[no-any-return]
+    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
 @public("nn.functional.batch_norm", method=False)
@@ -405,7 +405,7 @@ def functional_batch_norm(
             raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     elif eps < 0:
         raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
-    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]  # type: ignore[no-any-return]
+    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
 @public(method=False, out=True)

@@ -43,12 +43,12 @@ def _formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, 
 
 def _beside(t: Tensor, x: Tensor) -> Tensor:
     """A parameter of each channel, in the shape in which it goes with (N, C, …)."""
-    return ops.reshape(t, (-1, *[1] * (x._array.ndim - 2)))  # type: ignore[no-any-return]
+    return ops.reshape(t, (-1, *[1] * (x._array.ndim - 2)))
 
 
 def _batch_beside(t: Tensor, x: Tensor) -> Tensor:
     """The same for batches of both."""
-    return ops.reshape(t, (t._array.shape[0], 1, -1, *[1] * (x._array.ndim - 3)))  # type: ignore[no-any-return]
+    return ops.reshape(t, (t._array.shape[0], 1, -1, *[1] * (x._array.ndim - 3)))
 
 
 def _grad(given: Any, others: Any, x: Any, weight: Any, eps: float, groups: int, rounded: bool, needs: Any) -> Any:
@@ -189,7 +189,7 @@ def group_norm(
     if weight is not None or bias is not None:
         check_channels("group_norm", shape[1], weight, bias)
     check_dtypes("GroupNormKernelImpl", input, weight, bias)
-    return norm_blocks_op(input, weight, bias, eps, num_groups, False)[0]  # type: ignore[no-any-return]
+    return norm_blocks_op(input, weight, bias, eps, num_groups, False)[0]
 
 
 @public("nn.functional.group_norm", method=False, planned=True)

@@ -70,7 +70,7 @@ def check_channels(name: str, count: int, *parameters: Tensor | None) -> None:
 
 def more_than_one(shape: Sequence[int]) -> None:
     """While training a channel needs two values at least."""
-    size: int = math.prod(shape)  # type: ignore[arg-type]
+    size: int = math.prod(shape)
     if size and size // shape[1] == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {tuple(shape)}")
 
@@ -79,9 +79,9 @@ def composed(formula: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None
     """A formula over tensors; 16-bit floats are computed with as float32 and rounded once."""
     d = x.dtype
     if d.itemsize > 2:
-        return formula(x, weight, bias, *args)  # type: ignore[no-any-return]
+        return formula(x, weight, bias, *args)
     wide = [None if t is None else ops.to_dtype(t, float32) for t in (x, weight, bias)]
-    return ops.to_dtype(formula(*wide, *args), d)  # type: ignore[no-any-return]
+    return ops.to_dtype(formula(*wide, *args), d)
 
 
 def check_dtypes(name: str, input: Tensor, *parameters: Tensor | None) -> None:
@@ -225,7 +225,7 @@ def _rows_of(
     """The result, means and factors of the rows."""
     rank = len(shape)
     if input._array.ndim > rank:
-        return norm_rows_op(input, weight, bias, eps, center, rank)  # type: ignore[no-any-return]
+        return norm_rows_op(input, weight, bias, eps, center, rank)
     made = norm_rows_op(ops.unsqueeze(input, 0), weight, bias, eps, center, rank)  # there may be a batch before it
     return tuple([relabel(ops.squeeze(t, 0), "NativeLayerNormBackward0") for t in made])  # type: ignore[return-value]
 
@@ -261,7 +261,7 @@ def _checked(input: Tensor, shape: Sequence[int], weight: Tensor | None, bias: T
     if not (usual and (bias is None or (bias._array.shape == shape and bias.dtype is d))):
         shape = _check_row_shape("layer_norm", input, shape, weight, bias)
         check_dtypes("LayerNormKernelImpl", input, weight, bias)
-    return shape  # type: ignore[return-value]
+    return shape
 
 
 @public("layer_norm", method=False, planned=True)
@@ -368,7 +368,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         around = [0, 0] * (ndim - 2) + [size // 2, (size - 1) // 2]
         total = ops.sum(ops.unfold(functions["nn.functional.pad"](square, around), 1, size, 1), -1)
     mean = functions["div"](total, size, rounding_mode=None if input.dtype.category >= FLOATING else "trunc")
-    return input / ops.pow(mean * alpha + k, beta)  # type: ignore[no-any-return]
+    return input / ops.pow(mean * alpha + k, beta)
 
 
 SCHEMAS = """

@@ -131,7 +131,7 @@ def _linear_arrays(backend: Any, x: Any, bias: Any, weight: Any) -> Any:
 
 def _linear_name(node: Node) -> str:
     """What PyTorch makes of it: a product of matrices, with a view of it for other ranks."""
-    x, bias, _ = node.info  # type: ignore[misc]
+    x, bias, _ = node.info
     if len(x[0]) == 2:
         return "MmBackward0" if bias is None else "AddmmBackward0"
     if bias is None:

@@ -147,7 +147,7 @@ def linalg_cond(A: Tensor, p: Any = None) -> Tensor:
     if order not in ("fro", "nuc") if isinstance(order, str) else order not in _ORDERS:
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
     if not A._array.size:
-        return ops.zeros(A._array.shape[:-2], dtype=A.dtype.to_real(), device=A.device)  # type: ignore[attr-defined]
+        return ops.zeros(A._array.shape[:-2], dtype=A.dtype.to_real(), device=A.device)
     if order in (2.0, -2.0):
         values = linalg_svdvals(A)
         last = ops.select(values, -1, values._array.shape[-1] - 1)
@@ -248,7 +248,7 @@ def _distances(x1: Tensor, x2: Tensor) -> Tensor | None:
     x, y = x1._array, x2._array
     if k > 1 or modes.seen() or (k and local.grad) or not x.size or not y.size or x.shape[:-2] != y.shape[:-2]:
         return None
-    return _distances_op(x1, x2)  # type: ignore[no-any-return]
+    return _distances_op(x1, x2)
 
 
 @primitive(
@@ -310,7 +310,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     made = _distances(input, input) if p == 2 and input._array.size else None
     if made is not None:
         return wrap(made._array[pairs], input.dtype)
-    first, second = (ops.as_tensor(i, device=input.device) for i in pairs)  # type: ignore[attr-defined]
+    first, second = (ops.as_tensor(i, device=input.device) for i in pairs)
     apart = ops.index_select(input, 0, first) - ops.index_select(input, 0, second)
     made = _lengths(apart, p)
     if p == 0:  # counts, which would take NaN for any other number

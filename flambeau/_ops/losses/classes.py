@@ -35,7 +35,7 @@ def _rows_of(x: Any) -> tuple[int, ...]:
 
 def _beside(t: Tensor, x: Tensor) -> Tensor:
     """One value for each row, in the shape in which it goes with scores."""
-    return ops.unsqueeze(t, min(x._array.ndim - 1, 1)) if t._array.ndim else t  # type: ignore[no-any-return]
+    return ops.unsqueeze(t, min(x._array.ndim - 1, 1)) if t._array.ndim else t
 
 
 def _shapes(
@@ -124,7 +124,7 @@ def _loss(
     input: Tensor, target: Tensor, weight: Tensor | None, skipped: int, smoothing: float, reduction: str, log: bool
 ) -> Tensor:
     smoothing, gradient = float(smoothing), is_differentiated(input)
-    return class_loss(input, target, weight, skipped, smoothing, reduction, log, gradient)[0]  # type: ignore[no-any-return]
+    return class_loss(input, target, weight, skipped, smoothing, reduction, log, gradient)[0]
 
 
 # -- by other operations -----------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def cascade_op(backend: Any, x: Any, kept: Any) -> Any:
 def _sum(t: Tensor, kept: Tensor) -> Tensor:
     """The sum of losses or weights."""
     short = t.dtype.itemsize == 2 and not t._k & (CUDA | META)
-    return cascade_op(t, kept) if short else ops.sum(t)  # type: ignore[no-any-return]
+    return cascade_op(t, kept) if short else ops.sum(t)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def _finished(losses: Tensor, target: Tensor, weight: Tensor | None, skipped: in
     if reduction == "none":
         return losses
     total = _sum(losses, kept)
-    return total / _sum(factors, kept) if reduction == "mean" else total  # type: ignore[no-any-return]
+    return total / _sum(factors, kept) if reduction == "mean" else total
 
 
 def _picked(log_probabilities: Tensor, target: Tensor, skipped: int) -> Tensor:
@@ -195,7 +195,7 @@ def _picked(log_probabilities: Tensor, target: Tensor, skipped: int) -> Tensor:
     at = ops.where(kept, target, 0)
     dim = 0 if target._array.ndim == 0 else 1
     values = ops.squeeze(ops.gather(log_probabilities, dim, ops.unsqueeze(at, dim)), dim)
-    return ops.where(kept, -values, 0.0)  # type: ignore[no-any-return]
+    return ops.where(kept, -values, 0.0)
 
 
 def _composed(
@@ -342,9 +342,9 @@ def _composed_mixed(logs: Tensor, target: Tensor, weight: Tensor | None, reducti
     if weight is not None:
         product = product * ops.reshape(weight, [count if i == dim else 1 for i in range(ndim)])
     if reduction == "none":
-        return -ops.sum(product, dim)  # type: ignore[no-any-return]
+        return -ops.sum(product, dim)
     total = ops.sum(product)
-    return total / -(logs._array.size // max(count, 1)) if reduction == "mean" else -total  # type: ignore[no-any-return]
+    return total / -(logs._array.size // max(count, 1)) if reduction == "mean" else -total
 
 
 SCHEMAS = """

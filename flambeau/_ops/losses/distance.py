@@ -74,7 +74,7 @@ def _cosine_second(
     gs: Any, cotangent: Tensor, x1: Tensor, x2: Tensor, dim: int, eps: float, added: bool, wanted: Any, needs: Any
 ) -> Any:
     def formula(a: Tensor, b: Tensor) -> Tensor:
-        return ops.unsqueeze((_cosine_of_squares if added else _cosine)(a, b, dim, eps), dim)  # type: ignore[no-any-return]
+        return ops.unsqueeze((_cosine_of_squares if added else _cosine)(a, b, dim, eps), dim)
 
     return second(formula, [x1, x2], cotangent, wanted, gs, needs)
 
@@ -125,13 +125,13 @@ def _cosine(a: Tensor, b: Tensor, dim: int, eps: float) -> Tensor:
     for t in (a, b):
         length = ops.norm(t, 2, dim, True)
         scaled.append(t / (length + ops.detach(ops.clamp(length, min=eps) - length)))
-    return ops.sum(scaled[0] * scaled[1], dim)  # type: ignore[no-any-return]
+    return ops.sum(scaled[0] * scaled[1], dim)
 
 
 def _cosine_of_squares(a: Tensor, b: Tensor, dim: int, eps: float) -> Tensor:
     """The same with `eps` added to the squared lengths."""
     one, two = (ops.sum(x * x, dim) + eps for x in (a, b))
-    return ops.sum(a * b, dim) / ops.sqrt(one * two)  # type: ignore[no-any-return]
+    return ops.sum(a * b, dim) / ops.sqrt(one * two)
 
 
 # -- distances ---------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     else:
         difference = ops.add(ops.sub(x1, x2), eps)
     last = max(x1._array.ndim, x2._array.ndim) - 1
-    return ops.norm(difference, p, last, keepdim)  # type: ignore[no-any-return]
+    return ops.norm(difference, p, last, keepdim)
 
 
 @functional
@@ -171,7 +171,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, o
     if out is None and (input.dtype is float32 or input.dtype is float64) and not modes.seen():
         return _scaled(input, length, eps)
     length = ops.expand_as(ops.clamp_min(length, eps), input)
-    return ops.div(input, length) if out is None else functions["div"](input, length, out=out)  # type: ignore[no-any-return]
+    return ops.div(input, length) if out is None else functions["div"](input, length, out=out)
 
 
 # -- margins -----------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ _gap = pointwise(
 def _signs(target: Tensor, like: Tensor) -> Tensor:
     """Labels, which have no gradient, in the dtype of the scores."""
     target = ops.detach(target) if target._k & (GRAD | DUAL) else target
-    return target if target.dtype is like.dtype else ops.to_dtype(target, like.dtype)  # type: ignore[no-any-return]
+    return target if target.dtype is like.dtype else ops.to_dtype(target, like.dtype)
 
 
 @functional
@@ -251,7 +251,7 @@ def margin_ranking_loss(
     if not input1._array.ndim == input2._array.ndim == target._array.ndim:
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
-            f"input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} "  # type: ignore[attr-defined]
+            f"input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} "
         )
     if input1.dtype is input2.dtype is target.dtype and target.dtype.category == FLOATING and not modes.seen():
         return reduced(_ranking(input1, input2, target, margin), reduction)
@@ -308,7 +308,7 @@ def _triplet(
         far = ops.minimum(far, distance(positive, negative))
     if near.dtype is far.dtype and near.dtype.category == FLOATING and not modes.seen():
         return _gap(near, far, margin)
-    return ops.clamp_min(near - far + margin, 0)  # type: ignore[no-any-return]
+    return ops.clamp_min(near - far + margin, 0)
 
 
 @functional

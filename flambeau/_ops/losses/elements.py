@@ -46,7 +46,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
 def check_reduction(reduction: Any) -> str:
     if reduction not in CODES:
         raise ValueError(f"{reduction} is not a valid value for reduction")
-    return reduction  # type: ignore[no-any-return]
+    return reduction
 
 
 def reduced(loss: Tensor, reduction: str) -> Tensor:
@@ -54,9 +54,9 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     if reduction == "none":
         return loss
     if reduction == "mean":
-        return ops.mean(loss)  # type: ignore[no-any-return]
+        return ops.mean(loss)
     if reduction == "sum":
-        return ops.sum(loss)  # type: ignore[no-any-return]
+        return ops.sum(loss)
     raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
@@ -320,7 +320,7 @@ def _weighted(loss: Tensor, weight: Tensor, input: Tensor, reduction: str) -> Te
     _check_weight(weight, input)
     loss = loss * weight
     if reduction == "mean":
-        return ops.sum(loss) / ops.sum(weight)  # type: ignore[no-any-return]
+        return ops.sum(loss) / ops.sum(weight)
     return reduced(loss, reduction)
 
 
@@ -475,7 +475,7 @@ def kl_div(
         loss = ops.xlogy(target, target) - target * input
     if reduction == "batchmean":
         size = input._array.shape[0] if input._array.ndim else 1
-        return ops.sum(loss) / size if input._array.ndim else ops.sum(loss)  # type: ignore[no-any-return]
+        return ops.sum(loss) / size if input._array.ndim else ops.sum(loss)
     return reduced(loss, reduction)
 
 
@@ -504,9 +504,9 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * ops.ones_like(input)
-    elif not var._k & META and bool((read_as(var._array, var._k) < 0).any()):  # type: ignore[union-attr]
+    elif not var._k & META and bool((read_as(var._array, var._k) < 0).any()):
         raise ValueError("var has negative entry/entries")
-    shape, given = input._array.shape, var._array.shape  # type: ignore[union-attr]
+    shape, given = input._array.shape, var._array.shape
     if given != shape:
         if shape[:-1] == given:
             var = ops.unsqueeze(var, -1)

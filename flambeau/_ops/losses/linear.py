@@ -17,7 +17,7 @@ from .elements import check_reduction, functional
 
 
 def _scores(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return functions["nn.functional.linear"](input, weight, bias)  # type: ignore[no-any-return]
+    return functions["nn.functional.linear"](input, weight, bias)
 
 
 def _losses(input: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, factors: Any, skipped: int) -> Tensor:
@@ -50,10 +50,10 @@ class _InChunks(Function):
             parts.append(_losses(rows, weight, bias, chosen, factors, skipped))
         ctx.save_for_backward(input, weight, bias, target, factors)
         ctx.rest, ctx.used = (skipped, cuts, apart), None if again else False
-        return ops.cat(parts)  # type: ignore[no-any-return]
+        return ops.cat(parts)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, g: Tensor) -> Any:
         """Each chunk's scores are computed again; its gradients are added up."""
         if ctx.used:
             raise RuntimeError(
@@ -90,14 +90,14 @@ def _reduced(losses: Tensor, target: Tensor, factors: Tensor | None, skipped: in
         return losses
     total = ops.sum(losses)
     if reduction == "sum":
-        return total  # type: ignore[no-any-return]
+        return total
     kept = ops.ne(target, skipped)
     if factors is None:
-        return total / ops.to_dtype(ops.sum(kept), total.dtype)  # type: ignore[no-any-return]
+        return total / ops.to_dtype(ops.sum(kept), total.dtype)
     if factors.dtype is not losses.dtype:
         factors = ops.to_dtype(factors, losses.dtype)
     used = ops.index_select(factors, 0, ops.where(kept, target, ops.zeros_like(target)))
-    return total / ops.sum(used * ops.to_dtype(kept, used.dtype))  # type: ignore[no-any-return]
+    return total / ops.sum(used * ops.to_dtype(kept, used.dtype))
 
 
 @functional
@@ -140,7 +140,7 @@ def linear_cross_entropy(
             out = _reduced(losses, y, weight, skipped, reduction)
             if out.dtype is not input.dtype:
                 out = ops.to_dtype(out, input.dtype)
-            return out if batched or reduction != "none" else ops.reshape(out, ())  # type: ignore[no-any-return]
+            return out if batched or reduction != "none" else ops.reshape(out, ())
         warnings.warn(
             "linear_cross_entropy: options are ignored: chunks need class numbers as targets, a linear_weight of two "
             "dimensions (no out_features beside the classes) and no label_smoothing",

@@ -114,7 +114,7 @@ def _composed_multi(x: Tensor, y: Tensor, weight: Tensor | None, p: int, margin:
         gap = gap * gap
     if weight is not None:
         gap = gap * ops.unsqueeze(ops.index_select(weight, 0, y), 1)
-    return ops.sum(ops.scatter(gap, 1, at, 0), 1) / x._array.shape[1]  # type: ignore[no-any-return]
+    return ops.sum(ops.scatter(gap, 1, at, 0), 1) / x._array.shape[1]
 
 
 # -- several classes: loops over the labels of a row, which no fold has -----------------------------------------------
@@ -157,7 +157,7 @@ def _composed_multilabel(x: Tensor, y: Tensor) -> Tensor:
     others = ops.unsqueeze(often == 0, 1)  # (N, 1, C)
     gap = ops.clamp_min(1 - ops.unsqueeze(ops.gather(x, 1, at), 2) + ops.unsqueeze(x, 1), 0)  # (N, labels, C)
     used = ops.to_dtype(ops.logical_and(ops.unsqueeze(valid, 2), others), x.dtype)
-    return ops.sum(gap * used, (1, 2)) / x._array.shape[1]  # type: ignore[no-any-return]
+    return ops.sum(gap * used, (1, 2)) / x._array.shape[1]
 
 
 # -- public functions ------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def multi_margin_loss(
     own = weight is None or (weight.dtype is x.dtype and weight._array.shape == (count,) and is_taken(weight))
     loss = (multi_margin if own and is_taken(x, y) else _composed_multi)(x, y, weight, p, margin)
     if reduction == "none" and single and not target._array.ndim:
-        return ops.reshape(loss, ())  # type: ignore[no-any-return]
+        return ops.reshape(loss, ())
     return reduced(loss, reduction)
 
 
@@ -216,7 +216,7 @@ def multilabel_margin_loss(
     _check_classes(y, count, -1)
     loss = multilabel_margin(x, y)[0] if is_taken(x, y) else _composed_multilabel(x, y)
     if reduction == "none" and single:
-        return ops.reshape(loss, ())  # type: ignore[no-any-return]
+        return ops.reshape(loss, ())
     return reduced(loss, reduction)
 
 

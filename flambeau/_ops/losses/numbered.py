@@ -19,7 +19,7 @@ def numbered_binary_cross_entropy_with_logits(
 ) -> Tensor:
     """`nn.functional.binary_cross_entropy_with_logits`."""
     function = _loss("binary_cross_entropy_with_logits")
-    return function(input, target, weight, pos_weight=pos_weight, reduction=CODES[reduction])  # type: ignore[no-any-return]
+    return function(input, target, weight, pos_weight=pos_weight, reduction=CODES[reduction])
 
 
 @public("cosine_embedding_loss", method=False)
@@ -27,13 +27,13 @@ def numbered_cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
     """`nn.functional.cosine_embedding_loss`."""
-    return _loss("cosine_embedding_loss")(input1, input2, target, margin, reduction=CODES[reduction])  # type: ignore[no-any-return]
+    return _loss("cosine_embedding_loss")(input1, input2, target, margin, reduction=CODES[reduction])
 
 
 @public("hinge_embedding_loss", method=False)
 def numbered_hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
     """`nn.functional.hinge_embedding_loss`."""
-    return _loss("hinge_embedding_loss")(input, target, margin, reduction=CODES[reduction])  # type: ignore[no-any-return]
+    return _loss("hinge_embedding_loss")(input, target, margin, reduction=CODES[reduction])
 
 
 @public("margin_ranking_loss", method=False)
@@ -41,7 +41,7 @@ def numbered_margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
     """`nn.functional.margin_ranking_loss`."""
-    return _loss("margin_ranking_loss")(input1, input2, target, margin, reduction=CODES[reduction])  # type: ignore[no-any-return]
+    return _loss("margin_ranking_loss")(input1, input2, target, margin, reduction=CODES[reduction])
 
 
 @public("triplet_margin_loss", method=False)
@@ -51,7 +51,7 @@ def numbered_triplet_margin_loss(
 ) -> Tensor:  # fmt: skip
     """`nn.functional.triplet_margin_loss`."""
     function = _loss("triplet_margin_loss")
-    return function(anchor, positive, negative, margin, p, eps, swap, reduction=CODES[reduction])  # type: ignore[no-any-return]
+    return function(anchor, positive, negative, margin, p, eps, swap, reduction=CODES[reduction])
 
 
 @public("poisson_nll_loss", method=False)
@@ -60,7 +60,7 @@ def numbered_poisson_nll_loss(
 ) -> Tensor:
     """`nn.functional.poisson_nll_loss`."""
     function = _loss("poisson_nll_loss")
-    return function(input, target, log_input, full, eps=eps, reduction=CODES[reduction])  # type: ignore[no-any-return]
+    return function(input, target, log_input, full, eps=eps, reduction=CODES[reduction])
 
 
 SCHEMAS = """

@@ -122,7 +122,7 @@ def functional_ctc_loss(
     check_reduction(reduction)
     if log_probs._k & CUDA:  # the kernels are the CPU's
         given = [t.cpu() if isinstance(t, Tensor) else t for t in (log_probs, targets, input_lengths, target_lengths)]
-        return functional_ctc_loss(*given, blank, reduction, zero_infinity).to(log_probs.device)  # type: ignore[no-any-return]
+        return functional_ctc_loss(*given, blank, reduction, zero_infinity).to(log_probs.device)
     if log_probs.dtype is not float32 and log_probs.dtype is not float64:
         raise not_implemented("ctc_loss_cpu", log_probs.dtype)
     if targets.dtype.category != INTEGER:
@@ -151,10 +151,10 @@ def functional_ctc_loss(
     if zero_infinity:
         losses = ops.where(losses == float("inf"), ops.zeros_like(losses), losses)
     if reduction == "mean":
-        return ops.mean(losses / ops.clamp_min(ops.to_dtype(given[2], losses.dtype), 1))  # type: ignore[no-any-return]
+        return ops.mean(losses / ops.clamp_min(ops.to_dtype(given[2], losses.dtype), 1))
     if reduction == "sum":
-        return ops.sum(losses)  # type: ignore[no-any-return]
-    return ops.squeeze(losses, 0) if single else losses  # type: ignore[no-any-return]
+        return ops.sum(losses)
+    return ops.squeeze(losses, 0) if single else losses
 
 
 @public("ctc_loss", method=False)

@@ -410,7 +410,7 @@ def _picked(x: Tensor, index: Tensor) -> Tensor:
         node = Node(_index_one, (x._edge or (x, 0), None), [None, index, (0,), None])
         if index._autograd_meta.__class__ is InferenceMeta:
             refuse_inference(node.saved)
-        node.info = ((x._array.shape, x.dtype, 1), (index._array.shape, index.dtype, 0))  # type: ignore[assignment]
+        node.info = ((x._array.shape, x.dtype, 1), (index._array.shape, index.dtype, 0))
         if index._storage is not None and index._storage.version:
             node.versions = [0, index._storage.version, 0, 0]
         out._k, out._edge = 1, (node, 0)

@@ -145,7 +145,7 @@ def write_out(t: Any, result: Tensor, name: str) -> Tensor:
             f"result type {type_name(result.dtype)} can't be cast to the desired output type {type_name(t.dtype)}"
         )
     if (t._k ^ result._k) & (CUDA | META):
-        raise RuntimeError(f"{name}(): Expected out tensor to have device {result.device}, but got {t.device} instead")  # type: ignore[attr-defined]
+        raise RuntimeError(f"{name}(): Expected out tensor to have device {result.device}, but got {t.device} instead")
     made = result._array
     if tuple(t._array.shape) != made.shape:
         resize_out(t, made.shape)

@@ -71,7 +71,7 @@ def replay(chain: Any, t: Tensor) -> Tensor:
     for op, static, number in chain:
         t = op(t, *static)
         if number is not None:
-            t = t[number]  # type: ignore[index]
+            t = t[number]
     return t
 
 

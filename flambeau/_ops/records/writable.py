@@ -83,7 +83,7 @@ def check_captured(t: Any) -> None:
         t = t.value
     meta = t._autograd_meta
     born = None if meta is None else meta.inherited
-    if born.__class__ is not BirthMeta or not any(one is local.transforms[-1] for one in born.transforms):  # type: ignore[union-attr]
+    if born.__class__ is not BirthMeta or not any(one is local.transforms[-1] for one in born.transforms):
         raise RuntimeError(
             "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation that "
             "would mutate a captured Tensor. This is not supported; please rewrite the function being transformed to "

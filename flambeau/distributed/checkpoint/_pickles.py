@@ -60,7 +60,7 @@ def read(data: bytes) -> Metadata:
     return found
 
 
-class _Writer(pickle._Pickler):  # type: ignore[name-defined, misc]
+class _Writer(pickle._Pickler):
     """The pickler in Python, whose names can be changed."""
 
     def _name(self, module: str, name: str) -> None:

@@ -30,7 +30,7 @@ def _divided(
     mesh = mesh or DeviceMesh("cpu")
     places = normalized(placements or [Replicate()] * mesh.ndim, len(shape))
     part = compute_local_shape_and_global_offset(shape, mesh, places)[0]
-    return made(make(part, dtype=dtype), mesh, places, shape).requires_grad_(requires_grad)  # type: ignore[no-any-return]
+    return made(make(part, dtype=dtype), mesh, places, shape).requires_grad_(requires_grad)
 
 
 def empty(

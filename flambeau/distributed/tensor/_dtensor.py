@@ -138,7 +138,7 @@ class DTensor(Tensor):
     # -- what is said of the whole --
 
     @property
-    def shape(self) -> Size:  # type: ignore[override]
+    def shape(self) -> Size:
         return self._global
 
     def size(self, dim: int | None = None) -> Any:
@@ -261,7 +261,7 @@ def made(part: Tensor, mesh: DeviceMesh, placements: Any, shape: Any) -> DTensor
     """A DTensor over a local tensor, with its history."""
     out = as_subclass(part, DTensor)
     out.device_mesh, out.placements, out._global = mesh, tuple(placements), Size(shape)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def plain(tensor: DTensor) -> Tensor:
@@ -269,7 +269,7 @@ def plain(tensor: DTensor) -> Tensor:
     if not tensor._k & GRAD or tensor._edge is not None:
         return alias(tensor)
     with outside():
-        return alias_op(tensor)  # type: ignore[no-any-return]
+        return alias_op(tensor)
 
 
 def distribute_tensor(
@@ -300,7 +300,7 @@ def distribute_tensor(
             elif isinstance(placement, Partial):
                 part = part / mesh.size(dim)
     out = made(part, mesh, placements, tensor.shape)
-    return out.requires_grad_(bool(tensor._k & GRAD))  # type: ignore[no-any-return]
+    return out.requires_grad_(bool(tensor._k & GRAD))
 
 
 def distribute_module(

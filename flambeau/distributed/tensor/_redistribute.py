@@ -133,9 +133,9 @@ class Used(Function):
 
 def _to_replicate(x: Tensor, placement: Placement, length: int, group: Any) -> Tensor:
     if isinstance(placement, Shard):
-        return _Gather.apply(x, placement.dim, length, group)  # type: ignore[no-any-return]
+        return _Gather.apply(x, placement.dim, length, group)
     if isinstance(placement, Partial):
-        return _Sum.apply(x, group, placement.reduce_op)  # type: ignore[no-any-return]
+        return _Sum.apply(x, group, placement.reduce_op)
     return x
 
 

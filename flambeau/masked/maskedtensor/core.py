@@ -193,7 +193,7 @@ class MaskedTensor(Tensor):
     def grad(self) -> Any:
         """The gradient, masked as the tensor is."""
         with DisableTorchFunctionSubclass():
-            found = Tensor.grad.__get__(self)  # type: ignore[attr-defined]
+            found = Tensor.grad.__get__(self)
         return None if found is None else MaskedTensor._from_values(found, self._masked_mask)
 
     @grad.setter

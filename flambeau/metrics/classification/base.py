@@ -100,7 +100,7 @@ class TaskMetric(Metric):
             metric = tasks[task_of(given["task"], tuple(tasks))]
             return metric(**options_for(metric._takes.parameters, given), **others)
 
-        cls.__new__ = staticmethod(_described(choose, options, "__new__", cls, Metric))  # type: ignore[method-assign, assignment]
+        cls.__new__ = staticmethod(_described(choose, options, "__new__", cls, Metric))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(f"{type(self).__name__} only makes the metric of a task")

@@ -56,7 +56,7 @@ def read(data: memoryview, kind: str, schema: dict[str, dict[int, Field]], depth
 def _expect(value: Any, wire: int, field: Field) -> memoryview:
     if wire != _BYTES:
         raise OnnxModelError(f"the field {field.name!r} has the wrong type in the file (is this an ONNX model?)")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _entries(data: memoryview) -> Iterator[tuple[int, int, Any]]:

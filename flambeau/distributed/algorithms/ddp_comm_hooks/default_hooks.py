@@ -20,7 +20,7 @@ def _mean(group: Any, tensor: Tensor) -> Future:
     group = current(group)
     tensor.div_(group.size())
     work: Any = _collectives.all_reduce(tensor, group=group, async_op=True)
-    return work.get_future().then(lambda done: done.value()[0])  # type: ignore[no-any-return]
+    return work.get_future().then(lambda done: done.value()[0])
 
 
 def allreduce_hook(process_group: Any, bucket: Any) -> Future:
@@ -34,7 +34,7 @@ def _compressed(group: Any, bucket: Any, dtype: Any) -> Future:
 
     def widen(done: Future) -> Tensor:
         whole.copy_(done.value())
-        return whole  # type: ignore[no-any-return]
+        return whole
 
     return _mean(group, sent).then(widen)
 
@@ -56,7 +56,7 @@ def _wrapper(hook: Callable[[Any, Any], Future], dtype: Any) -> Callable[[Any, A
 
         def widen(done: Future) -> Tensor:
             whole.copy_(done.value())
-            return whole  # type: ignore[no-any-return]
+            return whole
 
         return hook(state, bucket).then(widen)
 

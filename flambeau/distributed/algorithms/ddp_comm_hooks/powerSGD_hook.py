@@ -69,8 +69,8 @@ def _orthogonal(matrix: Tensor, epsilon: float) -> Tensor:
             for other in columns:
                 column = column - (other * column).sum() * other
             columns.append(column / (column.norm() + epsilon))
-        return ops.stack(columns, 1)  # type: ignore[no-any-return]
-    return ops.linalg_qr(matrix)[0]  # type: ignore[no-any-return]
+        return ops.stack(columns, 1)
+    return ops.linalg_qr(matrix)[0]
 
 
 def _average(tensors: list[Tensor], group: Any) -> list[Tensor]:

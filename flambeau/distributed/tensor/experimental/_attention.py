@@ -234,9 +234,7 @@ class _Divided(TorchFunctionMode):
                 "Number of heads in key and value must divide the number of heads in query (enable_gqa=True)"
             )
         factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
-        return _Ring.apply(  # type: ignore[no-any-return]
-            query, key, value, factor, is_causal, heads // other, self.mesh.get_group()
-        )
+        return _Ring.apply(query, key, value, factor, is_causal, heads // other, self.mesh.get_group())
 
 
 @contextmanager
