@@ -275,18 +275,7 @@ class ScheduleZBVZeroBubble(ScheduleInterleavedZeroBubble):
 class ScheduleDualPipeV(ScheduleZBVZeroBubble):
     """Not available."""
 
-    def __init__(
-        self,
-        stages: list[_PipelineStageBase],
-        n_microbatches: int,
-        loss_fn: Callable[..., Any] | None = None,
-        args_chunk_spec: Any = None,
-        kwargs_chunk_spec: Any = None,
-        output_merge_spec: Any = None,
-        scale_grads: bool = True,
-        backward_requires_autograd: bool = True,
-        defer_pp_recv: bool = False,
-    ):
+    def _homes(self) -> list[int]:
         raise NotImplementedError(
             "ScheduleDualPipeV hides the communication of experts behind pairs of passes on a GPU; use ScheduleZBVZeroBubble, which has "
             "the same stages"

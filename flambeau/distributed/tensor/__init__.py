@@ -33,64 +33,26 @@ def _divided(
     return made(make(part, dtype=dtype), mesh, places, shape).requires_grad_(requires_grad)
 
 
-def empty(
-    *size: Any,
-    dtype: dtype | None = None,
-    layout: layout = strided,
-    requires_grad: bool = False,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> DTensor:
-    """`torch.empty` divided among processes; each makes its own part."""
-    return _divided(ops.empty, size, dtype, layout, requires_grad, device_mesh, placements)
+def _maker(name: str) -> Callable[..., DTensor]:
+    make = getattr(ops, name)
+
+    def call(
+        *size: Any,
+        dtype: dtype | None = None,
+        layout: layout = strided,
+        requires_grad: bool = False,
+        device_mesh: DeviceMesh | None = None,
+        placements: Sequence[Placement] | None = None,
+    ) -> DTensor:
+        return _divided(make, size, dtype, layout, requires_grad, device_mesh, placements)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"`torch.{name}` divided among processes; each makes its own part."
+    return call
 
 
-def ones(
-    *size: Any,
-    dtype: dtype | None = None,
-    layout: layout = strided,
-    requires_grad: bool = False,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> DTensor:
-    """`torch.ones` divided among processes; each makes its own part."""
-    return _divided(ops.ones, size, dtype, layout, requires_grad, device_mesh, placements)
-
-
-def zeros(
-    *size: Any,
-    requires_grad: bool = False,
-    dtype: dtype | None = None,
-    layout: layout = strided,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> DTensor:
-    """`torch.zeros` divided among processes; each makes its own part."""
-    return _divided(ops.zeros, size, dtype, layout, requires_grad, device_mesh, placements)
-
-
-def rand(
-    *size: Any,
-    requires_grad: bool = False,
-    dtype: dtype | None = None,
-    layout: layout = strided,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> DTensor:
-    """`torch.rand` divided among processes; each makes its own part."""
-    return _divided(ops.rand, size, dtype, layout, requires_grad, device_mesh, placements)
-
-
-def randn(
-    *size: Any,
-    requires_grad: bool = False,
-    dtype: dtype | None = None,
-    layout: layout = strided,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> DTensor:
-    """`torch.randn` divided among processes; each makes its own part."""
-    return _divided(ops.randn, size, dtype, layout, requires_grad, device_mesh, placements)
+empty, ones, zeros = _maker("empty"), _maker("ones"), _maker("zeros")
+rand, randn = _maker("rand"), _maker("randn")
 
 
 def full(
