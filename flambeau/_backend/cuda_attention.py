@@ -45,11 +45,7 @@ class Attention:
         places = [s for a in (q, k, v, out) for s in _steps(a)]
         numbers = [heads, group, length, keys, float(scale), int(causal)]
         rows = kernels.ROWS * kernels.tiles(width)
-        function(
-            (-(-length // rows), batch * heads),
-            (32 * kernels.WARPS,),
-            (q, k, v, out, totals, *places, *numbers),
-        )
+        function((-(-length // rows), batch * heads), (32 * kernels.WARPS,), (q, k, v, out, totals, *places, *numbers))
         return totals
 
     def backward(

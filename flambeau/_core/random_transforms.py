@@ -16,17 +16,7 @@ import numpy as np
 
 from . import random
 from .allocation import empty
-from .random import (
-    CHUNK,
-    Array,
-    MersenneState,
-    Shape,
-    check_floating,
-    element_count,
-    multiply_add,
-    narrow,
-    part_of,
-)
+from .random import CHUNK, Array, MersenneState, Shape, check_floating, element_count, multiply_add, narrow, part_of
 
 _EXACT_UP_TO = 64  # elements for which a call of the C library per element is affordable
 _NATIVE_UP_TO = 4096  # elements that native code takes to the C library; NumPy's vectors are faster for more
@@ -121,12 +111,7 @@ def _apply(exact: Callable[[float], float], vector: Any, values: Array) -> Array
 
 
 def normal(
-    engine: MersenneState,
-    shape: Shape,
-    dtype: Any,
-    mean: float = 0.0,
-    std: float = 1.0,
-    contiguous: bool = True,
+    engine: MersenneState, shape: Shape, dtype: Any, mean: float = 0.0, std: float = 1.0, contiguous: bool = True
 ) -> Array:
     """`torch.randn` and `normal_(mean, std)`, for real and complex floating types.
 

@@ -94,11 +94,7 @@ def _window_main(plan: Plan, wide: int) -> Vectors:
     c_row = r.core(5)
     with r.loop(zero, batch) as item:
         a, x, offsets, c = (r.operand(i, item) for i in range(4))
-        with (
-            r.loop(zero, depth, _DEPTH) as pc,
-            r.loop(zero, positions, columns) as j,
-            r.loop(zero, panels) as i,
-        ):
+        with r.loop(zero, depth, _DEPTH) as pc, r.loop(zero, positions, columns) as j, r.loop(zero, panels) as i:
             panel = r.at(a, (i * depth + pc) * (plan.padded * size))
             to = r.at(c, i * c_row * plan.rows, j * size)
             length = minimum(depth - pc, _DEPTH)

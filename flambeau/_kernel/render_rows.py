@@ -291,8 +291,7 @@ def render_rows(
         before = [*picked, *[f"done{e}.bytes" for e in range(s)]]
         text.lines.append(f"  Pack<{SIZE[part]}> part{s}; start{s}(part{s}.bytes);")
         text.loop(
-            lambda place, i: f"take{s}({', '.join([f'part{s}.bytes', *map(place, early), *before, *end(i)])});",
-            early,
+            lambda place, i: f"take{s}({', '.join([f'part{s}.bytes', *map(place, early), *before, *end(i)])});", early
         )
         text.lines.append(f"  Pack<{SIZE[wide]}> total{s}; widen{s}(total{s}.bytes, part{s}.bytes);")
         text.together(s, SIZE[wide])

@@ -21,9 +21,7 @@ from ._transform import (
     _widened,
     identity_transform,
 )
-from ._transform import (
-    _InverseTransform as _InverseTransform,
-)
+from ._transform import _InverseTransform as _InverseTransform
 from .distribution import Distribution
 from .utils import _softplus, _sum_rightmost, broadcast_all, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
 

@@ -14,14 +14,7 @@ from ..fx import Graph, Node
 from ..fx.experimental.proxy_tensor import make_fx
 from ._conversion import drop_unused, written_by
 from .exported_program import ExportedProgram
-from .graph_signature import (
-    ConstantArgument,
-    ExportGraphSignature,
-    InputKind,
-    OutputKind,
-    OutputSpec,
-    TensorArgument,
-)
+from .graph_signature import ConstantArgument, ExportGraphSignature, InputKind, OutputKind, OutputSpec, TensorArgument
 
 aten = ops.aten
 

@@ -5,16 +5,7 @@ from . import randomness as randomness
 from .functionalization import debug_unwrap, functionalize, replace_all_batch_norm_modules_
 from .module_calls import functional_call, stack_module_state
 from .rearranging import rearrange
-from .transforms import (
-    grad,
-    grad_and_value,
-    hessian,
-    jacfwd,
-    jacrev,
-    jvp,
-    linearize,
-    vjp,
-)
+from .transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
 from .vmap import vmap
 
 __all__ = [

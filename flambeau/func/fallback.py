@@ -15,17 +15,7 @@ from .._ops.layout.striding import address, byte_bounds
 from .._ops.making.generator import default_generator
 from .._ops.registry import ops
 from .._tensor import Tensor
-from .batched import (
-    Batched,
-    ValuesRead,
-    batch_size,
-    deepest,
-    levels,
-    make_batched,
-    part_samples,
-    set_levels,
-    unwrap,
-)
+from .batched import Batched, ValuesRead, batch_size, deepest, levels, make_batched, part_samples, set_levels, unwrap
 
 # Functions that know what to do with batches themselves: name -> rule(function, level, args, named), which may return
 # NotImplemented.

@@ -182,11 +182,7 @@ class Node:
         self._set(map_arg(self.args, swap), map_arg(self.kwargs, swap))
 
     def replace_all_uses_with(
-        self,
-        replace_with: Node,
-        delete_user_cb: Callable[[Node], bool] | None = None,
-        *,
-        propagate_meta: bool = False,
+        self, replace_with: Node, delete_user_cb: Callable[[Node], bool] | None = None, *, propagate_meta: bool = False
     ) -> list[Node]:
         """Lets all users (those that `delete_user_cb` accepts) take another node instead; gives the changed ones."""
         if propagate_meta:

@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._tensor import Tensor
-from ._lowering import (
-    SPECIAL,
-    Steps,
-    listed,
-    special,
-)
+from ._lowering import SPECIAL, Steps, listed, special
 from ._operators import dtype_code
 
 # -- reductions --------------------------------------------------------------------------------------------------

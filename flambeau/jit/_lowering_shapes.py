@@ -8,14 +8,7 @@ from .._core.dtypes import dtype
 from .._ops.making.conversion import CASTS
 from .._ops.registry import ops
 from .._tensor import Tensor
-from ._lowering import (
-    SPECIAL,
-    Steps,
-    bound,
-    plain_argument,
-    sizes,
-    special,
-)
+from ._lowering import SPECIAL, Steps, bound, plain_argument, sizes, special
 from ._operators import dtype_code
 
 # -- shapes ------------------------------------------------------------------------------------------------------
@@ -247,12 +240,7 @@ SPECIAL.update(dict.fromkeys(("zeros", "ones", "empty", "rand", "randn"), _fille
 @special("full")
 def _full(s: Steps, size: Any, fill_value: Any, **named: Any) -> Any:
     out = s.function(size, fill_value, **named)
-    return s.note(
-        "full",
-        [list(size) if isinstance(size, (tuple, list)) else [size], fill_value],
-        out,
-        **_kind(out),
-    )
+    return s.note("full", [list(size) if isinstance(size, (tuple, list)) else [size], fill_value], out, **_kind(out))
 
 
 def _new(s: Steps, x: Tensor, *args: Any, **named: Any) -> Any:

@@ -12,16 +12,7 @@ from .._ops.registry import methods, ops
 from .._tensor import Tensor
 
 # Functions whose argument `dim`, if it is not negative, counts the batch too.
-_ALONG = frozenset(
-    (
-        "softmax",
-        "log_softmax",
-        "cumsum",
-        "norm",
-        "std",
-        "var",
-    )
-)
+_ALONG = frozenset(("softmax", "log_softmax", "cumsum", "norm", "std", "var"))
 # The same, and where among the arguments the dimensions stand.
 _PLACES = {
     "transpose": (1, 2), "flatten": (1, 2), "unsqueeze": (1,), "squeeze": (1,), "select": (1,), "narrow": (1,), "unflatten": (1,),

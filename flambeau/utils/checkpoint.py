@@ -555,10 +555,7 @@ def create_selective_checkpoint_contexts(
     else:
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
     stored: dict[Any, list[Any]] = {}
-    return (
-        _CachingTorchDispatchMode(policy, stored),
-        _CachedTorchDispatchMode(stored, allow_cache_entry_mutation),
-    )
+    return (_CachingTorchDispatchMode(policy, stored), _CachedTorchDispatchMode(stored, allow_cache_entry_mutation))
 
 
 __all__ = [

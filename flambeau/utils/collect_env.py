@@ -15,16 +15,7 @@ from .._version import __version__
 
 __all__ = ["SystemEnv", "get_env_info", "get_pretty_env_info", "main", "pretty_str"]
 
-_LIBRARIES = (
-    "numpy",
-    "llvmlite",
-    "ml_dtypes",
-    "cupy-cuda12x",
-    "onnx",
-    "pillow",
-    "tensorboard",
-    "safetensors",
-)
+_LIBRARIES = ("numpy", "llvmlite", "ml_dtypes", "cupy-cuda12x", "onnx", "pillow", "tensorboard", "safetensors")
 
 
 class SystemEnv(NamedTuple):

@@ -382,8 +382,5 @@ def _two_results(x: Any, dim: int, rows: Any, columns: Any, code: str, types: tu
         axis = _widest(y.shape[:outer])
         cpu.rows(call, [to_first(y, axis)], [to_first(v, axis) for v in views], x.size)
     else:
-        threads.over(
-            threads.ranges(y.shape[-1], 64),
-            lambda a, b: call(y[..., a:b], *[v[..., a:b] for v in views]),
-        )
+        threads.over(threads.ranges(y.shape[-1], 64), lambda a, b: call(y[..., a:b], *[v[..., a:b] for v in views]))
     return outs

@@ -52,8 +52,7 @@ def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | N
             sort(rows, values, places, code, descending)
         else:
             threads.over(
-                threads.ranges(len(rows)),
-                lambda a, b: sort(rows[a:b], values[a:b], places[a:b], code, descending),
+                threads.ranges(len(rows)), lambda a, b: sort(rows[a:b], values[a:b], places[a:b], code, descending)
             )
     shape = (*moved.shape[:-1], length)
     if dim == x.ndim - 1:

@@ -24,14 +24,7 @@ from ..records.replay import second
 from ..records.rules import floating_only
 from ..records.shape_rules import dense, dtype_of, same
 from ..registry import ops, public, relabel
-from .normalization import (
-    check_channels,
-    check_dtypes,
-    composed,
-    more_than_one,
-    number,
-    wide_of,
-)
+from .normalization import check_channels, check_dtypes, composed, more_than_one, number, wide_of
 
 # -- arrays --------------------------------------------------------------------------------------------------------
 

@@ -20,13 +20,7 @@ from ..records.shape_rules import dtype_of, same
 from ..registry import labelled, ops, public, relabel
 from .batch_norm import follow, with_given
 from .channels import keeps_channels_last
-from .normalization import (
-    check_channels,
-    check_dtypes,
-    more_than_one,
-    statistics_dtype,
-    wide_of,
-)
+from .normalization import check_channels, check_dtypes, more_than_one, statistics_dtype, wide_of
 
 _DOUBLE = np.dtype(np.float64)
 

@@ -488,9 +488,7 @@ def upsample(
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` with mode="nearest"."""
     warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated; use nn.functional.interpolate",
-        UserWarning,
-        stacklevel=3,
+        "`nn.functional.upsample_nearest` is deprecated; use nn.functional.interpolate", UserWarning, stacklevel=3
     )
     return interpolate(input, size, scale_factor, mode="nearest")
 
@@ -499,9 +497,7 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` with mode="bilinear" and align_corners=True."""
     warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated; use nn.functional.interpolate",
-        UserWarning,
-        stacklevel=3,
+        "`nn.functional.upsample_bilinear` is deprecated; use nn.functional.interpolate", UserWarning, stacklevel=3
     )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 

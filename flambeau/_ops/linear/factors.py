@@ -324,11 +324,7 @@ def lu_op(backend: Any, a: Any, pivot: bool) -> Any:
     return lapack.lu_factor(backend.xp, a, pivot) if made is None else made
 
 
-@primitive(
-    differentiable=False,
-    meta=lambda pivots, m: ((*pivots.shape[:-1], m), int64),
-    batch=leading,
-)
+@primitive(differentiable=False, meta=lambda pivots, m: ((*pivots.shape[:-1], m), int64), batch=leading)
 def lu_order(backend: Any, pivots: Any, m: int) -> Any:
     return lapack.permutation(backend.xp, pivots, m)
 

@@ -168,10 +168,7 @@ def _euclidean_grad(g: Tensor, x: Tensor, y: Tensor, out: Tensor, needs: Any) ->
     def side(w: Tensor, own: Tensor, other: Tensor) -> Tensor:
         return own * ops.sum(w, -1, True) - ops.matmul(w, other)
 
-    return (
-        side(weight, x, y) if needs[0] else None,
-        side(transposed(weight), y, x) if needs[1] else None,
-    )
+    return (side(weight, x, y) if needs[0] else None, side(transposed(weight), y, x) if needs[1] else None)
 
 
 @primitive(

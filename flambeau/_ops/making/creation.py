@@ -12,14 +12,7 @@ from ..._core.allocation import fill as fill_memory
 from ..._core.allocation import zeros as _zeros
 from ..._core.config import config
 from ..._core.devices import _local as current
-from ..._core.dtypes import (
-    BY_NUMPY,
-    bool_,
-    default,
-    dtype,
-    int64,
-    scalar_dtype,
-)
+from ..._core.dtypes import BY_NUMPY, bool_, default, dtype, int64, scalar_dtype
 from ..._core.layouts import (
     joint_strides,
     like_strides,

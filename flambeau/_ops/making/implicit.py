@@ -14,20 +14,10 @@ from ..registry import ops
 
 _HOW = "How samples move with the parameter that they were drawn for."
 gamma_grad_op = pointwise(
-    "_standard_gamma_grad",
-    lambda m, x, y: m.standard_gamma_grad(x, y),
-    narrow,
-    method=False,
-    inplace=False,
-    doc=_HOW,
+    "_standard_gamma_grad", lambda m, x, y: m.standard_gamma_grad(x, y), narrow, method=False, inplace=False, doc=_HOW
 )
 dirichlet_grad_op = pointwise(
-    "_dirichlet_grad",
-    lambda m, x, y, z: m.dirichlet_grad(x, y, z),
-    narrow,
-    method=False,
-    inplace=False,
-    doc=_HOW,
+    "_dirichlet_grad", lambda m, x, y, z: m.dirichlet_grad(x, y, z), narrow, method=False, inplace=False, doc=_HOW
 )
 
 

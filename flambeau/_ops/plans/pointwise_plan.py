@@ -103,11 +103,7 @@ def _ufunc(call: Any) -> Any:
 
 
 def _walk(
-    made: Plan,
-    ufunc: Any,
-    shape: Sequence[int] | None,
-    ways: list[list[int]],
-    operands: list[tuple[int, int]],
+    made: Plan, ufunc: Any, shape: Sequence[int] | None, ways: list[list[int]], operands: list[tuple[int, int]]
 ) -> bool:
     """Adds a loop over all elements, or over as many as there are; False if they have too many dimensions."""
     if shape is None:

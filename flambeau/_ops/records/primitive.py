@@ -30,16 +30,7 @@ from ..._tensor import (
 )
 from ..plans.sites import planned_call
 from ..registry import derivative_name, memory_problem, parameter_names, records
-from .primitive_call import (
-    arrays_call,
-    derivative,
-    fitted,
-    list_call,
-    plain_call,
-    single_backward,
-    view_call,
-    wrapped,
-)
+from .primitive_call import arrays_call, derivative, fitted, list_call, plain_call, single_backward, view_call, wrapped
 from .saved import pack, trace, versions_of
 from .shape_rules import DataDependent
 

@@ -10,13 +10,9 @@ from . import (
     quantization_mappings,
     stubs,
 )
-from . import (
-    fuse_modules as _fuse_modules,
-)
+from . import fuse_modules as _fuse_modules
 from . import quantize as _quantize
-from . import (
-    quantize_jit as _quantize_jit,
-)
+from . import quantize_jit as _quantize_jit
 from .fake_quantize import *  # noqa: F403
 from .fuse_modules import fuse_modules, fuse_modules_qat
 from .fuser_methods import *  # noqa: F403

@@ -12,13 +12,7 @@ from ...nn.modules import activation, normalization
 from ...nn.modules import conv as _conv
 from . import fake_quantize as fakes
 from . import observer as observers
-from .qconfig import (
-    QConfig,
-    QConfigAny,
-    default_reuse_input_qconfig,
-    get_default_qat_qconfig,
-    get_default_qconfig,
-)
+from .qconfig import QConfig, QConfigAny, default_reuse_input_qconfig, get_default_qat_qconfig, get_default_qconfig
 
 __all__ = ["QConfigMapping", "get_default_qat_qconfig_mapping", "get_default_qconfig_mapping"]
 

@@ -14,12 +14,7 @@ from ..nn import intrinsic
 from ..nn.quantized.functional import FloatFunctional
 from .fake_quantize import FakeQuantizeBase
 from .observer import NoopObserver, ObserverBase, PlaceholderObserver
-from .qconfig import (
-    QConfig,
-    default_dynamic_qconfig,
-    float16_dynamic_qconfig,
-    float_qparams_weight_only_qconfig,
-)
+from .qconfig import QConfig, default_dynamic_qconfig, float16_dynamic_qconfig, float_qparams_weight_only_qconfig
 from .quantization_mappings import (
     DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
     DEFAULT_QAT_MODULE_MAPPINGS,

@@ -197,10 +197,7 @@ class DefaultLoadPlanner(LoadPlanner):
     mappings: dict[str, Path]
 
     def __init__(
-        self,
-        flatten_state_dict: bool = True,
-        flatten_sharded_tensors: bool = True,
-        allow_partial_load: bool = False,
+        self, flatten_state_dict: bool = True, flatten_sharded_tensors: bool = True, allow_partial_load: bool = False
     ) -> None:
         self.flatten_state_dict = flatten_state_dict
         self.flatten_sharded_tensors = flatten_sharded_tensors

@@ -9,13 +9,7 @@ from ..._tensor import Tensor
 from ..tensor._dtensor import DTensor
 from ..tensor._utils import compute_local_shape_and_global_offset
 from ..tensor.placement_types import Partial
-from .metadata import (
-    BytesStorageMetadata,
-    ChunkStorageMetadata,
-    MetadataIndex,
-    TensorProperties,
-    TensorStorageMetadata,
-)
+from .metadata import BytesStorageMetadata, ChunkStorageMetadata, MetadataIndex, TensorProperties, TensorStorageMetadata
 from .planner import LoadItemType, ReadItem, TensorWriteData, WriteItem, WriteItemType
 
 __all__ = ["create_read_items_for_chunk_list"]

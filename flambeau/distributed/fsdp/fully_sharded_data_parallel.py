@@ -16,13 +16,7 @@ from ..device_mesh import DeviceMesh
 from ..tensor._dtensor import DTensor
 from ._fully_shard import MixedPrecisionPolicy, fully_shard
 from .api import *
-from .api import (
-    FullStateDictConfig,
-    ShardedStateDictConfig,
-    ShardingStrategy,
-    StateDictSettings,
-    StateDictType,
-)
+from .api import FullStateDictConfig, ShardedStateDictConfig, ShardingStrategy, StateDictSettings, StateDictType
 
 __all__ = ["FullyShardedDataParallel"]  # noqa: RUF100
 

@@ -14,12 +14,7 @@ from ..functional.classification._areas import (
 )
 from ..functional.classification._curves import binary_curve, binary_roc_curve
 from ..functional.classification._options import check_options, takes, takes_task
-from ._curves import (
-    Area,
-    BinaryPrecisionRecallCurve,
-    MulticlassPrecisionRecallCurve,
-    MultilabelPrecisionRecallCurve,
-)
+from ._curves import Area, BinaryPrecisionRecallCurve, MulticlassPrecisionRecallCurve, MultilabelPrecisionRecallCurve
 from .base import TaskMetric
 
 _OPTIONS = "thresholds ignore_index validate_args"

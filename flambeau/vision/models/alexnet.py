@@ -45,8 +45,7 @@ class AlexNet(nn.Module):
 
 
 AlexNet_Weights = weights_enum(
-    "AlexNet_Weights",
-    IMAGENET1K_V1=entry("alexnet-owt-7be5be79.pth", 61100840, 56.522, 79.066, smallest=63),
+    "AlexNet_Weights", IMAGENET1K_V1=entry("alexnet-owt-7be5be79.pth", 61100840, 56.522, 79.066, smallest=63)
 )
 
 alexnet = builder("alexnet", AlexNet_Weights, AlexNet)

@@ -23,12 +23,7 @@ class _DenseLayer(nn.Module):
     """A 1×1 and a 3×3 convolution, each after norm and activation, over all features so far."""
 
     def __init__(
-        self,
-        num_input_features: int,
-        growth_rate: int,
-        bn_size: int,
-        drop_rate: float,
-        memory_efficient: bool = False,
+        self, num_input_features: int, growth_rate: int, bn_size: int, drop_rate: float, memory_efficient: bool = False
     ) -> None:
         super().__init__()
         self.norm1 = nn.BatchNorm2d(num_input_features)
@@ -135,20 +130,16 @@ def _renamed(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 DenseNet121_Weights = weights_enum(
-    "DenseNet121_Weights",
-    IMAGENET1K_V1=entry("densenet121-a639ec97.pth", 7978856, 74.434, 91.972, smallest=29),
+    "DenseNet121_Weights", IMAGENET1K_V1=entry("densenet121-a639ec97.pth", 7978856, 74.434, 91.972, smallest=29)
 )
 DenseNet161_Weights = weights_enum(
-    "DenseNet161_Weights",
-    IMAGENET1K_V1=entry("densenet161-8d451a50.pth", 28681000, 77.138, 93.56, smallest=29),
+    "DenseNet161_Weights", IMAGENET1K_V1=entry("densenet161-8d451a50.pth", 28681000, 77.138, 93.56, smallest=29)
 )
 DenseNet169_Weights = weights_enum(
-    "DenseNet169_Weights",
-    IMAGENET1K_V1=entry("densenet169-b2777c0a.pth", 14149480, 75.6, 92.806, smallest=29),
+    "DenseNet169_Weights", IMAGENET1K_V1=entry("densenet169-b2777c0a.pth", 14149480, 75.6, 92.806, smallest=29)
 )
 DenseNet201_Weights = weights_enum(
-    "DenseNet201_Weights",
-    IMAGENET1K_V1=entry("densenet201-c1103571.pth", 20013928, 76.896, 93.37, smallest=29),
+    "DenseNet201_Weights", IMAGENET1K_V1=entry("densenet201-c1103571.pth", 20013928, 76.896, 93.37, smallest=29)
 )
 
 densenet121 = builder("densenet121", DenseNet121_Weights, DenseNet, rename=_renamed)

@@ -122,11 +122,7 @@ class MBConv(_Residual):
     """Widened, filtered depthwise, its channels reweighted, narrowed again."""
 
     def __init__(
-        self,
-        cnf: MBConvConfig,
-        stochastic_depth_prob: float,
-        norm_layer: Layer,
-        se_layer: Layer = SqueezeExcitation,
+        self, cnf: MBConvConfig, stochastic_depth_prob: float, norm_layer: Layer, se_layer: Layer = SqueezeExcitation
     ) -> None:
         wide = cnf.adjust_channels(cnf.input_channels, cnf.expand_ratio)
         options: dict[str, Any] = {"norm_layer": norm_layer, "activation_layer": nn.SiLU}

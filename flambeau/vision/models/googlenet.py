@@ -201,8 +201,7 @@ def _without_aux(model: GoogLeNet) -> None:
 
 
 GoogLeNet_Weights = weights_enum(
-    "GoogLeNet_Weights",
-    IMAGENET1K_V1=entry("googlenet-1378be20.pth", 6624904, 69.778, 89.53, smallest=15),
+    "GoogLeNet_Weights", IMAGENET1K_V1=entry("googlenet-1378be20.pth", 6624904, 69.778, 89.53, smallest=15)
 )
 
 googlenet = builder("googlenet", GoogLeNet_Weights, GoogLeNet, adapt=_adapt)

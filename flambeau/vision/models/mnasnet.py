@@ -20,13 +20,7 @@ _STACKS = ((3, 2, 3, 3), (5, 2, 3, 3), (5, 2, 6, 3), (3, 1, 6, 2), (5, 2, 6, 4),
 
 class _InvertedResidual(nn.Module):
     def __init__(
-        self,
-        in_ch: int,
-        out_ch: int,
-        kernel_size: int,
-        stride: int,
-        expansion_factor: int,
-        bn_momentum: float = 0.1,
+        self, in_ch: int, out_ch: int, kernel_size: int, stride: int, expansion_factor: int, bn_momentum: float = 0.1
     ) -> None:
         super().__init__()
         if stride not in (1, 2):
@@ -107,20 +101,16 @@ class MNASNet(nn.Module):
 
 
 MNASNet0_5_Weights = weights_enum(
-    "MNASNet0_5_Weights",
-    IMAGENET1K_V1=entry("mnasnet0.5_top1_67.823-3ffadce67e.pth", 2218512, 67.734, 87.49),
+    "MNASNet0_5_Weights", IMAGENET1K_V1=entry("mnasnet0.5_top1_67.823-3ffadce67e.pth", 2218512, 67.734, 87.49)
 )
 MNASNet0_75_Weights = weights_enum(
-    "MNASNet0_75_Weights",
-    IMAGENET1K_V1=entry("mnasnet0_75-7090bc5f.pth", 3170208, 71.18, 90.496, resize_size=232),
+    "MNASNet0_75_Weights", IMAGENET1K_V1=entry("mnasnet0_75-7090bc5f.pth", 3170208, 71.18, 90.496, resize_size=232)
 )
 MNASNet1_0_Weights = weights_enum(
-    "MNASNet1_0_Weights",
-    IMAGENET1K_V1=entry("mnasnet1.0_top1_73.512-f206786ef8.pth", 4383312, 73.456, 91.51),
+    "MNASNet1_0_Weights", IMAGENET1K_V1=entry("mnasnet1.0_top1_73.512-f206786ef8.pth", 4383312, 73.456, 91.51)
 )
 MNASNet1_3_Weights = weights_enum(
-    "MNASNet1_3_Weights",
-    IMAGENET1K_V1=entry("mnasnet1_3-a4c69d6f.pth", 6282256, 76.506, 93.522, resize_size=232),
+    "MNASNet1_3_Weights", IMAGENET1K_V1=entry("mnasnet1_3-a4c69d6f.pth", 6282256, 76.506, 93.522, resize_size=232)
 )
 
 mnasnet0_5 = builder("mnasnet0_5", MNASNet0_5_Weights, MNASNet, alpha=0.5)

@@ -66,12 +66,7 @@ class InvertedResidualConfig:
 class InvertedResidual(nn.Module):
     """Widened, filtered depthwise, its channels reweighted, narrowed again; with a shortcut where the shapes agree."""
 
-    def __init__(
-        self,
-        cnf: InvertedResidualConfig,
-        norm_layer: Layer,
-        se_layer: Layer = _SQUEEZE,
-    ) -> None:
+    def __init__(self, cnf: InvertedResidualConfig, norm_layer: Layer, se_layer: Layer = _SQUEEZE) -> None:
         super().__init__()
         if not 1 <= cnf.stride <= 2:
             raise ValueError("illegal stride value")
@@ -177,8 +172,7 @@ MobileNet_V3_Large_Weights = weights_enum(
     IMAGENET1K_V2=entry("mobilenet_v3_large-5c1a4163.pth", 5483032, 75.274, 92.566, resize_size=232),
 )
 MobileNet_V3_Small_Weights = weights_enum(
-    "MobileNet_V3_Small_Weights",
-    IMAGENET1K_V1=entry("mobilenet_v3_small-047dcff4.pth", 2542856, 67.668, 87.402),
+    "MobileNet_V3_Small_Weights", IMAGENET1K_V1=entry("mobilenet_v3_small-047dcff4.pth", 2542856, 67.668, 87.402)
 )
 
 mobilenet_v3_large = builder(

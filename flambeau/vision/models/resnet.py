@@ -183,12 +183,10 @@ class ResNet(nn.Module):
 
 
 ResNet18_Weights = weights_enum(
-    "ResNet18_Weights",
-    IMAGENET1K_V1=entry("resnet18-f37072fd.pth", 11689512, 69.758, 89.078),
+    "ResNet18_Weights", IMAGENET1K_V1=entry("resnet18-f37072fd.pth", 11689512, 69.758, 89.078)
 )
 ResNet34_Weights = weights_enum(
-    "ResNet34_Weights",
-    IMAGENET1K_V1=entry("resnet34-b627a593.pth", 21797672, 73.314, 91.42),
+    "ResNet34_Weights", IMAGENET1K_V1=entry("resnet34-b627a593.pth", 21797672, 73.314, 91.42)
 )
 ResNet50_Weights = weights_enum(
     "ResNet50_Weights",

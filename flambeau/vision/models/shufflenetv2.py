@@ -91,12 +91,10 @@ class ShuffleNetV2(nn.Module):
 
 
 ShuffleNet_V2_X0_5_Weights = weights_enum(
-    "ShuffleNet_V2_X0_5_Weights",
-    IMAGENET1K_V1=entry("shufflenetv2_x0.5-f707e7126e.pth", 1366792, 60.552, 81.746),
+    "ShuffleNet_V2_X0_5_Weights", IMAGENET1K_V1=entry("shufflenetv2_x0.5-f707e7126e.pth", 1366792, 60.552, 81.746)
 )
 ShuffleNet_V2_X1_0_Weights = weights_enum(
-    "ShuffleNet_V2_X1_0_Weights",
-    IMAGENET1K_V1=entry("shufflenetv2_x1-5666bf0f80.pth", 2278604, 69.362, 88.316),
+    "ShuffleNet_V2_X1_0_Weights", IMAGENET1K_V1=entry("shufflenetv2_x1-5666bf0f80.pth", 2278604, 69.362, 88.316)
 )
 ShuffleNet_V2_X1_5_Weights = weights_enum(
     "ShuffleNet_V2_X1_5_Weights",

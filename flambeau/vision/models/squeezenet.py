@@ -68,12 +68,10 @@ class SqueezeNet(nn.Module):
 
 
 SqueezeNet1_0_Weights = weights_enum(
-    "SqueezeNet1_0_Weights",
-    IMAGENET1K_V1=entry("squeezenet1_0-b66bff10.pth", 1248424, 58.092, 80.42, smallest=21),
+    "SqueezeNet1_0_Weights", IMAGENET1K_V1=entry("squeezenet1_0-b66bff10.pth", 1248424, 58.092, 80.42, smallest=21)
 )
 SqueezeNet1_1_Weights = weights_enum(
-    "SqueezeNet1_1_Weights",
-    IMAGENET1K_V1=entry("squeezenet1_1-b8a52dc0.pth", 1235496, 58.178, 80.624, smallest=17),
+    "SqueezeNet1_1_Weights", IMAGENET1K_V1=entry("squeezenet1_1-b8a52dc0.pth", 1235496, 58.178, 80.624, smallest=17)
 )
 
 squeezenet1_0 = builder("squeezenet1_0", SqueezeNet1_0_Weights, SqueezeNet, version="1_0")

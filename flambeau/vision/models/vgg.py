@@ -80,20 +80,16 @@ def _no_init(chosen: object, kwargs: dict[str, object]) -> None:
 
 
 VGG11_Weights = weights_enum(
-    "VGG11_Weights",
-    IMAGENET1K_V1=entry("vgg11-8a719046.pth", 132863336, 69.02, 88.628, smallest=32),
+    "VGG11_Weights", IMAGENET1K_V1=entry("vgg11-8a719046.pth", 132863336, 69.02, 88.628, smallest=32)
 )
 VGG11_BN_Weights = weights_enum(
-    "VGG11_BN_Weights",
-    IMAGENET1K_V1=entry("vgg11_bn-6002323d.pth", 132868840, 70.37, 89.81, smallest=32),
+    "VGG11_BN_Weights", IMAGENET1K_V1=entry("vgg11_bn-6002323d.pth", 132868840, 70.37, 89.81, smallest=32)
 )
 VGG13_Weights = weights_enum(
-    "VGG13_Weights",
-    IMAGENET1K_V1=entry("vgg13-19584684.pth", 133047848, 69.928, 89.246, smallest=32),
+    "VGG13_Weights", IMAGENET1K_V1=entry("vgg13-19584684.pth", 133047848, 69.928, 89.246, smallest=32)
 )
 VGG13_BN_Weights = weights_enum(
-    "VGG13_BN_Weights",
-    IMAGENET1K_V1=entry("vgg13_bn-abd245e5.pth", 133053736, 71.586, 90.374, smallest=32),
+    "VGG13_BN_Weights", IMAGENET1K_V1=entry("vgg13_bn-abd245e5.pth", 133053736, 71.586, 90.374, smallest=32)
 )
 VGG16_Weights = weights_enum(
     "VGG16_Weights",
@@ -111,16 +107,13 @@ VGG16_Weights = weights_enum(
     default="IMAGENET1K_V1",
 )
 VGG16_BN_Weights = weights_enum(
-    "VGG16_BN_Weights",
-    IMAGENET1K_V1=entry("vgg16_bn-6c64b313.pth", 138365992, 73.36, 91.516, smallest=32),
+    "VGG16_BN_Weights", IMAGENET1K_V1=entry("vgg16_bn-6c64b313.pth", 138365992, 73.36, 91.516, smallest=32)
 )
 VGG19_Weights = weights_enum(
-    "VGG19_Weights",
-    IMAGENET1K_V1=entry("vgg19-dcbb9e9d.pth", 143667240, 72.376, 90.876, smallest=32),
+    "VGG19_Weights", IMAGENET1K_V1=entry("vgg19-dcbb9e9d.pth", 143667240, 72.376, 90.876, smallest=32)
 )
 VGG19_BN_Weights = weights_enum(
-    "VGG19_BN_Weights",
-    IMAGENET1K_V1=entry("vgg19_bn-c79401a0.pth", 143678248, 74.218, 91.842, smallest=32),
+    "VGG19_BN_Weights", IMAGENET1K_V1=entry("vgg19_bn-c79401a0.pth", 143678248, 74.218, 91.842, smallest=32)
 )
 
 vgg11 = builder("vgg11", VGG11_Weights, _vgg, adapt=_no_init, layout="11")

@@ -266,8 +266,7 @@ ViT_B_16_Weights = weights_enum(
     default="IMAGENET1K_V1",
 )
 ViT_B_32_Weights = weights_enum(
-    "ViT_B_32_Weights",
-    IMAGENET1K_V1=entry("vit_b_32-d86f8d99.pth", 88224232, 75.912, 92.466, smallest=224),
+    "ViT_B_32_Weights", IMAGENET1K_V1=entry("vit_b_32-d86f8d99.pth", 88224232, 75.912, 92.466, smallest=224)
 )
 ViT_L_16_Weights = weights_enum(
     "ViT_L_16_Weights",
@@ -294,8 +293,7 @@ ViT_L_16_Weights = weights_enum(
     default="IMAGENET1K_V1",
 )
 ViT_L_32_Weights = weights_enum(
-    "ViT_L_32_Weights",
-    IMAGENET1K_V1=entry("vit_l_32-c7638314.pth", 306535400, 76.972, 93.07, smallest=224),
+    "ViT_L_32_Weights", IMAGENET1K_V1=entry("vit_l_32-c7638314.pth", 306535400, 76.972, 93.07, smallest=224)
 )
 ViT_H_14_Weights = weights_enum(
     "ViT_H_14_Weights",

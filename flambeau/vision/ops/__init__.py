@@ -15,20 +15,8 @@ from .boxes import (
 )
 from .deform_conv import DeformConv2d, deform_conv2d
 from .drop_block import DropBlock2d, DropBlock3d, drop_block2d, drop_block3d
-from .losses import (
-    complete_box_iou_loss,
-    distance_box_iou_loss,
-    generalized_box_iou_loss,
-    sigmoid_focal_loss,
-)
-from .misc import (
-    MLP,
-    Conv2dNormActivation,
-    Conv3dNormActivation,
-    FrozenBatchNorm2d,
-    Permute,
-    SqueezeExcitation,
-)
+from .losses import complete_box_iou_loss, distance_box_iou_loss, generalized_box_iou_loss, sigmoid_focal_loss
+from .misc import MLP, Conv2dNormActivation, Conv3dNormActivation, FrozenBatchNorm2d, Permute, SqueezeExcitation
 from .roi import PSRoIAlign, RoIAlign, RoIPool, ps_roi_align, roi_align, roi_pool
 from .stochastic_depth import StochasticDepth, stochastic_depth
 

@@ -67,14 +67,7 @@ class ConvNormActivation(nn.Sequential):
         bias = norm_layer is None if bias is None else bias
         layers = [
             conv_layer(
-                in_channels,
-                out_channels,
-                kernel_size,
-                stride,
-                padding,
-                dilation=dilation,
-                groups=groups,
-                bias=bias,
+                in_channels, out_channels, kernel_size, stride, padding, dilation=dilation, groups=groups, bias=bias
             )
         ]
         if norm_layer is not None:

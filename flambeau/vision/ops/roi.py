@@ -263,11 +263,7 @@ class RoIPool(nn.Module):
 
 
 def ps_roi_align(
-    input: Tensor,
-    boxes: _Boxes,
-    output_size: int | Sequence[int],
-    spatial_scale: float = 1.0,
-    sampling_ratio: int = -1,
+    input: Tensor, boxes: _Boxes, output_size: int | Sequence[int], spatial_scale: float = 1.0, sampling_ratio: int = -1
 ) -> Tensor:
     """`roi_align` where every bin has channels of its own: C / (height * width) channels remain.
 

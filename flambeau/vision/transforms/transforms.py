@@ -25,9 +25,7 @@ from ._compose import (
     ToPILImage,
     ToTensor,
 )
-from ._compose import (
-    RandomTransforms as RandomTransforms,
-)
+from ._compose import RandomTransforms as RandomTransforms
 from ._geometry import (
     CenterCrop,
     ElasticTransform,

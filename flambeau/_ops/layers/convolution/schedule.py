@@ -207,10 +207,7 @@ class Schedule(ABC):
         be built for each, (block, channels, memory, job, number). If these make `sums`, those are written to the last operand at
         the end: by the job that has made all of them, or by all threads when all jobs are done."""
         apart = sums is not None and self.ranges > 1
-        out, room = (
-            self.operands[-1],
-            np.empty((self.jobs if apart else self.threads, self.at[-1]), "f4"),
-        )
+        out, room = (self.operands[-1], np.empty((self.jobs if apart else self.threads, self.at[-1]), "f4"))
         rows: list[list[Step]] = [[] for _ in range(self.threads)]
         for job in range(self.jobs):
             channels, row, memory = self.outputs_of(job // self.ranges), rows[job % len(rows)], room[job % len(room)]

@@ -17,14 +17,7 @@ from ...._backend.cpu import cpu
 from ...._core.allocation import empty, zeros
 from ...._kernel import lanes as kernels
 from ...._kernel.conv import lanes, tile_rows
-from ...._kernel.winograd import (
-    coordinates,
-    join_tiles,
-    join_windows,
-    spread_gradients,
-    spread_tiles,
-    spread_windows,
-)
+from ...._kernel.winograd import coordinates, join_tiles, join_windows, spread_gradients, spread_tiles, spread_windows
 from .description import Conv, Ints, output_size
 from .schedule import Block, Schedule, dense, flat, parts, run, view
 

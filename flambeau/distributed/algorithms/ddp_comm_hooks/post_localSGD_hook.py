@@ -18,11 +18,7 @@ class PostLocalSGDState:
     """When `post_localSGD_hook` changes from all processes to those of `subgroup` (by default, of this machine)."""
 
     def __init__(
-        self,
-        process_group: Any,
-        subgroup: Any,
-        start_localSGD_iter: int,
-        post_local_gradient_allreduce: bool = True,
+        self, process_group: Any, subgroup: Any, start_localSGD_iter: int, post_local_gradient_allreduce: bool = True
     ):
         self.process_group, self.subgroup = process_group, subgroup
         self.start_localSGD_iter, self.post_local_gradient_allreduce = (

@@ -34,12 +34,7 @@ from ._calibration import (
     multiclass_calibration_error,
     multiclass_hinge_loss,
 )
-from ._counts import (
-    binary_stat_scores,
-    multiclass_stat_scores,
-    multilabel_stat_scores,
-    stat_scores,
-)
+from ._counts import binary_stat_scores, multiclass_stat_scores, multilabel_stat_scores, stat_scores
 from ._curves import (
     binary_precision_recall_curve,
     binary_roc,
@@ -50,11 +45,7 @@ from ._curves import (
     precision_recall_curve,
     roc,
 )
-from ._exact import (
-    exact_match,
-    multiclass_exact_match,
-    multilabel_exact_match,
-)
+from ._exact import exact_match, multiclass_exact_match, multilabel_exact_match
 from ._matrices import (
     binary_cohen_kappa,
     binary_confusion_matrix,
@@ -72,11 +63,7 @@ from ._matrices import (
     multilabel_jaccard_index,
     multilabel_matthews_corrcoef,
 )
-from ._ranking import (
-    multilabel_coverage_error,
-    multilabel_ranking_average_precision,
-    multilabel_ranking_loss,
-)
+from ._ranking import multilabel_coverage_error, multilabel_ranking_average_precision, multilabel_ranking_loss
 from ._ratios import (
     accuracy,
     binary_accuracy,

@@ -10,16 +10,7 @@ from ...._tensor import Tensor
 from ...utilities import rank_zero_warn
 from ...utilities.checks import check_choice
 from ...utilities.data import safe_divide
-from ._curves import (
-    Curve,
-    Data,
-    binary_curve,
-    binary_data,
-    binary_roc_curve,
-    curves,
-    multiclass_data,
-    multilabel_data,
-)
+from ._curves import Curve, Data, binary_curve, binary_data, binary_roc_curve, curves, multiclass_data, multilabel_data
 from ._inputs import kept_samples
 from ._options import Thresholds, by_task, check_options, described, takes
 

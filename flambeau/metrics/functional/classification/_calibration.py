@@ -5,14 +5,7 @@ from __future__ import annotations
 from ...._ops.registry import ops
 from ...._tensor import Tensor
 from ...utilities.data import safe_divide
-from ._inputs import (
-    check_binary,
-    check_multiclass,
-    class_probabilities,
-    kept_samples,
-    labels_last,
-    probabilities,
-)
+from ._inputs import check_binary, check_multiclass, class_probabilities, kept_samples, labels_last, probabilities
 from ._options import by_task, check_options
 
 

@@ -203,11 +203,7 @@ def matthews_of(matrix: Tensor) -> Tensor:
 
 
 def binary_matthews_corrcoef(
-    preds: Tensor,
-    target: Tensor,
-    threshold: float = 0.5,
-    ignore_index: int | None = None,
-    validate_args: bool = True,
+    preds: Tensor, target: Tensor, threshold: float = 0.5, ignore_index: int | None = None, validate_args: bool = True
 ) -> Tensor:
     """Matthews' correlation coefficient of zeros and ones."""
     return matthews_of(_checked_binary(preds, target, threshold, ignore_index, validate_args))

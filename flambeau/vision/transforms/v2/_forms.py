@@ -192,10 +192,7 @@ class SanitizeBoundingBoxes(Transform):
     """Without boxes that are too small or reach outside, and without their labels and masks."""
 
     def __init__(
-        self,
-        min_size: float = 1.0,
-        min_area: float = 1.0,
-        labels_getter: Callable[[Any], Any] | str | None = "default",
+        self, min_size: float = 1.0, min_area: float = 1.0, labels_getter: Callable[[Any], Any] | str | None = "default"
     ) -> None:
         super().__init__()
         if min_size < 1:
