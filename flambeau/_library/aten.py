@@ -25,6 +25,8 @@ def _to_copy(
     non_blocking: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
+    if layout is not None and layout is not self.layout:
+        raise RuntimeError(f"to(options) doesn't support converting to a different layout: {self.layout} to {layout}")
     options = {} if memory_format is None else {"memory_format": memory_format}
     where = {} if device is None else {"device": device}
     return ops.to(

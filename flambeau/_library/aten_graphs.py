@@ -32,6 +32,7 @@ def _assert_tensor_metadata(
 ) -> None:
     for name, wanted, given in (
         ("dtype", dtype, a.dtype), ("sizes", size, a.shape), ("strides", stride, a.stride()), ("device", device, a.device),
+        ("layout", layout, a.layout),
     ):  # fmt: skip
         given = list(given) if isinstance(given, tuple) else given
         if wanted is not None and given != (list(wanted) if isinstance(wanted, (list, tuple)) else wanted):

@@ -12,13 +12,17 @@ from ._lowering import REDUCTIONS, SPECIAL, Steps, arguments_of, by_schema, list
 from ._operators import dtype_code
 
 
+def _refuse_norm(max_norm: Any) -> None:
+    if max_norm is not None:
+        raise NotImplementedError("trace: an embedding with max_norm changes its table as it runs; script it instead")
+
+
 @special("F.embedding")
 def _embedding(
     s: Steps, input: Tensor, weight: Tensor, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    if max_norm is not None:
-        raise NotImplementedError("trace: an embedding with max_norm changes its table as it runs; script it instead")
+    _refuse_norm(max_norm)
     return s.do("embedding", weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq, sparse)
 
 
@@ -28,6 +32,7 @@ def _embedding_bag(
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
     include_last_offset: bool = False, padding_idx: Any = None,
 ) -> Tensor:  # fmt: skip
+    _refuse_norm(max_norm)
     if input._array.ndim == 2:
         with s.tracer.again():
             rows, columns = input.shape

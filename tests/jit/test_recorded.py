@@ -20,3 +20,5 @@ def test_traced(rows):
 def test_a_table_that_changes_is_not_traced():
     with pytest.raises(NotImplementedError, match="max_norm"):
         torch.jit.trace(lambda w: torch.nn.functional.embedding(torch.tensor([0]), w, max_norm=1.0), torch.ones(2, 3))
+    with pytest.raises(NotImplementedError, match="max_norm"):
+        torch.jit.trace(torch.nn.EmbeddingBag(4, 3, max_norm=1.0), torch.tensor([[0, 1]]))

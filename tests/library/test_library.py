@@ -302,3 +302,12 @@ def test_modes_and_classes_are_shown_operators_that_programs_define():
     with Log():
         assert scaled(x, 3.0).tolist() == [3.0, 3.0]
     assert len(seen) == 2
+
+
+def test_layouts_are_asked_for():
+    dense = torch.ones(2)
+    assert torch.ops.aten._to_copy.default(dense, layout=torch.strided).layout is torch.strided
+    with pytest.raises(RuntimeError, match="different layout"):
+        torch.ops.aten._to_copy.default(dense, layout=torch.sparse_coo)
+    with pytest.raises(RuntimeError, match="layout mismatch"):
+        torch.ops.aten._assert_tensor_metadata.default(dense, layout=torch.sparse_coo)
