@@ -146,7 +146,7 @@ from ._names.rare import _debug_has_internal_overlap as _debug_has_internal_over
 from . import _dynamo as _dynamo
 from ._names.rare import _fft_c2c as _fft_c2c
 from . import _functorch as _functorch
-from ._names.rare import _grid_sampler_2d_cpu_fallback as _grid_sampler_2d_cpu_fallback
+from ._library.aten_layers import _grid_sampler_2d_cpu_fallback as _grid_sampler_2d_cpu_fallback
 from . import _guards as _guards
 from . import _inductor as _inductor
 from . import _jit_internal as _jit_internal

@@ -23,7 +23,7 @@ from .._core.state import CAPTURE, FUNCTION_MODE, GRAD, META, local, modes
 from .._ops.records.primitive import Primitive
 from .._ops.records.shape_rules import DataDependent
 from .._ops.registry import ops
-from .._tensor import Tensor, detached, wrap
+from .._tensor import Tensor, detached, version_of, wrap
 from .breaks import Break, Otherwise
 from .graph import Graph, Node, Value, replaced
 from .holders import grad_of
@@ -230,7 +230,7 @@ class Capture:
                 return self.step(function, args, named)
             self.stop("an attribute of a tensor is set")
         given = _tensors((args, named))
-        before = [(t, _version(t)) for t in given]
+        before = [(t, version_of(t)) for t in given]
         mark, numbers = len(self.graph.nodes), self._numbers
         outer, self._strange, self._written = self._strange, False, []
         self._depth += 1
@@ -257,7 +257,7 @@ class Capture:
                 return out
             self.stop(f"{_shown(function)} reads elements for Python")
             return out
-        wrote = [t for t, version in before if _version(t) - version != sum([_shared(t, w) for w in self._written])]
+        wrote = [t for t, version in before if version_of(t) - version != sum([_shared(t, w) for w in self._written])]
         unknown = [t for t in made if self.known(t) is None and not (self.external is not None and self.external(t))]
         strange = strange or bool(unknown) or self._filled_late(mark)
         if name not in _ABOUT:
@@ -483,10 +483,6 @@ def _drop(values: dict[int, tuple[Any, Value]], key: int, number: int) -> None:
 
 def _shown(function: Any) -> str:
     return getattr(function, "__qualname__", getattr(function, "__name__", str(function)))
-
-
-def _version(t: Tensor) -> int:
-    return 0 if t._storage is None else t._storage.version
 
 
 def _shared(a: Tensor, b: Tensor) -> bool:

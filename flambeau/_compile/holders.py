@@ -320,23 +320,13 @@ class Sequence(Holder):
             yield Effect(self.owner, i, MISSING, after[i], f"{self.path}[{i}]", "append")
 
 
-class Members(Holder):
+class Members(Sequence):
     """The elements of a set."""
 
-    __slots__ = ("before", "owner")
-
-    def __init__(self, owner: Any, path: str):
-        super().__init__(path)
-        self.owner, self.before = owner, tuple(owner)
-
-    def close(self) -> None:
-        self.seal(self.before)
+    __slots__ = ()
 
     def labels(self) -> Iterable[str]:
         return [f"an element of {self.path}" for _ in self.before]
-
-    def now(self) -> tuple[Any, ...]:
-        return tuple(self.owner)
 
     def changes(self) -> Iterator[Effect]:
         if len(self.owner) != len(self.before) or any(element not in self.owner for element in self.before):

@@ -14,7 +14,7 @@ from .._autograd.node import Node as History
 from .._autograd.node import edge_of
 from .._core.state import GRAD
 from .._ops.registry import ops, records
-from .._tensor import Tensor, detached
+from .._tensor import Tensor, detached, version_of
 from .breaks import Break
 from .capture import Capture, _Born
 from .graph import Graph, Node, Value, replaced
@@ -135,7 +135,7 @@ class Pair:
         edges = tuple(edge_of(inputs[i] if t is None else t) for i, t in self.sources)
         kept = [detached(t) for t in (*made[self.count :], *[inputs[i] for _, i in self.from_inputs])]
         node = History(self, edges, (kept, inputs), [self.about[i][:2] for i in self.differentiable])
-        node.versions = [_version(t) for t in (*kept, *self.watched)]
+        node.versions = [version_of(t) for t in (*kept, *self.watched)]
         for number, i in enumerate(self.differentiable):
             outputs[i]._k |= GRAD
             outputs[i]._edge = (node, number)
@@ -144,7 +144,7 @@ class Pair:
     def backward(self, node: History, g: Any, create_graph: bool) -> list[Any]:
         kept, inputs = node.saved
         for t, version in zip((*kept, *self.watched), node.versions):
-            if _version(t) != version:
+            if version_of(t) != version:
                 raise RuntimeError(_MODIFIED)
         absent = tuple([given is None for given in g])
         program, reached = self._backward_of(absent) if any(absent) else (self.backward_program, self.reached)
@@ -264,7 +264,3 @@ def _edges_behind(roots: Sequence[Tensor]) -> Iterator[Any]:
         seen.add(id(edge[0]))
         if getattr(edge[0].op, "name", None) != "entrance":
             waiting.extend(edge[0].edges)
-
-
-def _version(t: Tensor) -> int:
-    return 0 if t._storage is None else t._storage.version

@@ -117,6 +117,11 @@ def memory_order(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
     return joint_order(shape, (strides,))
 
 
+def reach_of(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """How many elements of memory a shape with strides spans."""
+    return 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+
+
 def is_dense(shape: Sequence[int], strides: Sequence[int], unit: int) -> bool:
     """Whether strides (counted in `unit`s of memory) leave no gaps and share no elements."""
     step = unit

@@ -88,7 +88,7 @@ NAMES = {
     "is_vulkan_available kl_div native_norm norm_except_dim row_indices_copy saddmm set_anomaly_enabled "
     "set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled slice_inverse spmm "
     "sspaddmm sym_constrain_range sym_constrain_range_for_size sym_fresh_size values_copy _shape_as_tensor "
-    "_debug_has_internal_overlap _amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ _fft_c2c _grid_sampler_2d_cpu_fallback "
+    "_debug_has_internal_overlap _amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ _fft_c2c "
     "_convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo",
     "_serialization.records": "PyTorchFileReader PyTorchFileWriter",
     "_names.streams": "Event Stream",

@@ -203,13 +203,6 @@ def _fft_c2c(input: Tensor, dim: Any, normalization: int, forward: bool) -> Tens
     return (fft.fftn if forward else fft.ifftn)(input, dim=tuple(dim), norm=norms[normalization])
 
 
-def _grid_sampler_2d_cpu_fallback(
-    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Tensor:
-    """`grid_sampler_2d`, by the name of another implementation of it."""
-    return ops.grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)
-
-
 def is_distributed(input: Tensor) -> bool:
     """Whether a tensor is divided among processes: never."""
     return False

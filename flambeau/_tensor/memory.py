@@ -8,6 +8,7 @@ import numpy as np
 
 from .._backend import segments
 from .._backend.placement import cuda_problem
+from .._core.layouts import reach_of
 from .._core.sizes import contiguous_strides, size_argument
 from .._core.state import BATCHED, CUDA, DISPATCH, DUAL, GRAD, META, OVERRIDE, QUANTIZED, SPARSE, local
 from .._ops.basic import empty_array
@@ -18,7 +19,7 @@ from .._ops.records.writable import check_writable
 from .._ops.registry import public
 from . import Storage, Tensor, storage_of, version_of, wrap, wrapper_copy
 from .storage import UntypedStorage, wrapper_of
-from .storage_memory import laid_over, raw_bytes, reach_of, share, view_memory
+from .storage_memory import laid_over, raw_bytes, share, view_memory
 from .typed_storage import TypedStorage, legacy_classes, tensor_of_storage, typed, warn_of_removal
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._backend import segments
 from .._core.dtypes import dtype, uint8
+from .._core.layouts import reach_of
 from .._core.state import CUDA
 from .._ops.basic import empty_array
 from .._ops.layout.striding import address, byte_bounds, strided
@@ -42,11 +43,6 @@ def map_file(path: Any, shared: bool, nbytes: int) -> Any:
             return np.empty(0, np.uint8)
         access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
         return np.frombuffer(mmap.mmap(file.fileno(), count, access=access), np.uint8)
-
-
-def reach_of(shape: Any, strides: Any) -> int:
-    """How many elements of memory a shape with strides spans."""
-    return 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
 
 
 def view_memory(storage: Storage, d: dtype, shape: Any, strides: Any, offset: int) -> Any:

@@ -196,6 +196,11 @@ def rewrapped(t: Any, dim: int | None, level: int) -> Any:
     return make_batched(t, dim % t._array.ndim, level)
 
 
+def front(t: Batched) -> Tensor:
+    """The samples along the first dimension."""
+    return t.value if t.bdim == 0 else ops.movedim(t.value, t.bdim, 0)
+
+
 def in_front(t: Any, level: int) -> Any:
     """The values with the batch dimension first; None if `t` is not batched at this level."""
     value, bdim = unwrap(t, level)
@@ -272,6 +277,6 @@ def batch_size(args: Any, level: int) -> int:
 
 
 __all__ = [
-    "Batched", "Samples", "ValuesRead", "batch_size", "deepest", "directions_only", "flat_tensors", "in_front", "is_viewed", "levels", "make_batched",
+    "Batched", "Samples", "ValuesRead", "batch_size", "deepest", "directions_only", "flat_tensors", "front", "in_front", "is_viewed", "levels", "make_batched",
     "mapped_levels", "next_level", "opened", "part_samples", "rewrapped", "set_levels", "unwrap",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from ..autograd import grad as _autograd_grad
 from ..autograd.forward_ad import _set_fwd_grad_enabled, dual_level, jvp_of, laid_out, set_tangent, tangent_of
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 from . import checks
-from .batched import Batched, directions_only, make_batched, mapped_levels, next_level
+from .batched import Batched, directions_only, front, make_batched, mapped_levels, next_level
 from .tracking import entered
 from .tracking import root as _root
 from .vmap import vmap
@@ -87,14 +87,10 @@ def _batch_below(t: Tensor, level: int, size: int) -> Tensor:
     return make_batched(ops.expand(ops.unsqueeze(t, 0), (size, *t._array.shape)), 0, level)
 
 
-def _in_front(t: Batched) -> Tensor:
-    return t.value if t.bdim == 0 else ops.movedim(t.value, t.bdim, 0)
-
-
 def _rewrap(like: Tensor, root: Tensor, shift: int = 0) -> Tensor:
     """`root` batched as `like` is; a root that is batched at deeper levels keeps those outside."""
     if isinstance(root, Batched):
-        return make_batched(_rewrap(like, _in_front(root), shift + 1), 0, root.level)
+        return make_batched(_rewrap(like, front(root), shift + 1), 0, root.level)
     if isinstance(like, Batched):
         return make_batched(_rewrap(like.value, root, shift), like.bdim + shift, like.level)
     return root
@@ -146,7 +142,7 @@ def _aligned(out: Tensor, base: Any) -> Tensor:
 def _flattened(t: Tensor, base: set[int]) -> Tensor:
     if not isinstance(t, Batched):
         return t
-    inner = _in_front(t)
+    inner = front(t)
     if t.level in base:
         return _flattened(inner, base)
     return make_batched(_flattened(inner, base), len(base), t.level)
@@ -155,7 +151,7 @@ def _flattened(t: Tensor, base: set[int]) -> Tensor:
 def _wrap_all(t: Tensor, at: int = 0) -> Tensor:
     """Inverse of `_aligned` for the open levels."""
     if isinstance(t, Batched):
-        return make_batched(_wrap_all(_in_front(t), at + 1), 0, t.level)
+        return make_batched(_wrap_all(front(t), at + 1), 0, t.level)
     for level, _, _ in mapped_levels():
         t = make_batched(t, at, level)
     return t

@@ -22,7 +22,7 @@ from .._ops.records.pointwise_op import Pointwise
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
-from .batched import Batched, deepest, in_front, is_viewed, levels, make_batched, opened, part_samples, unwrap
+from .batched import Batched, deepest, front, in_front, is_viewed, levels, make_batched, opened, part_samples, unwrap
 from .fallback import dynamic, each_sample, function_rules, not_possible, on_batches, outside
 
 
@@ -41,11 +41,11 @@ def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     for i, a in enumerate(args[: op.tensors]):
         if isinstance(a, Batched):
             if a.level == level:
-                given[i], mapped[i] = _front(a), True
+                given[i], mapped[i] = front(a), True
                 size = given[i]._array.shape[0]
         elif op.many and i == 0:
             mapped[0] = [isinstance(t, Batched) and t.level == level for t in a]
-            given[0] = [_front(t) if m else t for t, m in zip(a, mapped[0])]
+            given[0] = [front(t) if m else t for t, m in zip(a, mapped[0])]
             size = next((t._array.shape[0] for t, m in zip(given[0], mapped[0]) if m), size)
     try:
         out = op.batch(op, size, mapped, tuple(given))
@@ -67,10 +67,6 @@ def _check_open(level: int, op: Any) -> None:
             f"vmap: your tensor may have escaped from inside a function being vmapped, and {op.name} was called on it "
             "outside: return it from the function instead"
         )
-
-
-def _front(t: Batched) -> Tensor:
-    return t.value if t.bdim == 0 else ops.movedim(t.value, t.bdim, 0)
 
 
 def _pointwise(level: int, op: Pointwise, args: tuple[Any, ...]) -> Any:

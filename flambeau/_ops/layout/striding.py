@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.dtypes import from_numpy_dtype
-from ..._core.layouts import is_disjoint
+from ..._core.layouts import is_disjoint, reach_of
 from ..._core.sizes import contiguous_strides, size_argument
 from ..._core.state import META
 from ..._tensor import Tensor, storage_of
@@ -137,11 +137,6 @@ def as_strided_op(
     return strided(x, shape, tuple([s * size for s in strides]), offset * size)
 
 
-def _reach(shape: Any, strides: Any) -> int:
-    """Elements from the first to past the last."""
-    return 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
-
-
 def _positions(xp: Any, shape: Any, strides: Any, offset: int) -> Any:
     where = xp.full((), offset, np.int64)
     for n, s in zip(shape, strides):
@@ -162,7 +157,7 @@ def spread(backend: Any, g: Any, x_shape: Any, x_strides: Any, strides: Any, off
     """The gradient of `as_strided`: g is added up in a flat buffer of the memory, which is then read as `x` was."""
     xp = backend.xp
     start = min(0, offset)
-    end = max(_reach(x_shape, x_strides), offset + _reach(g.shape, strides), 1)
+    end = max(reach_of(x_shape, x_strides), offset + reach_of(g.shape, strides), 1)
     flat = xp.zeros(end - start, g.dtype)
     if not is_disjoint(x_shape, x_strides, 1):  # elements of x that share memory share the gradient
         count = xp.zeros(end - start, np.int64)
@@ -214,7 +209,7 @@ def gather(backend: Any, x: Any, shape: Any, x_strides: Any, strides: Any, offse
     """The transpose of `spread`: x laid out in memory with `x_strides`, read with `strides`."""
     xp = backend.xp
     start = min(0, offset)
-    end = max(_reach(x.shape, x_strides), offset + _reach(shape, strides), 1)
+    end = max(reach_of(x.shape, x_strides), offset + reach_of(shape, strides), 1)
     flat = xp.zeros(end - start, x.dtype)
     if is_disjoint(x.shape, x_strides, 1):
         _read(flat, x.shape, x_strides, -start)[...] = x
@@ -245,7 +240,7 @@ def relative_offset(t: Tensor, shape: Any, strides: Any, storage_offset: int | N
     start = here if storage_offset is None else low + storage_offset * size
     if storage_offset is not None and storage_offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
-    reach = _reach(shape, strides) * size
+    reach = reach_of(shape, strides) * size
     if start - low + reach >= 1 << 63:
         raise RuntimeError(
             f"Storage size calculation overflowed with sizes={list(shape)}, strides={list(strides)} and offset "
@@ -308,7 +303,7 @@ def _scattered_shape(x: Any, source: Any, strides: Any, offset: int, x_strides: 
 def as_strided_scatter_op(backend: Any, x: Any, source: Any, strides: Any, offset: int, x_strides: Any) -> Any:
     xp = backend.xp
     start = min(0, offset)
-    end = max(_reach(x.shape, x_strides), offset + _reach(source.shape, strides), 1)
+    end = max(reach_of(x.shape, x_strides), offset + reach_of(source.shape, strides), 1)
     flat = xp.zeros(end - start, x.dtype)
     _read(flat, x.shape, x_strides, -start)[...] = x
     if not is_disjoint(x.shape, x_strides, 1):  # what shares memory does not in a copy

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._core.layouts import reach_of
 from ..._core.state import BATCHED, DUAL, GRAD, local
 from ..._tensor import Tensor
 from ..registry import ops
@@ -255,14 +256,10 @@ def strided_backward(op: Any, size: int, mapped: Any, args: Any) -> Any:
     x, shape, x_strides, strides, offset = args
     reads = op.name == "as_strided_gather"  # its x is what lies in memory, `shape` what is read
     inner, outer = (x._array.shape[1:], shape) if reads else (shape, x._array.shape[1:])
-    span = max(_reach(inner, x_strides), offset + _reach(outer, strides), 1)
+    span = max(reach_of(inner, x_strides), offset + reach_of(outer, strides), 1)
     if min(0, offset, *x_strides, *strides) < 0:
         return NotImplemented
     return op(x, (size, *shape), (span, *x_strides), (span, *strides), offset)
-
-
-def _reach(shape: Any, strides: Any) -> int:
-    return 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
 
 
 def shaped_by_values(op: Any, size: int, mapped: Any, args: Any) -> Any:

@@ -18,32 +18,7 @@ from .module import Module
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
-class LocalResponseNorm(Module):
-    """Divides by a power of the mean square over neighbouring channels."""
-
-    __constants__ = ["size", "alpha", "beta", "k"]
-    size: int
-    alpha: float
-    beta: float
-    k: float
-
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
-
-
-class CrossMapLRN2d(Module):
-    """Divides by a power of the mean square over neighbouring channels of images (N, C, H, W)."""
-
+class _AcrossChannels(Module):
     size: int
     alpha: float
     beta: float
@@ -51,16 +26,29 @@ class CrossMapLRN2d(Module):
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
-
-    def forward(self, input: Tensor) -> Tensor:
-        return _CrossMapLRN2d.apply(input, self.size, self.alpha, self.beta, self.k)
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class LocalResponseNorm(_AcrossChannels):
+    """Divides by a power of the mean square over neighbouring channels."""
+
+    __constants__ = ["size", "alpha", "beta", "k"]
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__(size, alpha, beta, k)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+
+class CrossMapLRN2d(_AcrossChannels):
+    """Divides by a power of the mean square over neighbouring channels of images (N, C, H, W)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return _CrossMapLRN2d.apply(input, self.size, self.alpha, self.beta, self.k)
 
 
 def _extents(shape: int | Sequence[int]) -> tuple[int, ...]:

@@ -354,11 +354,7 @@ class RNNCellBase(Module):
             text += f", nonlinearity={self.nonlinearity}"
         return text
 
-    def reset_parameters(self) -> None:
-        """Uniform random numbers between ±1 / sqrt(hidden_size)."""
-        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
-        for weight in self.parameters():
-            init.uniform_(weight, -bound, bound)
+    reset_parameters = RNNBase.reset_parameters
 
     def _check_rank(self, t: Tensor, what: str) -> None:
         if t.dim() not in (1, 2):

@@ -75,13 +75,13 @@ class _Layer(Module):
         inner = self.activation(own["linear1"](x))
         return own["linear2"](own["dropout"](inner))
 
-    def _self_attention(
-        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool, dropout: Module
+    def _sa_block(
+        self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
     ) -> Tensor:
         found = self._modules["self_attn"](
-            x, x, x, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal
+            x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False, is_causal=is_causal
         )
-        return dropout(found[0])
+        return self.dropout1(found[0])
 
 
 class TransformerEncoderLayer(_Layer):
@@ -137,11 +137,6 @@ class TransformerEncoderLayer(_Layer):
         src = norm1(src + self._sa_block(src, mask, padding, is_causal))
         return norm2(src + self._ff_block(src))
 
-    def _sa_block(
-        self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
-    ) -> Tensor:
-        return self._self_attention(x, attn_mask, key_padding_mask, is_causal, self.dropout1)
-
     def _ff_block(self, x: Tensor) -> Tensor:
         return self.dropout2(self._ff(x))
 
@@ -196,11 +191,6 @@ class TransformerDecoderLayer(_Layer):
         tgt = norm1(tgt + self._sa_block(tgt, *first))
         tgt = norm2(tgt + self._mha_block(tgt, memory, *second))
         return norm3(tgt + self._ff_block(tgt))
-
-    def _sa_block(
-        self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
-    ) -> Tensor:
-        return self._self_attention(x, attn_mask, key_padding_mask, is_causal, self.dropout1)
 
     def _mha_block(
         self, x: Tensor, mem: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None,

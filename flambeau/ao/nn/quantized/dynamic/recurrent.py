@@ -66,7 +66,21 @@ def _simple_step(function: Any) -> Any:
 # -- layers over sequences --------------------------------------------------------------------------------------------
 
 
-class _Layer(Module):
+class _Recurrent(Module):
+    def _take(self, mod: Any, kind: _dtype) -> None:
+        """Settings of a float module, and its weights as integers."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
+        """From a float module with a qconfig."""
+        made = cls.__new__(cls)
+        Module.__init__(made)
+        made._take(mod, _kind_of(mod))
+        return made
+
+
+class _Layer(_Recurrent):
     """A recurrent layer, given by a float one."""
 
     _float: ClassVar[Any]
@@ -187,14 +201,6 @@ class _Layer(Module):
         joined = [ops.cat(list(same), 1) for same in zip(*finals)]
         return made, joined[0] if self._states == 1 else tuple(joined)
 
-    @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
-        """From a float layer with a qconfig."""
-        made = cls.__new__(cls)
-        Module.__init__(made)
-        made._take(mod, _kind_of(mod))
-        return made
-
 
 class LSTM(_Layer):
     """An LSTM with integer weights.
@@ -221,7 +227,7 @@ class GRU(_Layer):
 # -- cells -----------------------------------------------------------------------------------------------------------
 
 
-class _Cell(Module):
+class _Cell(_Recurrent):
     """One step of a recurrent layer."""
 
     _float: ClassVar[Any]
@@ -283,14 +289,6 @@ class _Cell(Module):
         w_ih, w_hh, b_ih, b_hh = self._weights
         made = self._next(_linear(input, w_ih, b_ih), state, lambda h: _linear(h, w_hh, b_hh))
         return made[0] if self._states == 1 else tuple(made)
-
-    @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
-        """From a float cell with a qconfig."""
-        made = cls.__new__(cls)
-        Module.__init__(made)
-        made._take(mod, _kind_of(mod))
-        return made
 
 
 class LSTMCell(_Cell):
