@@ -382,7 +382,8 @@ def _paired(columns: Any, imaginary: Any) -> Any:
 def solve_triangular(xp: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
     """x with a @ x = b, where only one triangle of `a` is read; both have the same batch dimensions."""
     n, k = b.shape[-2:]
-    if xp is np and a.dtype.char == "F" and n <= _EXACT:  # OpenBLAS multiplies by rounded reciprocals of complex diagonals
+    if xp is np and a.dtype.char == "F" and n <= _EXACT:
+        # OpenBLAS multiplies by rounded reciprocals of complex diagonals
         return solve_triangular(xp, a.astype("D"), b.astype("D"), upper, unit).astype("F")
     if xp is np and n and k and a.dtype.char in _PREFIXES:
         routine = _routine(_PREFIXES[a.dtype.char] + "trsm", 11)
