@@ -55,6 +55,21 @@ def load(data: bytes, resolve: Callable[[str], int]) -> dict[str, int]:
         raise Unloadable(f"the object file is not in order: {error}") from None
 
 
+def jump(target: int) -> tuple[int, Any] | None:
+    """The address of a function that goes on at `target`, and the word that says so, in which another target may be written at any
+    time; None on systems whose pages the loader does not fill."""
+    if not machine():
+        return None
+    page = mmap.PAGESIZE  # the code ends with an executable page, the word begins the writable one behind it
+    content = bytearray(page - _POINTER) + _JUMPS[machine()] + target.to_bytes(8, "little")
+    try:
+        with _Memory(2 * page) as memory:
+            memory.fill(content, page)
+    except (MemoryError, Unloadable):
+        return None
+    return memory.address + page - _POINTER, ctypes.c_uint64.from_address(memory.address + page)
+
+
 class _Section(NamedTuple):
     name: str
     kind: int

@@ -201,3 +201,14 @@ def test_what_is_kept_about_the_host_is_asked_again_when_it_is_damaged_or_anothe
     monkeypatch.setattr(target, "_facts", lambda: None)  # nothing to know it by
     host()
     assert len(asked) == 4 and host(None).cpu == "some-cpu"
+
+
+@linux
+def test_a_jump_goes_where_its_word_says():
+    library = ctypes.CDLL(None)
+    upper, lower = (ctypes.cast(f, ctypes.c_void_p).value for f in (library.toupper, library.tolower))
+    address, word = elf.jump(upper)
+    call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(address)
+    assert call(ord("a")) == ord("A")
+    word.value = lower
+    assert call(ord("A")) == ord("a") and call(ord("a")) == ord("a")

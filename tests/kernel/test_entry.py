@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau._kernel import elf
 from flambeau._kernel.native import plan, site
 from flambeau._kernel.native.dialect import compile_function, inline
 from flambeau._ops.registry import records
@@ -412,3 +413,26 @@ def test_lists_of_any_length_and_rank(rank, count):
     for _ in range(4):
         slopes = torch.autograd.grad(torch.cat(leaves, 0).square().sum(), leaves)
         assert [g.flatten().tolist() for g in slopes] == [[2.0 * i] * 2 for i in range(count)]
+
+
+_KEYS = """
+import flambeau as torch
+from flambeau._kernel.native import site
+kept = {torch.sin: "sin", torch.matmul: "matmul", torch.Tensor.add: "add"}
+class Own:
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return kept[function]
+for _ in range(2):
+    assert torch.sin(Own()) == "sin" and torch.matmul(torch.ones(2, 2), Own()) == "matmul"
+    site.wait()
+    torch.sin(torch.ones(2))
+    with site.switched_off():
+        assert kept[torch.matmul] == "matmul"
+assert kept[torch.Tensor.add] == "add"
+"""
+
+
+@pytest.mark.skipif(not elf.machine(), reason="the jump is written for Linux")
+def test_functions_stay_the_keys_they_were_before_the_first_call():
+    subprocess.run([sys.executable, "-c", _KEYS], check=True, timeout=300)

@@ -19,7 +19,7 @@ from ..._core import allocation
 from ..._core.dtypes import dtype
 from ..._core.sizes import Size
 from ..._core.state import local, modes
-from .. import ahead
+from .. import ahead, elf
 from . import pool
 from .device_entry import Lies, compile_device_entry, gpu_words
 from .direct import known_layout
@@ -106,7 +106,7 @@ class _Entries:
     """The machine code, made when the first site is called, and the sites that wait for it."""
 
     def __init__(self) -> None:
-        self.waiting: list[Any] | None = []  # None once there is machine code, or will be none
+        self.waiting = True  # until there is machine code, or will be none
         self.begun = False
         self.methods: list[Any] = []
         self.kinds: Any = None
@@ -115,6 +115,9 @@ class _Entries:
         self.offsets: Offsets | None = None  # of the machine code, once there is some
         self.gpu: array.array[int] | None = None
         self.address = 0
+        # Python hashes a function by its address, and programs have functions for keys before they call one: so all sites begin
+        # with one jump, whose aim changes.
+        self.jump: tuple[int, Any] | None = None
 
     def prepare(self, tensor: Any, node: Any, kept: Any, inference: Any, sequence: Any) -> bool:
         """Told once what tensors, nodes and what these keep are; whether there will be entries at all."""
@@ -132,6 +135,7 @@ class _Entries:
         self.known[KNOWN_NAMES.index("seen")] = self.seen.buffer_info()[0]
         self.known[KNOWN_NAMES.index("settings")] = pool.settings.buffer_info()[0]
         self.address = ctypes.cast(ctypes.pythonapi.PyObject_Vectorcall, ctypes.c_void_p).value or 0
+        self.jump = elf.jump(self.address)
         return True
 
     def also_plain(self, kind: type) -> None:
@@ -142,10 +146,10 @@ class _Entries:
     def open(self) -> None:
         """Makes the machine code, at the first call of a site. If it has to be compiled, a thread does that, and sites call their Python
         functions meanwhile."""
-        if self.begun or self.waiting is None:
+        if self.begun or not self.waiting:
             return
         self.begun = True
-        new = new_array() if self.waiting and known_layout() else None
+        new = new_array() if self.known is not None and known_layout() else None
         if new is not None and self.known is not None:
             tensor, node, kept = self.kinds
             offsets = Offsets(tensor, node, kept, Site)
@@ -158,7 +162,7 @@ class _Entries:
                     ahead.soon(pool.entry)
                     ahead.soon(functools.partial(self.make, offsets))
                 return
-        self.waiting = None
+        self.waiting = False
 
     def make(self, offsets: Offsets) -> None:
         """Has all sites go by the machine code."""
@@ -173,14 +177,21 @@ class _Entries:
                 exchange[0],
                 id(exchange[1]),
             )
-        waiting, self.waiting, self.address = self.waiting, None, address
-        for method in waiting or ():
+        self.waiting, self.address = False, address
+        self.lead_to(address)
+
+    def lead_to(self, address: int) -> None:
+        """Has all sites go on at an address."""
+        if self.jump is not None:
+            self.jump[1].value = address
+            return
+        for method in self.methods:
             method.function = address
 
     def wait(self) -> None:
         """Until there is machine code, if there will be some."""
         self.open()
-        if self.waiting is not None:
+        if self.waiting:
             ahead.finish()
 
     def open_device(self, make: Callable[[], Any], found: dict[str, int]) -> bool:
@@ -202,21 +213,17 @@ class _Entries:
     def switched_off(self) -> Iterator[None]:
         """Within it all sites call their Python functions, as they do where there is no machine code."""
         self.wait()
-        own, plain = self.address, ctypes.cast(ctypes.pythonapi.PyObject_Vectorcall, ctypes.c_void_p).value
-        for method in self.methods:
-            method.function = plain
+        self.lead_to(ctypes.cast(ctypes.pythonapi.PyObject_Vectorcall, ctypes.c_void_p).value or 0)
         try:
             yield
         finally:
-            for method in self.methods:
-                method.function = own
+            self.lead_to(self.address)
 
     def function(self, site: Site, name: str, doc: str | None) -> Any:
         """The function of a site."""
-        method = _Method(name.encode(), self.address, _FASTCALL_WITH_NAMES, doc.encode() if doc else None)
+        begin = self.jump[0] if self.jump is not None else self.address
+        method = _Method(name.encode(), begin, _FASTCALL_WITH_NAMES, doc.encode() if doc else None)
         self.methods.append(method)
-        if self.waiting is not None:
-            self.waiting.append(method)
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
         return make(ctypes.addressof(method), site, "flambeau")
