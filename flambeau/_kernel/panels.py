@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .streaming import prefetch
 from .tiles import MEMORY, SCALAR, Plan, Vectors, minimum
 from .value import Value
 
 _STEPS = 4  # along the depth that are written one after another: more make longer code and nothing faster
 _TOGETHER = 8  # panels that are packed together from long rows
+_AHEAD = 8  # rows by which these are asked for in advance
 _PARAMETERS = ["ptr noalias %to", "ptr noalias %from", "i64 %lane", "i64 %step", "i64 %count", "i64 %depth"]
 
 
@@ -143,6 +145,7 @@ def _copy_rows(r: Vectors, width: int) -> None:
         targets = [r.at(to, depth * (q * width * plan.size)) for q in range(panels)]
         with r.loop(zero, depth) as p:
             row = r.at(source, p * r.i64("%step"))
+            prefetch(r, r.at(row, r.i64("%step") * _AHEAD), panels * width * plan.step)
             for q, target in enumerate(targets):
                 for g, mask in enumerate(masks):
                     element = r.load_elements(r.at(row, (q * width + g * n) * plan.step), mask)
