@@ -13,10 +13,10 @@ from typing import Any
 from . import jit
 from .dots import dots, shape
 from .native import pool
-from .panels import left_steps, pack, pack_left
+from .panels import left_steps, pack, pack_left, pack_turned
 from .register_tiles import accumulators
 from .streaming import prefetch
-from .tiles import COMPUTE, MEMORY, SCALAR, Plan, Vectors, either, invoke, joined, maximum, minimum, vectors
+from .tiles import COMPUTE, MEMORY, SCALAR, TOGETHER, Plan, Vectors, either, invoke, joined, maximum, minimum, vectors
 from .ufunc import make_ufunc
 from .value import Value
 
@@ -222,9 +222,10 @@ def _main(plan: Plan, added: bool) -> Vectors:
     start = r.raw(f"ptrtoint ptr {pointer(count - 2)} to i64")
     aligned = (r.i64(start) + 63) & -64
     left = r.raw(f"inttoptr i64 {aligned.name} to ptr")
-    right = r.at(left, plan.left_bytes)
+    right = r.at(left, plan.left_bytes * (TOGETHER + 1))  # and one for what there is no lane of
     one = "1.0" if r.float else "1"
     by_rows = a_column == plan.step
+    turned = ~by_rows & (a_row == plan.step)
     # a right operand that is small or used by few rows is read where it lies, tile by tile while these are whole
     plain = r.constant("b1", plan.step == size) & (b_column == size)
     if not plan.few:
@@ -283,7 +284,13 @@ def _main(plan: Plan, added: bool) -> Vectors:
             with r.loop(zero, m, plan.rows) as ic:
                 rows = minimum(m - ic, plan.rows)
                 left_source = r.at(a, ic * a_row, pc * a_column)
-                invoke(r, "pack_left", left, left_source, a_row, a_column, rows, depth)
+                number = r.value(f"udiv i64 {ic.name}, {plan.rows}", "i64") & (TOGETHER - 1)
+                panel = r.at(left, r.select(turned, number, zero) * plan.left_bytes)
+                with r.when(~turned):
+                    invoke(r, "pack_left", left, left_source, a_row, a_column, rows, depth)
+                with r.when(turned & (number == 0)):
+                    several = minimum(m - ic, plan.rows * TOGETHER)
+                    invoke(r, "pack_turned", left, left_source, a_row, a_column, several, depth)
                 # while a tile is computed, a row of the next panel comes nearer
                 next_panel = either(r, by_rows, r.at(left_source, a_row * plan.rows), left)
                 with r.loop(zero, columns, plan.columns) as j:
@@ -297,7 +304,7 @@ def _main(plan: Plan, added: bool) -> Vectors:
                             invoke(r, "pack_right", right, beside, b_column, b_row, width, depth)
                     packed = r.at(right, r.select(plain, zero, j * depth * size))
                     b_step = r.select(whole, b_row, packed_step)
-                    invoke(r, "tile", left, either(r, whole, beside, packed), b_step, depth, *places, rows, width,
+                    invoke(r, "tile", panel, either(r, whole, beside, packed), b_step, depth, *places, rows, width,
                           *factors, ahead, next_step)  # fmt: skip
         r.branch(end)
         r.start_block(end)
@@ -308,7 +315,7 @@ def _main(plan: Plan, added: bool) -> Vectors:
 
 def render(plan: Plan, added: bool) -> str:
     """LLVM text of the whole kernel."""
-    parts = [pack_left(plan), pack(plan, "pack_right", plan.columns), _tile(plan)]
+    parts = [pack_left(plan), pack_turned(plan), pack(plan, "pack_right", plan.columns), _tile(plan)]
     return joined([*parts, dots(plan)] if plan.few else parts, _main(plan, added))
 
 

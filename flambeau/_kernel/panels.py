@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .streaming import prefetch
-from .tiles import MEMORY, SCALAR, Plan, Vectors, minimum
+from .tiles import MEMORY, SCALAR, TOGETHER, Plan, Vectors, minimum
 from .value import Value
 
 _STEPS = 4  # along the depth that are written one after another: more make longer code and nothing faster
-_TOGETHER = 8  # panels that are packed together from long rows
-_AHEAD = 8  # rows by which these are asked for in advance
+_AHEAD = 8  # rows by which those that are packed together are asked for in advance
 _PARAMETERS = ["ptr noalias %to", "ptr noalias %from", "i64 %lane", "i64 %step", "i64 %count", "i64 %depth"]
 
 
@@ -25,7 +24,7 @@ def pack_left(plan: Plan) -> Vectors:
     n, size, width = plan.lanes, plan.size, plan.rows
     lane, step, count, depth = (r.i64(f"%{x}") for x in ("lane", "step", "count", "depth"))
     zero, whole = r.constant("i64", 0), depth & -n
-    by_lane, other, by_depth, by_element, end = (r.label() for _ in range(5))
+    by_lane, other, end = r.label(), r.label(), r.label()
     r.branch_if(step == plan.step, by_lane, other)
 
     r.start_block(by_lane)
@@ -39,47 +38,50 @@ def pack_left(plan: Plan) -> Vectors:
     r.branch(end)
 
     r.start_block(other)
-    r.branch_if(lane == plan.step, by_depth, by_element)
-    r.start_block(by_depth)
-    groups = range(-(-width // n))
-    full, part, after = r.label(), r.label(), r.label()
-    r.branch_if(count == width, full, part)
-    r.start_block(full)
-    _turn_left(r, [None if (g + 1) * n <= width else r.lanes_below(r.constant("i64", width - g * n)) for g in groups])
-    r.branch(after)
-    r.start_block(part)
-    _turn_left(r, [r.lanes_below(count - g * n) for g in groups])
-    r.branch(after)
-    r.start_block(after)
-    _left_elements(r, whole)
-    r.branch(end)
-
-    r.start_block(by_element)
-    _left_elements(r, zero)
+    _left_elements(r, zero, r.constant("i64", width))
     r.branch(end)
     r.start_block(end)
     return r
 
 
-def _turn_left(r: Vectors, masks: list[str | None]) -> None:
-    """The lanes lie side by side: square blocks are transposed. The masks say which of them there are."""
-    plan, n, size = r.plan, r.plan.lanes, r.plan.size
-    for g, mask in enumerate(masks):
-        with r.loop(r.constant("i64", 0), r.i64("%depth") & -n, n) as p:
-            places = [r.at("%from", (p + d) * r.i64("%step"), g * n * plan.step) for d in range(n)]
-            block = r.transpose([r.load_elements(place, mask) for place in places])
-            for i, line in enumerate(block[: plan.rows - g * n]):
-                r.store_vector(r.at("%to", p * (plan.rows * size), (g * n + i) * (n * size)), line)
+def pack_turned(plan: Plan) -> Vectors:
+    """The same for up to `TOGETHER` panels of lanes that lie side by side: what is read at once of a row belongs to several."""
+    r = Vectors("pack_turned", _PARAMETERS, plan)
+    n, size = plan.lanes, plan.size
+    count, whole, zero = r.i64("%count"), r.i64("%depth") & -n, r.constant("i64", 0)
+    lanes = r.value(f"udiv i64 {(count + (plan.rows - 1)).name}, {plan.rows}", "i64") * plan.rows
+    with r.loop(zero, whole, n) as p:
+        rows = [r.at("%from", (p + d) * r.i64("%step")) for d in range(n)]
+
+        def turn(first: Value, mask: str | None) -> None:
+            block = r.transpose([r.load_elements(r.at(row, first * plan.step), mask) for row in rows])
+            for i, line in enumerate(block):
+                lane = first + i if mask is None else minimum(first + i, plan.rows * TOGETHER)
+                r.store_vector(r.at("%to", p * (plan.rows * size), _left_lane(r, lane)), line)
+
+        with r.loop(zero, count & -n, n) as g:
+            for row in rows:  # of the next block
+                prefetch(r, r.at(row, r.i64("%step") * n, g * plan.step), 1)
+            turn(g, None)
+        with r.loop(count & -n, lanes, n, brief=True) as g:
+            turn(g, r.lanes_below(count - g))
+    _left_elements(r, whole, lanes)
+    return r
 
 
-def _left_elements(r: Vectors, start: Value) -> None:
+def _left_lane(r: Vectors, lane: Value) -> Value:
+    """Where a lane begins, counted over all panels."""
+    panel = r.value(f"udiv i64 {lane.name}, {r.plan.rows}", "i64")
+    return panel * r.plan.left_bytes + (lane - panel * r.plan.rows) * (r.plan.lanes * r.plan.size)
+
+
+def _left_elements(r: Vectors, start: Value, lanes: Value) -> None:
     """One by one, from a depth on: what is left of whole blocks, and any other strides."""
     plan, scalar, n, size = r.plan, SCALAR[r.plan.compute], r.plan.lanes, r.plan.size
-    lanes = r.constant("i64", plan.rows)
     with r.loop(start, r.i64("%depth"), brief=True) as p, r.loop(r.constant("i64", 0), lanes, brief=True) as i:
         place = r.at("%from", p * r.i64("%step"), minimum(i, r.i64("%count") - 1) * r.i64("%lane"))
         element = r.widened(r.raw(f"load {MEMORY[plan.type]}, ptr {place}, align {plan.step}"), 1)
-        to = r.at("%to", (p & -n) * (plan.rows * size), i * (n * size) + (p & (n - 1)) * size)
+        to = r.at("%to", (p & -n) * (plan.rows * size), _left_lane(r, i) + (p & (n - 1)) * size)
         r.emit(f"store {scalar} {element}, ptr {to}, align {size}")
 
 
@@ -152,9 +154,9 @@ def _copy_rows(r: Vectors, width: int) -> None:
                     r.store_vector(r.at(target, p * (width * plan.size), g * n * plan.size), element)
 
     all_: list[str | None] = [None] * (width // n)
-    several = count - r.value(f"urem i64 {count.name}, {width * _TOGETHER}", "i64")
-    with r.loop(zero, several, width * _TOGETHER) as j:
-        copy(j, _TOGETHER, all_)
+    several = count - r.value(f"urem i64 {count.name}, {width * TOGETHER}", "i64")
+    with r.loop(zero, several, width * TOGETHER) as j:
+        copy(j, TOGETHER, all_)
     whole = count - r.value(f"urem i64 {count.name}, {width}", "i64")
     with r.loop(several, whole, width) as j:
         copy(j, 1, all_)

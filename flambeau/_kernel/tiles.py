@@ -34,6 +34,7 @@ def lanes(type: str) -> int:
 _MOST_ROWS = {32: {2: 14, 3: 9, 4: 6, 6: 4, 8: 3}, 16: {2: 6, 4: 2, 8: 1}}
 _NEAR = 16 << 10  # bytes that surely stay in the first cache
 _IN_FLIGHT = 8  # multiplications that must go on side by side, as each waits for the one before it
+TOGETHER = 8  # panels that are packed together from long rows
 FEW = 16  # rows of a product that are too few to pack its right operand for
 
 
@@ -108,7 +109,7 @@ class Plan:
 
     @property
     def scratch(self) -> int:
-        return self.left_bytes + self.right_bytes + 64
+        return self.left_bytes * (TOGETHER + 1) + self.right_bytes + 64
 
 
 class Vectors(Llvm):
