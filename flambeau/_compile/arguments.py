@@ -14,8 +14,6 @@ from .._kernel.native.direct import address_function
 from .._tensor import Tensor
 from .holders import plain, same
 
-_FROZEN = (tuple, frozenset)
-
 
 class Arguments:
     """How the arguments of later calls have to look: conditions over `args` and `kwargs`, as text, each with words for it."""

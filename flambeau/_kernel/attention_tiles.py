@@ -16,7 +16,6 @@ from .tiles import SCALAR, Vectors, by_lanes, minimum, vectors
 from .value import SIZE, Value, is_float
 
 _TYPE = {"b1": "i1", "i32": "i32", "u32": "i32", "i64": "i64", "u64": "i64", "f32": "float", "f64": "double"}
-_BINARY = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor", "shl": "shl"}
 _COMPARE = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _UNROLL = 4
 

@@ -17,7 +17,6 @@ _PLAIN = {
     "Scalar": "_Number", "ScalarType": "_dtype", "Device": "_DeviceLike", "Layout": "_layout",
     "MemoryFormat": "_memory_format", "Generator": "Generator", "complex": "_complex", "Storage": "UntypedStorage",
 }  # fmt: skip
-_OPTIONS = ("dtype", "layout", "device", "pin_memory")  # of functions that make tensors
 _DTYPES = {4: "int64", 6: "float32", 3: "int32"}
 
 

@@ -15,7 +15,20 @@ def _of(device: Any) -> _device:
     return _device("cuda", device) if isinstance(device, int) else _device(device)
 
 
-class Stream:
+class _Work:
+    _inner: Any  # what it is on a GPU
+
+    def query(self) -> bool:
+        """Whether all work is done that it stands for."""
+        return True if self._inner is None else self._inner.query()
+
+    def synchronize(self) -> None:
+        """Waits for that work."""
+        if self._inner is not None:
+            self._inner.synchronize()
+
+
+class Stream(_Work):
     """A queue of work on a device.
 
     >>> from flambeau._names.streams import Stream
@@ -29,15 +42,6 @@ class Stream:
         self.device_index = -1 if self.device.index is None else self.device.index
         self.stream_id = 0 if self._inner is None else id(self._inner)
         self._context: Any = None
-
-    def query(self) -> bool:
-        """Whether all work is done."""
-        return True if self._inner is None else self._inner.query()
-
-    def synchronize(self) -> None:
-        """Waits for all work."""
-        if self._inner is not None:
-            self._inner.synchronize()
 
     def wait_stream(self, stream: Stream) -> None:
         """Work that comes later waits for the work of another stream."""
@@ -71,7 +75,7 @@ class Stream:
         )
 
 
-class Event:
+class Event(_Work):
     """A mark in a queue of work."""
 
     def __init__(
@@ -87,19 +91,10 @@ class Event:
         if self._inner is not None:
             self._inner.record(None if stream is None else stream._inner)
 
-    def query(self) -> bool:
-        """Whether the work before the mark is done."""
-        return True if self._inner is None else self._inner.query()
-
     def wait(self, stream: Stream | None = None) -> None:
         """Work of a stream that comes later waits for the mark."""
         if self._inner is not None:
             self._inner.wait(None if stream is None else stream._inner)
-
-    def synchronize(self) -> None:
-        """Waits for the work before the mark."""
-        if self._inner is not None:
-            self._inner.synchronize()
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds between two marks."""

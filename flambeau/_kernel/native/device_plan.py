@@ -9,7 +9,6 @@ from typing import Any
 # Sizes in bytes of what stands in a plan for one result, one call before its arguments, and one argument.
 RESULT, CALL, ARGUMENT = 16, 80, 16
 RESULTS, CALLS, ARGUMENTS = 8, 64, 64  # at most
-CONSTANT = -1  # the source of an argument that is the same each time
 
 
 class DevicePlan:

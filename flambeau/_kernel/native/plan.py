@@ -16,9 +16,9 @@ from ..render_llvm import NOT_NUMPY
 PLANS = 512  # of one table; one takes some kilobytes
 MIX = 0x9E3779B97F4A7C1  # a description's number is made with it
 ABSENT, FLOAT, INT, ALIKE, SEVERAL, DEVICE = range(10, 16)  # tags in a description
-# Places in a plan, in bytes: how many results there are is at 0; then the size of what describes one result and one loop.
+# Places in a plan, in bytes: how many results there are is at 0; then where what describes results begins, and its size for one.
 RETURNED, LOOPS, RECORD, TOGETHER, PATTERN, KEPT, LONG = 8, 16, 24, 32, 40, 48, 56
-PLAN, RESULT, LOOP = 64, 56, 48
+PLAN, RESULT = 64, 56
 WRITTEN = 1  # in the place of a result's dtype: it is the first argument, in its own memory
 _ALL = (1 << 64) - 1
 absent = object()  # stands for an argument that was not given

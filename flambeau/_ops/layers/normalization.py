@@ -31,8 +31,6 @@ from ..records.tangents import linear
 from ..registry import functions, ops, public, relabel
 
 _SHORT = 1 << 12  # elements of constants that are kept
-_DOUBLE = np.dtype(np.float64)
-WORK = 2  # a normalized element costs as much as so many moved ones
 
 
 def wide_of(array: Any) -> dtype:
