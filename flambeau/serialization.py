@@ -175,7 +175,6 @@ def _whether_weights_only(given: bool | None, pickle_module: Any) -> bool:
         warnings.warn(
             f"Environment variable {_FORCING[1]} detected, since the `weights_only` argument was not given to torch.load: "
             "forcing weights_only=False, with which files can run code",
-            UserWarning,
             stacklevel=3,
         )
         return False

@@ -50,9 +50,7 @@ def deprecated(name: str, other: str, once: bool = True) -> None:
         return
     _said.add(name)
     warnings.warn(
-        f"torch.{name} is deprecated in favor of {other} and will be removed in a future PyTorch release.",
-        UserWarning,
-        stacklevel=4,
+        f"torch.{name} is deprecated in favor of {other} and will be removed in a future PyTorch release.", stacklevel=4
     )
 
 

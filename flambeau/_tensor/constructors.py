@@ -211,7 +211,6 @@ def set_default_tensor_type(t: Any, /) -> None:
     warnings.warn(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
         "torch.set_default_device() instead",
-        UserWarning,
         stacklevel=2,
     )
     d, where = type_argument(t)

@@ -128,7 +128,6 @@ def _grad(self: Tensor) -> Tensor | None:
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed; backward() fills it only "
             "after retain_grad()",
-            UserWarning,
             stacklevel=2,
         )
     return None

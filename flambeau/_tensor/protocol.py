@@ -63,7 +63,6 @@ def _scalar(self: Tensor) -> Any:
         warnings.warn(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
             "Consider using tensor.detach() first: the number has no history.",
-            UserWarning,
             stacklevel=3,
         )
     return item(self)

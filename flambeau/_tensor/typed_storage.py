@@ -53,7 +53,6 @@ def warn_of_removal() -> None:
     warnings.warn(
         "TypedStorage is deprecated and will be removed; UntypedStorage is the storage class that stays. It matters only "
         "to programs that use storages: take tensor.untyped_storage() instead of tensor.storage()",
-        UserWarning,
         stacklevel=level,
     )
 

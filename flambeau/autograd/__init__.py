@@ -157,7 +157,6 @@ def backward(
         warnings.warn(
             "Using backward() with create_graph=True makes a cycle between a parameter and its gradient, which can leak "
             "memory. Prefer autograd.grad, or reset .grad to None after use.",
-            UserWarning,
             stacklevel=2,
         )
     given = [_start(t, g, i) for i, (t, g) in enumerate(zip(roots, _gradients(grad_tensors, len(roots))))]

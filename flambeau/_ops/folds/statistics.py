@@ -149,7 +149,6 @@ def _variance(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, 
         warnings.warn(
             f"{name.partition('_')[0]}(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
             "elements in one reduction",
-            UserWarning,
             stacklevel=5,
         )
     if d.category == COMPLEX:
@@ -457,7 +456,6 @@ def cov(
     if bool(free <= 0):
         warnings.warn(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations",
-            UserWarning,
             stacklevel=3,
         )
         free = ops.clamp(free, min=0) if isinstance(free, Tensor) else 0

@@ -302,8 +302,7 @@ def _same(name: str, input: Tensor, weight: Tensor, bias: Any, stride: Ints, dil
     made = _run(name, input, weight, bias, stride, padding, dilation, False, (0,) * rank, groups)
     if any(n % 2 for n in total):
         warnings.warn(
-            f"{name}: padding='same' is an odd width here, so that a larger result is computed and cut",
-            UserWarning, stacklevel=4,
+            f"{name}: padding='same' is an odd width here, so that a larger result is computed and cut", stacklevel=4,
         )  # fmt: skip
     for i, n in enumerate(total, 2):  # padded by the larger half on both sides: the first position is too many
         if n % 2:

@@ -178,14 +178,12 @@ def _spatial(name: str, rank: int) -> None:
             warnings.warn(
                 f"{name}: Received a {ndim}-D input to {name}, which is deprecated: give {rank + 1} or {rank + 2} "
                 "dimensions, or use dropout.",
-                UserWarning,
                 stacklevel=2,
             )
         if rank == 2 and ndim == 3:  # PyTorch takes it for a batch of one-dimensional signals
             warnings.warn(
                 "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired; "
                 "use dropout1d for that, and 4D inputs here.",
-                UserWarning,
                 stacklevel=2,
             )
         single = rank != 2 and ndim == rank + 1

@@ -480,25 +480,21 @@ def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
     """The older name of `interpolate`."""
-    warnings.warn("`nn.functional.upsample` is deprecated; use nn.functional.interpolate", UserWarning, stacklevel=3)
+    warnings.warn("`nn.functional.upsample` is deprecated; use nn.functional.interpolate", stacklevel=3)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 @public("nn.functional.upsample_nearest", method=False)
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` with mode="nearest"."""
-    warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated; use nn.functional.interpolate", UserWarning, stacklevel=3
-    )
+    warnings.warn("`nn.functional.upsample_nearest` is deprecated; use nn.functional.interpolate", stacklevel=3)
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 @public("nn.functional.upsample_bilinear", method=False)
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` with mode="bilinear" and align_corners=True."""
-    warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated; use nn.functional.interpolate", UserWarning, stacklevel=3
-    )
+    warnings.warn("`nn.functional.upsample_bilinear` is deprecated; use nn.functional.interpolate", stacklevel=3)
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 

@@ -274,7 +274,6 @@ def grid_sample(
         not_planned()
         warnings.warn(
             "grid_sample: Default grid_sample and affine_grid behavior has changed to align_corners=False; give the argument.",
-            UserWarning,
             stacklevel=3,
         )
     _check_sampled(input, grid)
@@ -347,7 +346,6 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         not_planned()
         warnings.warn(
             "affine_grid: Default grid_sample and affine_grid behavior has changed to align_corners=False; give the argument.",
-            UserWarning,
             stacklevel=3,
         )
     if theta.dtype.category != FLOATING:
@@ -368,7 +366,6 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         warnings.warn(
             "affine_grid: along a dimension of one pixel, align_corners=True puts it at 0, since version 1.3 in the middle "
             "of the span. See the documentation of affine_grid for details.",
-            UserWarning,
             stacklevel=3,
         )
     return affine_grid_generator(theta, size, bool(align_corners))

@@ -36,9 +36,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     average = size_average is None or size_average
     kept = "none" if reduce is False else "mean" if average else "sum"
     warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{kept}' instead.",
-        UserWarning,
-        stacklevel=4,
+        f"size_average and reduce args will be deprecated, please use reduction='{kept}' instead.", stacklevel=4
     )
     return kept
 
@@ -91,7 +89,6 @@ def _warn_of_sizes(name: str, input: Tensor, target: Tensor) -> None:
         warnings.warn(
             f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
             "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-            UserWarning,
             stacklevel=4,
         )
 
@@ -466,7 +463,6 @@ def kl_div(
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size; 'batchmean' "
             "divides by the batch size only, and is the mathematical definition.",
-            UserWarning,
             stacklevel=3,
         )
     if log_target:

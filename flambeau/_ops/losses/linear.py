@@ -144,7 +144,6 @@ def linear_cross_entropy(
         warnings.warn(
             "linear_cross_entropy: options are ignored: chunks need class numbers as targets, a linear_weight of two "
             "dimensions (no out_features beside the classes) and no label_smoothing",
-            UserWarning,
             stacklevel=3,
         )
     flat = linear_weight if len(extra) == 1 else ops.reshape(linear_weight, (math.prod(extra), features))

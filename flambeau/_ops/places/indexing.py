@@ -132,7 +132,6 @@ def _as_tuple(key: Any) -> tuple[Any, ...]:
             warnings.warn(
                 "Indexing with a list that holds more than numbers is read as a tuple here, which is deprecated: "
                 "write x[tuple(key)] or x[torch.tensor(key)].",
-                UserWarning,
                 stacklevel=4,
             )
             return tuple(key)

@@ -83,9 +83,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     if condition.dtype is not bool_:
         if condition.dtype is not uint8:
             raise RuntimeError(f"where expected condition to be a boolean tensor, got {type_name(condition.dtype)}")
-        warnings.warn(
-            "where with a uint8 condition is deprecated, use a bool condition instead.", UserWarning, stacklevel=3
-        )
+        warnings.warn("where with a uint8 condition is deprecated, use a bool condition instead.", stacklevel=3)
     if not isinstance(input, Tensor):
         input = _one_element(input, input, other)
     if not isinstance(other, Tensor):

@@ -55,8 +55,7 @@ class BaseScheduler:
         """The next step."""
         if self._step_count == 1 and self._sparsifier_steps < 1:
             warnings.warn(
-                "Detected call of `scheduler.step()` before `sparsifier.step()`. Please call `sparsifier.step()` first.",
-                UserWarning, stacklevel=2,
+                "Detected call of `scheduler.step()` before `sparsifier.step()`. Please call `sparsifier.step()` first.", stacklevel=2,
             )  # fmt: skip
         self._step_count += 1
         self.last_epoch += 1

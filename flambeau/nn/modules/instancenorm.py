@@ -71,7 +71,6 @@ class _InstanceNorm(_NormBase):
             warnings.warn(
                 f"input's size at dim={dim} does not match num_features ({self.num_features}), which is not used "
                 "because affine=False",
-                UserWarning,
                 stacklevel=3,
             )
         return self._apply_instance_norm(input) if dim else self._handle_no_batch_input(input)

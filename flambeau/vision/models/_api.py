@@ -173,7 +173,7 @@ def _legacy(weights: Any, given: Any, kwargs: dict[str, Any]) -> Any:
         given = bool(kwargs.pop("pretrained"))
     if not isinstance(given, bool):
         return given
-    warnings.warn("'pretrained' is deprecated: name the weights, as in weights='DEFAULT'", UserWarning, stacklevel=4)
+    warnings.warn("'pretrained' is deprecated: name the weights, as in weights='DEFAULT'", stacklevel=4)
     return next(iter(weights)) if given else None
 
 
