@@ -248,6 +248,7 @@ def step_of(seed):
                            lambda out, y: out.square().mean() + out.abs().sum() * 0.01])  # fmt: skip
     clip, parts = draw.choice([0.0, 0.0, 0.5]), draw.choice([1, 1, 2])
     cast, none, read = draw.random() < 0.15, draw.random() < 0.7, draw.random() < 0.5
+    keeps, kept = draw.random() < 0.3, list[float]()
     if (
         cast
     ):  # autocast keeps the weights that it has cast: gradients of several uses are added before they are cast back
@@ -261,6 +262,8 @@ def step_of(seed):
             with torch.autocast("cpu", torch.bfloat16) if cast else contextlib.nullcontext():
                 loss = loss_of(model(a), b)
             (loss / parts).backward()
+            if keeps:
+                kept.append(loss.item())
         if clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
@@ -275,12 +278,12 @@ def step_of(seed):
         grads = [p.grad for p in model.parameters() if p.grad is not None]
         return [*model.state_dict().values(), *grads, *own, torch.get_rng_state()]
 
-    return step, state, x, y
+    return step, state, x, y, kept
 
 
 def check_step(seed):
     """Whether a random training step became a program; it must leave the same bits behind as the eager one."""
-    (eager, mine, x, y), (step, other, _, _) = step_of(seed), step_of(seed)
+    (eager, mine, x, y, kept), (step, other, _, _, others) = step_of(seed), step_of(seed)
     compiled = torch.compile(step)
     streams = torch.get_rng_state(), torch.get_rng_state()
     for number in range(4):
@@ -292,7 +295,7 @@ def check_step(seed):
         streams = found[0][-1], found[1][-1]
         (loss, *mine_now), (other_loss, *other_now) = found
         # eager sums of losses are made in one visit, and in double precision
-        torch.testing.assert_close(loss, other_loss, equal_nan=True)
+        torch.testing.assert_close([loss, *kept], [other_loss, *others], equal_nan=True)
         for a, b in zip(mine_now, other_now, strict=True):
             assert same_bits(a, b), (seed, number, a, b)
     return bool(compiled._region.entries)
