@@ -357,3 +357,17 @@ def test_redispatching_skips_one_level():
     with Mode():
         assert scaled(torch.tensor([3.0]), torch.tensor([4.0])).tolist() == [13]
     assert [name.strip("_") for name in seen if name != "tensor" and name != "tolist"] == ["scaled", "mul", "add"]
+
+
+def test_activations_without_an_inplace_form_are_seen_as_themselves():
+    class Names(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            return function, args[1:], kwargs
+
+    fn = torch.nn.functional
+    x = torch.ones(2).as_subclass(Names)
+    assert fn.softplus(x, 2.0) == (fn.softplus, (2.0, 20), {})
+    assert fn.logsigmoid(x) == (fn.logsigmoid, (), {})
+    assert fn.softshrink(x) == (fn.softshrink, (0.5,), {})
+    assert fn.hardshrink(x) == (fn.hardshrink, (0.5,), {})

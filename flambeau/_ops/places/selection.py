@@ -42,6 +42,7 @@ from ..records.shape_rules import data_dependent
 from ..records.tangents import linear
 from ..records.update import fitting, grown, into_zeros, update, updates
 from ..records.writable import warn_of_expanded
+from ..registry import _overridable as overridable
 from ..registry import methods, ops, public
 from . import index_kernels as kernels
 from .scatter import gather_op
@@ -101,6 +102,10 @@ def _one_element(number: Any, input: Any, other: Any) -> Any:
 def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     """Elements of this tensor where the condition holds, of `other` elsewhere."""
     return where(condition, self, other)
+
+
+_where_method.__name__ = _where_method.__qualname__ = "where"
+methods["where"] = overridable(_where_method)
 
 
 def _need_mask(name: str, mask: Any) -> None:
@@ -642,9 +647,6 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
         d = default.float if default.float.itemsize >= 4 else d
     a, b = (t if t.dtype is d else ops.to_dtype(t, d) for t in (a, b))
     return isin_op(a, b, invert)
-
-
-methods["where"] = _where_method
 
 
 SCHEMAS = """

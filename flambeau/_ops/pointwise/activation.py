@@ -42,6 +42,8 @@ def _functional(*paths: str, inplace: Any = None) -> Callable[[Any], Any]:
 
 def _watched(function: Any, args: tuple[Any, ...], **named: Any) -> Any:
     """Classes and modes see the function that was called, not the records that it is made of."""
+    if "out" in named and named["out"] is None:
+        del named["out"]
     return registry.watched(function, args, named)
 
 
@@ -340,12 +342,16 @@ logsigmoid_op = _declare(
 @_functional()
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tensor | None = None) -> Tensor:
     """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
+    if modes.overrides and (taken := _watched(softplus, (input, beta, threshold), out=out)) is not NotImplemented:
+        return taken
     return softplus_op.call(input, beta, threshold, out=out)
 
 
 @_functional()
 def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(sigmoid(x))."""
+    if modes.overrides and (taken := _watched(logsigmoid, (input,), out=out)) is not NotImplemented:
+        return taken
     return logsigmoid_op.call(input, out=out)
 
 
@@ -415,12 +421,16 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 @_functional("hardshrink")
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x outside [-lambd, lambd], 0 within."""
+    if modes.overrides and (taken := _watched(hardshrink, (input, lambd), out=out)) is not NotImplemented:
+        return taken
     return hardshrink_op.call(input, lambd, out=out)
 
 
 @_functional()
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x brought nearer to zero by lambd, 0 within [-lambd, lambd]."""
+    if modes.overrides and (taken := _watched(softshrink, (input, lambd), out=out)) is not NotImplemented:
+        return taken
     if lambd < 0 or (input.dtype.itemsize == 2 and lambd > finfo(input.dtype).max):
         d = input.dtype
         most = finfo(d).max if d.category >= FLOATING else math.inf
