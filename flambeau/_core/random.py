@@ -45,6 +45,7 @@ _STATE_LAYOUT = np.dtype(
 )  # fmt: skip
 
 
+FEW = 256  # words of a draw that needs no memory of its own
 kernels: Any = (
     None  # machine code for the loops, from `_kernel/random_loops.py`: `_ops/making/generator.py` hands it over
 )
@@ -78,6 +79,8 @@ class MersenneState:
         memory = (ctypes.c_uint32 * (BLOCK + 1)).from_address(self._address)
         self._memory = np.frombuffer(memoryview(memory), np.uint32)  # NumPy's own state: 624 words, position
         self._key = self._memory[:BLOCK]
+        self._few, self._few_pairs = np.empty(FEW, np.uint32), np.empty(FEW // 2)  # memory for small draws
+        self._few_at, self._pairs_at = address(self._few), address(self._few_pairs)
         self.lock = threading.RLock()
         self.seed(seed)
 
@@ -145,6 +148,21 @@ class MersenneState:
         if out.size:
             kernels.fill(self._address, kernels.address(out), out.size)
             self._exhausted_next = BLOCK
+
+    def few(self, count: int) -> int:
+        """The address of the next words, at most FEW, which stay there until the next small draw."""
+        kernels.fill(self._address, self._few_at, count)
+        self._exhausted_next = BLOCK
+        return self._few_at
+
+    def normal_pairs(self, pairs: int) -> Array:
+        """Normals one after the other, two of each pair of uniforms; a few are the stream's own until the next small draw."""
+        if 4 * pairs <= FEW:
+            kernels.pairs(self.few(4 * pairs), self._pairs_at, pairs)
+            return self._few_pairs[: 2 * pairs]
+        both, words = np.empty(2 * pairs), self.words(4 * pairs)
+        kernels.pairs(address(words), address(both), pairs)
+        return both
 
     def words64(self, count: int) -> Array:
         """The next `count` 64-bit words, each made of two raw words, the high one first."""

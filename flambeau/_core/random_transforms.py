@@ -16,7 +16,18 @@ import numpy as np
 
 from . import random
 from .allocation import empty
-from .random import CHUNK, Array, MersenneState, Shape, check_floating, element_count, multiply_add, narrow, part_of
+from .random import (
+    CHUNK,
+    FEW,
+    Array,
+    MersenneState,
+    Shape,
+    check_floating,
+    element_count,
+    multiply_add,
+    narrow,
+    part_of,
+)
 
 _EXACT_UP_TO = 64  # elements for which a call of the C library per element is affordable
 _NATIVE_UP_TO = 4096  # elements that native code takes to the C library; NumPy's vectors are faster for more
@@ -53,12 +64,19 @@ def _normal_rows(engine: MersenneState, count: int, dtype: np.dtype[Any], mean: 
 def write_normals(engine: MersenneState, out: Array, mean: float = 0.0, std: float = 1.0) -> bool:
     """Fills dense float32 memory with what `normal` draws; False if that is not one step."""
     count, kernels = out.size, random.kernels
-    if not 16 <= count <= CHUNK:
+    if count < 16:
+        out.reshape(-1)[:] = multiply_add(standard_normals(engine, count), std, mean)
+        return True
+    if count > CHUNK:
         return False
     ragged = count % 16 > 0  # PyTorch has drawn a uniform for each element by then
-    words = empty(count + 16 * ragged, np.uint32)
-    engine.fill(words)
-    given, made = kernels.address(words), kernels.address(out)
+    if count <= FEW - 16:
+        given = engine.few(count + 16 * ragged)
+    else:
+        words = empty(count + 16 * ragged, np.uint32)
+        engine.fill(words)
+        given = kernels.address(words)
+    made = kernels.address(out)
     kernels.normal(given, made, count // 16, mean, std)
     if ragged:
         kernels.normal(given + 4 * count, made + 4 * (count - 16), 1, mean, std)
@@ -89,17 +107,11 @@ def standard_normals(engine: MersenneState, count: int) -> Array:
     pairs = (count - start + 1) // 2
     if not pairs:
         return out
-    both = _normal_pairs(engine, pairs)
+    both = engine.normal_pairs(pairs)
     out[start:] = both[: count - start]
     if (count - start) % 2:
         engine.cached_normal = float(both[-1])
     return out
-
-
-def _normal_pairs(engine: MersenneState, pairs: int) -> Array:
-    both, words = np.empty(2 * pairs), engine.words(4 * pairs)
-    random.kernels.pairs(random.address(words), random.address(both), pairs)
-    return both
 
 
 def _apply(exact: Callable[[float], float], vector: Any, values: Array) -> Array:

@@ -13,10 +13,14 @@ from ..._kernel.counting import extent, ranks, tally, tally_bins
 
 _ROW = 4096  # elements whose extent is found together
 _TABLES = 1 << 16  # counts up to which every thread has its own
+_FEW = 32  # elements that Python compares before NumPy has begun
 
 
 def extent_of(x: Any) -> tuple[int, int]:
     """The least and the greatest of a vector of integers, which is not empty."""
+    if x.size <= _FEW:
+        values = x.tolist()
+        return min(values), max(values)
     if x.size < 2 * _ROW:
         return int(x.min()), int(x.max())
     code = BY_NUMPY[x.dtype].code
