@@ -121,10 +121,7 @@ def ship(cpu: str, pythons: list[str], programs: list[str], jobs: int, timeout: 
     print(cpu, flush=True)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         runs = [
-            (python, program)
-            for i, python in enumerate(pythons)
-            for program in programs
-            if program in FURTHER or not (i or add)
+            (python, program) for i, python in enumerate(pythons) for program in programs if program in FURTHER or not i
         ]
         found = list(pool.map(lambda run: needed(cpu, *run, folder, timeout), runs))
     path = Path(archives.FOLDER, f"{cpu}.kernels")
@@ -201,7 +198,12 @@ def main() -> None:
     list_families()
     import shipped_programs
 
-    programs = options.programs.split(",") if options.programs else list(shipped_programs.PROGRAMS)
+    usual = (
+        FURTHER if options.add else shipped_programs.PROGRAMS
+    )  # what is added is for another interpreter, unless it is named
+    programs = options.programs.split(",") if options.programs else list(usual)
+    if unknown := set(programs) - set(shipped_programs.PROGRAMS):
+        parser.error(f"no such programs: {', '.join(sorted(unknown))}")
     wanted = options.cpu or [cpu for cpu, machine in MACHINES.items() if HERE in ("aarch64", machine)]
     for cpu in wanted:
         ship(cpu, options.python or [sys.executable], programs, options.jobs, options.timeout, options.add)
