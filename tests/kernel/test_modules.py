@@ -56,7 +56,7 @@ def test_parts_call_each_other():
 def test_what_is_said_of_loops_goes_with_their_function():
     plan = Plan("f32", 6, 2, False)
     parts = split("kernel", render(plan, False))
-    packing = next(part for part in parts if part.symbol.startswith("pack_left"))
+    packing = next(part for part in parts if part.symbol.startswith("pack_right"))
     names = re.findall(r"!llvm.loop !(\d+)", packing.text)
     assert names and all(f"!{number} = distinct !{{!{number}, !" in packing.text for number in names)
     assert packing.text.count('!"llvm.loop.unroll.disable"') == len(names)  # and nothing of other functions' loops

@@ -1,6 +1,7 @@
 """Plans: what was planned with some numbers gives, with others, what the Python functions give."""
 
 import importlib.util
+import itertools
 import threading
 from pathlib import Path
 
@@ -538,3 +539,17 @@ def test_history_beside_operands_without_gradients():
             assert torch.equal(gradient, factor)
     (gradient,) = torch.autograd.grad((row.requires_grad_() * x).sum(), row)
     assert torch.allclose(gradient, x.detach().sum(0))
+
+
+def test_gradients_beside_operands_of_another_dtype():
+    """Neither numbers nor integers have a say in the gradient's dtype, though a formula may take their logarithm."""
+    for dtype, other in itertools.product(
+        (torch.bfloat16, torch.float16, torch.float32),
+        (torch.tensor(1.7), torch.tensor(1.7, dtype=torch.float64), torch.tensor([2, 3, 4, 5], dtype=torch.int32)),
+    ):
+        x = torch.rand(3, 4).to(dtype).requires_grad_()
+        for call in (torch.pow, torch.mul, torch.atan2, lambda x, y: torch.pow(y, x), torch.xlogy):
+            for turn in range(4):
+                made = call(x, other)
+                (gradient,) = torch.autograd.grad(made.sum(), x, create_graph=turn == 3)
+                assert made.dtype is dtype and gradient.dtype is dtype, (dtype, other)

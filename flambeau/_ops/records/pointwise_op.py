@@ -448,6 +448,10 @@ class Pointwise:
                     r = constant_in(r, [s for _, s in saved if isinstance(s, Tensor) and s._k & GRAD])
                 if self.second_name is not None and r._edge is not None:
                     r._edge[0].label = self.second_name
+                if (
+                    info is None and r.dtype is not g.dtype
+                ):  # a formula may take the logarithm of integers, and the like
+                    r = ops.fit_gradient(r, r.shape, g.dtype)
             else:
                 r = derivative.apply(node, g)
             results.append(r if info is None else ops.fit_gradient(r, *info[i]))
