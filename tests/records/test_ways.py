@@ -37,7 +37,7 @@ UNREACHED = {
     "to_copy": "moves between devices; `tools/gpu_check.py` runs it",
     "zero": "the history of `zero_`",
     "scatter_combine": "scatter_reduce with a reduction that needs the old values, in place",
-    "convolution_weight": "second derivatives of convolutions",
+    "convolution_weight": "second derivatives of convolutions", "bilinear_left": "gradients of 16-bit bilinear products: samples are of float32",
     "standard_gamma": "random", "sample_dirichlet": "random", "alias": "aliases of a tensor for its history", "as_subclass": "of a class that overrides",
     "conj": "recordings hold its values", "neg_view": "recordings hold its values", "complex_part": "of a conjugate: recordings hold its values",
 }  # fmt: skip
