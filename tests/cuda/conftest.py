@@ -7,7 +7,7 @@ import pytest
 import flambeau as torch
 from flambeau import _dispatch
 from flambeau._backend import cuda as cuda_module
-from flambeau._kernel.native import plan, site
+from flambeau._kernel.native import site
 from flambeau._kernel.native.entry import KNOWN_NAMES
 
 from . import fake_gpu
@@ -28,7 +28,7 @@ def gpu(monkeypatch):
         pytest.skip("there is a GPU")
     if COMPILER is None:
         pytest.skip("there is no C++ compiler")
-    plan.forget_all()  # full tables want a call to come often before they plan it
+    site.forget_all()  # full tables want a call to come often before they plan it
     backend = cuda_module.cuda
     monkeypatch.setitem(backend.__dict__, "xp", fake_gpu.xp)
     monkeypatch.setattr(backend, "opened", None)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from flambeau._kernel.native import plan
+from flambeau._kernel.native import site
 
 
 @pytest.fixture(autouse=True)
 def forgotten():
     """Tables as in a new process: other tests may have filled them, and full ones want a call to come often."""
-    plan.forget_all()
+    site.forget_all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel.native import plan, site
+from flambeau._kernel.native import site
 from flambeau._ops.layers.convolution import description
 from flambeau._ops.plans import sites
 
@@ -22,7 +22,7 @@ CASES = {  # images, weight, arguments; each is computed by another way
 @pytest.fixture
 def plans(monkeypatch):
     """The functions whose calls were to be planned here, by name, and whether that worked."""
-    plan.forget_all()
+    site.forget_all()
     found = {}
     plain = sites.watched_plan
 

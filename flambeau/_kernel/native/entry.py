@@ -50,7 +50,7 @@ KNOWN_NAMES = (
     "str", "dtype", "new_tuple", "modes", "local", "grad", "mark", "node", "kept", "sequence", "inference", "seen", "two", "three",
     "device", "gpu", "destination", "settings", "exchange", "aligned",
 )  # fmt: skip
-SEEN = 1 << 12  # descriptions that came once, of all sites
+SEEN, WAYS = 1 << 10, 4  # sets of descriptions that came without a plan, of all sites, and how many are in each
 # Words of a site, in bytes.
 SLOW, MISSED, TABLE, RUNTIME, BY_ELEMENT, KNOWN, COUNT, POSITIONAL, NAMES = range(0, 72, 8)
 
@@ -87,11 +87,18 @@ def plan_of(m, site, key, n):
 def without_plan(m, site, h, at):
     """The function to call if there is no plan: nothing is planned that comes only once, and the more plans a table has, the oftener
     a call must have come. Making a plan takes the time of ten calls without one; where shapes change all the time, it would not return."""
-    mark = (h ^ site) * MIX & -64  # sites that call each other with the same arguments have places of their own
-    own, function = at.seen + (mark >> 40 & (SEEN - 1)) * 8, m.word(site, MISSED)
-    times = m.word(own, 0) ^ mark
-    if (times < 0) | (times > 63):
-        times = 0
+    mark = (h ^ site) * MIX & -64  # sites that call each other with the same arguments have marks of their own
+    own, function = at.seen + (mark >> 40 & (SEEN - 1)) * (8 * WAYS), m.word(site, MISSED)
+    times, moved = 0, mark + 0
+    for i in range(
+        WAYS
+    ):  # calls that take turns in one set must not make each other forgotten: the latest is first, the oldest falls out
+        kept = m.word(own, i * 8)
+        m.put(own, i * 8, moved)
+        moved, sighted = kept + 0, kept ^ mark
+        if (sighted >= 0) & (sighted <= 63):
+            times = sighted + 0
+            break
     if times <= m.word(m.word(site, TABLE), 0) >> 5:
         m.put(own, 0, mark | (times + 1))
         function = m.word(site, SLOW)

@@ -246,14 +246,6 @@ class Table:
         self.words[1 + 3 * slot : 4 + 3 * slot] = array.array("q", [own.buffer_info()[0], h, plan.buffer_info()[0]])
 
 
-def forget_all() -> None:
-    """Every table is as in a new process."""
-    for table in list(Table.all):
-        if table.kept:
-            table.forget()
-        table.patience = table.refused = 0
-
-
 def _signed(w: int) -> int:
     """The same 64 bits as a number that may be negative."""
     return ((w + (1 << 63)) & _ALL) - (1 << 63)

@@ -30,6 +30,7 @@ from .entry import (
     RUNTIME,
     SEEN,
     TABLE,
+    WAYS,
     Offsets,
     compile_entry,
     entry_is_kept,
@@ -111,7 +112,7 @@ class _Entries:
         self.methods: list[Any] = []
         self.kinds: Any = None
         self.known: array.array[int] | None = None
-        self.seen = array.array("q", bytes(8 * SEEN))
+        self.seen = array.array("q", bytes(8 * SEEN * WAYS))
         self.offsets: Offsets | None = None  # of the machine code, once there is some
         self.gpu: array.array[int] | None = None
         self.address = 0
@@ -240,6 +241,15 @@ def usable() -> bool:
 _entries = _Entries()
 prepare, also_plain, switched_off = _entries.prepare, _entries.also_plain, _entries.switched_off
 open_device, wait = _entries.open_device, _entries.wait
+
+
+def forget_all() -> None:
+    """Every table, and what is known of calls without a plan, is as in a new process."""
+    for table in list(Table.all):
+        if table.kept:
+            table.forget()
+        table.patience = table.refused = 0
+    ctypes.memset(_entries.seen.buffer_info()[0], 0, len(_entries.seen) * _entries.seen.itemsize)
 
 
 def site(
