@@ -16,15 +16,18 @@ from .._kernel import loops
 from .._kernel.native import direct, pool
 from .._kernel.native.direct import start_of as start_of
 from .._kernel.native.elementwise import by_layout
-from .._kernel.native.walks import rows_of
+from .._kernel.native.walks import merged_dims, rows_of
 from .._kernel.ufunc import addresses, splitting
+from . import copies, threads
 from . import memory as memory  # allocates large arrays
-from . import threads
 from .cpu_rows import RowKernels
 from .heap import keep_freed_memory
 from .threads import PARALLEL as PARALLEL
 
 _NONE = np.asarray(0)
+_LINE = 64  # bytes that come from memory together
+_PAGES = 1536  # whose places are known without a search
+_SAME_PLACE = 1024  # bytes: lines at multiples of this distance compete for few places of a cache
 
 
 class Errors:
@@ -104,6 +107,9 @@ class Cpu:
         if dense and all(a.shape == out.shape and a.flags.c_contiguous for a in arrays):
             call(*arrays, out=out)  # one loop, which splits itself
             return out
+        turned = better_turned([(a.shape, a.strides, a.itemsize) for a in (*arrays, out)])
+        if turned:  # neighbours of the result lie apart in these: to turn them takes less time than to fetch so
+            arrays = [copies.in_order_of(out, a) if i in turned else a for i, a in enumerate(arrays)]
         operands = [*arrays, out]
         count = threads.parts(out.size)
         words = _walk(call, count, *[(a.shape, a.strides, a.dtype) for a in operands])
@@ -225,6 +231,27 @@ def _core_names(signature: str) -> list[tuple[str, ...]]:
 @functools.cache
 def _loop_dtypes(ufunc: Any) -> list[Any]:
     return [np.dtype(c) for c in ufunc.types[0].replace("->", "")]
+
+
+def better_turned(operands: list[tuple[tuple[int, ...], tuple[int, ...], int]]) -> list[int]:
+    """Which operands of such (shape, strides, bytes of an element), the result last, are better turned before a loop over all.
+
+    Neighbours of the result lie apart in these, more of them than caches hold lines at such distances.
+    """
+    *given, (shape, strides, _) = operands
+    return [
+        i
+        for i, (own, steps, size) in enumerate(given)
+        if own == shape and steps != strides and _lies_across(shape, steps, strides, size)
+    ]
+
+
+@functools.lru_cache(4096)
+def _lies_across(shape: tuple[int, ...], steps: tuple[int, ...], strides: tuple[int, ...], size: int) -> bool:
+    *outer, (inner, (step, _)) = merged_dims([(shape, steps), (shape, strides)], shape) or [(1, [0, 0])]
+    sides = min([n for n, (along, _) in outer if along == size], default=0), inner
+    scattered = inner > _PAGES or not step % _SAME_PLACE
+    return size in copies.turning.TYPES and step != 0 and min(sides) >= _LINE // size and scattered
 
 
 @functools.lru_cache(4096)

@@ -108,3 +108,34 @@ def test_large_operands_of_other_kinds_are_refused(monkeypatch, add):
     crooked = np.zeros(BASE.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(BASE.shape)[..., 1:11]
     for operands in ((x, x.view(np.int32), out), (x, crooked, out), (x, 1.0, out), (x, x.view(np.recarray), out)):
         assert not way.run(operands)
+
+
+@pytest.mark.parametrize("m, n", [(512, 512), (1024, 512), (520, 1600)])
+@pytest.mark.parametrize("d", [torch.float32, torch.float64, torch.int32])
+def test_operands_that_lie_across_the_result_are_turned_first(m, n, d):
+    from flambeau._backend.cpu import better_turned
+
+    a, b = (torch.arange(m * n).reshape(m, n).remainder(p).to(d) for p in (997, 1009))
+    x, y = a.numpy().copy(), b.numpy().copy()
+    across = b.t().contiguous().t()
+    assert better_turned([(z.shape, z.strides, z.itemsize) for z in (a._array, across._array, a._array)]) == [1]
+    for _ in range(4):  # planned, if it were to be
+        np.testing.assert_array_equal((a + across).numpy(), x + y)
+        made = across - a
+        np.testing.assert_array_equal(made.numpy(), y - x)
+        assert made.stride() == across.stride()
+        np.testing.assert_array_equal(torch.where(a > across, a, across).numpy(), np.maximum(x, y))
+    out = torch.empty(n, m, dtype=d).t()
+    torch.mul(a, across, out=out)
+    np.testing.assert_array_equal(out.numpy(), x * y)
+    a.add_(across)
+    np.testing.assert_array_equal(a.numpy(), x + y)
+
+
+def test_a_square_is_written_while_it_is_read_across():
+    a = torch.arange(1024.0 * 1024).reshape(1024, 1024)
+    x = a.numpy().copy()
+    batch = torch.stack([a, a + 1]).transpose(1, 2)
+    np.testing.assert_array_equal((batch + a).numpy(), np.stack([x.T + x, x.T + x + 1]))
+    a.add_(a.t().clone())
+    np.testing.assert_array_equal(a.numpy(), x + x.T)
