@@ -28,6 +28,7 @@ from .breaks import Break, Otherwise
 from .graph import Graph, Node, Value, replaced
 from .holders import grad_of
 from .returned import is_only_returned, kept_by
+from .whole import Called, Whole, one_behind_another, tensors_in
 
 
 class Capture:
@@ -60,6 +61,7 @@ class Capture:
         self.changed: Callable[[], dict[Any, Any]] = (
             dict  # what the run has changed of Python's objects; set by who knows
         )
+        self.reached: Callable[[Any], None] = lambda objects: None  # told what functions that run unseen may read
         self.by_steps: set[Any] = set()  # what steps changed of those: they do it again
         self.gradients: dict[int, Any] = {}  # tensors whose gradients steps changed, with those of before
         self._births: list[tuple[Node, Any]] = []  # nodes of tensors that were made from numbers, and their arrays
@@ -204,6 +206,14 @@ class Capture:
     def step(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Runs a function that is a step of its own in the program: Python calls it each time."""
         args = tuple([list(a) if isinstance(a, Iterator) else a for a in args])  # it is called again
+        out = self._done(function, args, named)
+        if self.problem is None:
+            args, named = replaced((args, named), Tensor, self._made_here)
+            self._append(function, args, out, named, opaque=True)
+        return out
+
+    def _done(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """What a step gives; what it changes, it will change again."""
         before, leaves = self.changed(), _leaves((*args, *named.values()))
         gradients = [grad_of(t) for t in leaves]
         with _Unseen():
@@ -213,9 +223,6 @@ class Capture:
             if grad_of(t) is not g:
                 self.gradients.setdefault(id(t), (t, g))
         self.by_steps.update([key for key, new in after.items() if key not in before or before[key] is not new])
-        if self.problem is None:
-            args, named = replaced((args, named), Tensor, self._made_here)
-            self._append(function, args, out, named, opaque=True)
         return out
 
     # -- what public functions ask ---------------------------------------------------------------------------------------
@@ -229,7 +236,7 @@ class Capture:
             if function.__self__ is Tensor.grad:
                 return self.step(function, args, named)
             self.stop("an attribute of a tensor is set")
-        given = _tensors((args, named))
+        given = tensors_in((args, named))
         before = [(t, version_of(t)) for t in given]
         mark, numbers = len(self.graph.nodes), self._numbers
         outer, self._strange, self._written = self._strange, False, []
@@ -241,7 +248,7 @@ class Capture:
             strange, self._strange = self._strange, outer
         if self.problem is not None:
             return out
-        made = _tensors(out)
+        made = tensors_in(out)
         if not made and name not in _ABOUT and name not in _SILENT and out is not None and given:
             if name == "__bool__":
                 error = self._surprise()
@@ -303,7 +310,7 @@ class Capture:
         """Whether a function records something else for other elements: then it looked at them."""
         recent = self.graph.nodes[mark:]
         made = any([isinstance(node.op, _Born) for node in recent])
-        given = _tensors((args, named))
+        given = tensors_in((args, named))
         if not given or len(recent) < 2 or any([node.opaque for node in recent]):
             return False
         if not made and sum([t._array.size for t in given]) > _MANY:
@@ -348,19 +355,48 @@ class Capture:
             if value.number >= numbers and value not in self.graph.inputs:
                 del self._values[key]
                 self.graph.constants.pop(value, None)
-        if (
-            any([t._k & GRAD for t in _tensors((args, named))])
-            and local.grad
-            and any([t._k & GRAD for t in _tensors(out)])
-        ):
-            self.stop(f"the gradient of {_shown(function)} cannot be recorded")
-            return
         if not _shape_is_known(function, args, named):
             self.stop(f"the shape of {_shown(function)}'s result depends on elements")
+            return
+        given, made = tensors_in((args, named)), tensors_in(out)
+        wanted = [bool(t._k & GRAD and local.grad) for t in given]
+        if any(wanted) and any([t._k & GRAD for t in made]):
+            ends = [t for t, need in zip(given, wanted) if need]
+            if wrote or any([_shared(t, a) for t in made for a in given]) or one_behind_another(ends):
+                self.stop(f"the gradient of {_shown(function)} cannot be recorded")
+                return
+            whole = Whole(function, wanted)
+            kept = whole.kept(made, given)
+            whole.cut(made, given, kept)
+            self._append(whole, self._encoded(tuple(args)), (*made, kept), self._encoded(named), True)
             return
         self._append(
             function, self._encoded(tuple(args)), out, self._encoded(named), True, [self.value(t) for t in wrote]
         )
+
+    def called(self, function: Any, users: Any, args: tuple[Any, ...]) -> Any:
+        """Runs `function(*users, *args)`, which calls users' functions as elements say: one node, that calls them again."""
+        if self.problem is not None:
+            return function(*users, *args)
+        users = Called(function, users, lambda t: isinstance(self._made_here(t), Value))
+        given = (users.held, *args)
+        if users.problem or any([isinstance(new, Tensor) for new in self.changed().values()]):
+            self.stop(users.problem or f"{_shown(function)} after tensors were put elsewhere")
+            return users(*given)
+        self.reached(users.reached.values())
+        for t in users.known if local.grad else ():  # they get gradients
+            self.value(t)
+        tensors = tensors_in(given)
+        versions = [version_of(t) for t in tensors]
+        wanted = [bool(t._k & GRAD and local.grad) for t in tensors]
+        whole = Whole(users, wanted, users.known if local.grad else (), sure=False)
+        out, made, kept = self._done(whole.computed, (given, {}), {})
+        if versions != [version_of(t) for t in tensors]:
+            self.stop(f"a function that {_shown(function)} calls writes into its operands")
+        whole.cut(made, tensors, kept)
+        if self.problem is None:
+            self._append(whole, self._encoded(given), (*made, kept), {}, True)
+        return out
 
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -489,19 +525,9 @@ def _shared(a: Tensor, b: Tensor) -> bool:
     return a is b or (a._storage is not None and a._storage is b._storage)
 
 
-def _tensors(a: Any) -> list[Tensor]:
-    if isinstance(a, Tensor):
-        return [a]
-    if isinstance(a, (tuple, list)):
-        return [t for b in a for t in _tensors(b)]
-    if a.__class__ is dict:
-        return [t for b in a.values() for t in _tensors(b)]
-    return []
-
-
 def _shape_is_known(function: Any, args: Any, named: Any) -> bool:
     """Whether the results of a function look the same for other elements."""
-    if not _tensors((args, named)):
+    if not tensors_in((args, named)):
         return True
 
     def without(t: Tensor) -> Tensor:

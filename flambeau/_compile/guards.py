@@ -285,6 +285,22 @@ class Trail:
                     return
                 self.effects.append(effect)
 
+    def reached(self, objects: Iterable[Any]) -> None:
+        """Functions and modules may be called unseen."""
+        busy, self._busy = self._busy, True
+        try:
+            for value in list(objects):
+                if isinstance(value, types.FunctionType):
+                    self.reach.root(value, value.__qualname__)
+                    self.reach.enter(value.__code__, value.__globals__, USERS)
+                elif hasattr(value, "_parameters"):
+                    self.reach.root(value, type(value).__name__)
+                    self.reach.all_of(value)
+        except Unguarded as error:
+            self.problem = self.problem or Break(str(error), *self._place)
+        finally:
+            self._busy = busy
+
     def changed(self) -> dict[tuple[int, Any], Any]:
         """What the run has changed so far: by object and key, what is there now."""
         return {(id(e.holder), e.key): e.new for holder in self.reach.holders for e in holder.changes()}

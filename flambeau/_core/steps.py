@@ -18,3 +18,10 @@ def python_step(function: Any) -> Any:
         return function(*args, **named)
 
     return call
+
+
+def chosen_by_elements(function: Any, users: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+    """`function(*users, *args)`, which calls the users' functions that elements ask for: in a recorded program, one step."""
+    if modes.on & CAPTURE and local.captures and hasattr(local.captures[-1], "called"):
+        return local.captures[-1].called(function, users, args)
+    return function(*users, *args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .._core.steps import chosen_by_elements
 from .._names.rare import cond as cond
 from .._ops.registry import ops
 from .._tensor import Tensor
@@ -25,7 +26,10 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     >>> while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), torch.tensor(1.0)))
     (tensor(3), tensor(8.))
     """
-    carried = tuple(carried_inputs)
+    return chosen_by_elements(_loop, (cond_fn, body_fn), tuple(carried_inputs))
+
+
+def _loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], *carried: Any) -> tuple[Any, ...]:
     while _holds("while_loop", cond_fn(*carried)):
         made = body_fn(*carried)
         made = made if isinstance(made, tuple) else (made,)

@@ -13,6 +13,7 @@ from .._autograd.modes import no_grad
 from .._core import dtypes as d
 from .._core.devices import device as _device
 from .._core.state import ANOMALY, local, modes
+from .._core.steps import chosen_by_elements
 from .._ops.registry import functions, ops
 from .._tensor import Tensor, wrap
 from ..utils._pytree import tree_flatten, tree_unflatten
@@ -40,6 +41,12 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         raise RuntimeError(f"Expect operands to be a tuple of possibly nested dict/list/tuple, but got {operands}.")
     if isinstance(pred, Tensor) and _is_exported(pred):
         return _either(pred, *[_unwritten(f, operands) for f in (true_fn, false_fn)])
+    if isinstance(pred, Tensor):
+        return chosen_by_elements(_one_of, (true_fn, false_fn), (pred, *operands))
+    return (true_fn if pred else false_fn)(*operands)
+
+
+def _one_of(true_fn: Callable[..., Any], false_fn: Callable[..., Any], pred: Tensor, *operands: Any) -> Any:
     return (true_fn if bool(pred) else false_fn)(*operands)
 
 

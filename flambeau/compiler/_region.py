@@ -221,7 +221,8 @@ class Region:
             copied = list(_copied((args, named), (given, more)))
         trail = Trail(self.function, args, named)
         tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN)
-        tape.changed, tape.branches = trail.changed, self.unsupported is None and self.backend is None
+        tape.changed, tape.reached = trail.changed, trail.reached
+        tape.branches = self.unsupported is None and self.backend is None
         tape.gradients = trail.reach.gradients
         tape.until = Region._recorded.__code__ if tape.branches else None
         with uncollected(), trail, tape:  # finalizers are no part of what is recorded

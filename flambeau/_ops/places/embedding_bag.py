@@ -11,7 +11,7 @@ from ..._backend.cpu import cpu
 from ..._backend.threads import parts_of
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, FLOATING, int32, int64
-from ..._core.state import CUDA, GRAD, modes
+from ..._core.state import CUDA, GRAD, META, modes
 from ..._kernel.embedding import sum_bag, sum_bags_back
 from ..._tensor import Tensor, wrap
 from ..making.conversion import host_array
@@ -134,6 +134,10 @@ def embedding_bag(
                 f"padding_idx must be within the number of embeddings, {-height} through {height - 1}, but got {padding_idx}"
             )
         padding_idx %= height
+    if weight._k & META:
+        count = offsets._array.shape[0] - bool(include_last_offset)
+        numbers = [ops.new_empty(indices, (n,), dtype=int64) for n in (indices._array.shape[0], count, count)]
+        return (ops.new_empty(weight, (count, width)), *numbers)  # type: ignore[return-value]
     bags, count = _bags(indices, offsets, include_last_offset)
     numbers = host_array(indices)
     _check_range(numbers, height)
