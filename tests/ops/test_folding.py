@@ -35,3 +35,16 @@ def test_complex_sums_down_columns(dtype):
                 assert made.dtype is dtype and made.shape == parts.shape
                 torch.testing.assert_close(made, parts)
                 torch.testing.assert_close(y.mean(dims, keepdim=keepdim), made / (y.numel() // made.numel()))
+
+
+@pytest.mark.parametrize("base", [(1, 1, 1), (4, 1, 1), (1, 5, 1), (1, 1, 6), (4, 5, 1), (1, 5, 6), (4, 1, 6)])
+@pytest.mark.parametrize("name", ["sum", "mean", "amax", "prod"])
+def test_what_is_repeated_is_folded_once(base, name):
+    whole = torch.arange(1.0, 1.0 + np.prod(base)).view(base).expand(4, 5, 6)
+    for dim in range(3):
+        for keep in (False, True):
+            made = getattr(whole, name)(dim, keep)
+            exact = getattr(whole.clone().numpy().astype("f8"), {"amax": "max"}.get(name, name))(dim, keepdims=keep)
+            np.testing.assert_allclose(made.numpy(), exact, rtol=1e-6)
+            assert made.is_contiguous()
+            made += 1  # memory of its own

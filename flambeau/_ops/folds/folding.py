@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..._backend import threads
-from ..._backend.copies import row_major, rows_of
+from ..._backend.copies import place, row_major, rows_of
 from ..._backend.cpu import PARALLEL, cpu
-from ..._core.allocation import empty
+from ..._core.allocation import empty, fill
 from ..._core.dtypes import BY_NUMPY, dtype
 from ..._core.sizes import contiguous_strides
 from ..._kernel.lang import kernel
@@ -118,6 +118,12 @@ def fold_array(
     shape = reduced_shape(x.shape, dims, keepdim)
     if x.size == 0:
         return _empty_fold(shape, fold, result, how)
+    same = [d for d, (n, step) in enumerate(zip(x.shape, x.strides)) if n > 1 and not step and d not in dims]
+    if same:  # as in the gradient of a sum: what is repeated is folded once
+        one = x[tuple([slice(1) if d in same else slice(None) for d in range(x.ndim)])]
+        return _repeated(
+            fold_array(backend, one, dims, True, fold, result, how), reduced_shape(x.shape, dims, True), shape
+        )
     y, flags, kept, order = layout(x, dims)
     code = BY_NUMPY[x.dtype].code
     if not any(flags):  # only dimensions of extent 1 go: the kernel still lifts every element
@@ -137,6 +143,16 @@ def fold_array(
             break
         code, fold = target, FOLDS[fold].again
     return unlay(y, x.shape, kept, order, shape)
+
+
+def _repeated(made: Any, wide: Any, shape: Any) -> Any:
+    """An array broadcast to `wide`, in memory of its own and in the form of `shape`."""
+    out = _empty(wide, made.dtype)
+    if made.size == 1:
+        fill(out, made.reshape(())[()])
+    else:
+        place(out, made)
+    return out.reshape(shape)
 
 
 def _numbers_side_by_side(x: Any, dims: tuple[int, ...]) -> bool:
