@@ -14,7 +14,7 @@ from .._core.allocation import empty, empty_like
 from .._core.layouts import is_disjoint
 from .._kernel import turning
 from .._kernel.lang import independent, kernel
-from .._kernel.loops import pointwise_ufunc
+from .._kernel.loops import past_caches, pointwise_ufunc
 from .._kernel.native import pool
 from .._kernel.native.direct import start_of
 from .._kernel.native.walks import merged_dims
@@ -115,7 +115,7 @@ def fill(out: Any, x: Any) -> None:
     if bits is not None:  # NumPy copies its own integers faster than foreign types
         out, x = out.view(bits), x.view(bits)
     if x.itemsize in _CODES and x.flags.c_contiguous and out.flags.c_contiguous:
-        _mover(_CODES[x.itemsize])(x, out)  # one loop, which shares its work by itself
+        _mover(_CODES[x.itemsize], out.nbytes >= pool.settings[1])(x, out)  # one loop, which shares its work by itself
         return
     count = threads.get_num_threads()
     plan = _plan(x.itemsize, count, x.shape, x.strides, out.strides)
@@ -126,8 +126,9 @@ def fill(out: Any, x: Any) -> None:
 
 
 @functools.cache
-def _mover(code: str) -> Any:
-    return pointwise_ufunc("move", lambda m, x: x, (code,), (code,), (code,))
+def _mover(code: str, far: bool) -> Any:
+    made = pointwise_ufunc("move", lambda m, x: x, (code,), (code,), (code,))
+    return past_caches(made) if far else made
 
 
 @functools.lru_cache(1024)

@@ -1,23 +1,9 @@
-"""Kernels of embeddings: rows of a table by number, and the sums of gradients for its rows."""
+"""Kernels of embeddings: sums of rows of a table by number, and the sums of gradients for its rows."""
 
 from __future__ import annotations
 
 from .lang import independent, inline, kernel
 from .value import SIZE
-
-
-@kernel("(i),(v,d)->(i,d),()")
-def look_up(m, index, table, out, wrong):
-    """The rows that `index` names; `wrong` says whether one of them does not exist."""
-    bad = m.value(0, "b1")
-    for i in range(index.n):
-        at = m.cast(index[i], "i64")
-        if (at < 0) | (at >= table.shape[0]):
-            bad = m.value(1, "b1")
-        else:
-            for j in independent(table.n):
-                out[i, j] = table[at, j]
-    wrong[()] = bad
 
 
 def _clear(out):

@@ -179,9 +179,9 @@ def cache_size(level: int) -> int:
         return 0
 
 
-def word(name: str, value: int) -> None:
+def word(name: str, value: int) -> Any:
     """Lets kernels read a number, as `@name = external global i64`, that differs between machines which share their object code."""
-    _words.setdefault(name, ctypes.c_int64(value))
+    return _words.setdefault(name, ctypes.c_int64(value))
 
 
 def _resolve(name: str) -> int:

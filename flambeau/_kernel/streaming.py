@@ -1,18 +1,21 @@
 """Large operands: results go past the caches, which could not keep them, and what is needed next is asked for early.
 
-Writing past the caches saves reading the result's memory first. A kernel makes a few cache lines in a local array, which
-the compiler keeps in registers, and hands them over whole. All of this happens while a kernel is walked or rendered.
+Writing past the caches saves reading the result's memory first. Where that is not what cores wait for (`past`), the
+result's lines are asked for early, too. A kernel makes a few cache lines in a local array, which the compiler keeps in
+registers, and hands them over whole. All of this happens while a kernel is walked or rendered.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from . import jit
 from .value import SIZE, Value
 
 LINE = 64  # bytes of a cache line
 LINES = 2  # handed over together, where a kernel does not wish for more
 AHEAD = 2048  # bytes by which a loop asks for its operands in advance
+past = jit.word("past_caches", 1)  # whether large results are written past the caches; set with the number of threads
 
 
 def width(type: str, lines: int = LINES) -> int:
@@ -33,11 +36,29 @@ def write_lines(r: Any, place: str, lines: str, count: int = LINES) -> None:
     """Writes the local array `lines` to `place`, where a cache line begins."""
     mark = f"!{len(r.metadata)}"
     r.metadata.append(f"{mark} = !{{i32 1}}")
+    moved = []
     for n in range(count):
         at = r.constant("i64", n * LINE)
         words, target = r.fresh(), r.address(place, at)
         r.emit(f"{words} = load <8 x i64>, ptr {r.address(lines, at)}, align {LINE}")
-        r.emit(f"store <8 x i64> {words}, ptr {target}, align {LINE}, !nontemporal {mark}")
+        moved.append(f"store <8 x i64> {words}, ptr {target}, align {LINE}")
+    by, through, end = r.label(), r.label(), r.label()
+    r.branch_if(_goes_past(r), by, through)
+    r.start_block(by)
+    for store in moved:
+        r.emit(f"{store}, !nontemporal {mark}")
+    r.branch(end)
+    r.start_block(through)
+    prefetch(r, r.address(place, r.constant("i64", AHEAD)), count * LINE, write=True)
+    for store in moved:
+        r.emit(store)
+    r.branch(end)
+    r.start_block(end)
+
+
+def _goes_past(r: Any) -> Value:
+    r.declarations.add("@past_caches = external global i64")
+    return r.value("load i64, ptr @past_caches, align 8", "i64") != 0
 
 
 def prefetch(r: Any, place: str, size: int, write: bool = False) -> None:
@@ -64,3 +85,10 @@ def hand_over(out: Any, index: Any, lines: Any) -> None:
 def ask_for(x: Any, index: Any, count: int) -> None:
     """Asks for `count` elements of a dense row from `index` on, also beyond its end: rows mostly follow each other."""
     prefetch(x.r, x._address(index), count * SIZE[x.type])
+
+
+def ask_to_write(out: Any, index: Any, count: int) -> None:
+    """Asks for what lies some way behind `count` elements of a large result, if its lines are worth being asked for."""
+    r = out.r
+    with r.when(~_goes_past(r)):
+        prefetch(r, r.address(out._address(index), r.constant("i64", AHEAD)), count * SIZE[out.type], write=True)

@@ -5,16 +5,17 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import pool
+from flambeau._kernel.streaming import past
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "complex64", "complex128"]
 
 
-@pytest.fixture(params=[1 << 10, 1 << 62], ids=["past_caches", "plain"])
+@pytest.fixture(params=[(1 << 10, 1), (1 << 10, 0), (1 << 62, 0)], ids=["past_caches", "asked_for_early", "plain"])
 def threshold(request):
-    before = pool.settings[1]
-    pool.settings[1] = request.param
+    before = pool.settings[1], past.value
+    pool.settings[1], past.value = request.param
     yield request.param
-    pool.settings[1] = before
+    pool.settings[1], past.value = before
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -78,3 +79,26 @@ def test_softmax(name, threshold):
     assert np.allclose(torch.softmax(x, 1).numpy(), exact, rtol=2e-6, atol=1e-30)
     with np.errstate(all="ignore"):
         assert np.allclose(torch.log_softmax(x, 1).numpy(), np.log(exact), rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "bfloat16", "int8", "complex128"])
+def test_rows_by_number(name, threshold):
+    for width in (1, 63, 64, 1025):
+        table = (torch.arange(300 * width) % 91).view(300, width).to(getattr(torch, name))
+        index = torch.arange(5000) * 7 % 300
+        exact = table.numpy()[index.numpy()] if name != "bfloat16" else table.float().numpy()[index.numpy()]
+        for made in (table.index_select(0, index), torch.nn.functional.embedding(index, table), table[index - 300]):
+            assert np.array_equal((made.float() if name == "bfloat16" else made).numpy(), exact)
+        apart = table.t().contiguous().t()  # elements of a row lie apart
+        assert torch.equal(apart.index_select(0, index), table.index_select(0, index))
+    for wrong in (300, -301, 1 << 60, -(1 << 60)):
+        index[-1] = wrong
+        with pytest.raises(IndexError):
+            table.index_select(0, index)
+        with pytest.raises(IndexError):
+            torch.nn.functional.embedding(index, table)
+
+
+def test_copies(threshold):
+    x = torch.arange(1_000_003).view(1_000_003)
+    assert torch.equal(x.clone(), x) and np.array_equal(x[3:].clone().numpy(), np.arange(3, 1_000_003))

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cpu import cpu
 from ..._backend.threads import parts_of
 from ..._core.allocation import empty, not_planned
 from ..._core.dtypes import BY_NUMPY, float64, from_numpy_dtype, int32, int64
 from ..._core.layouts import is_flat
 from ..._core.state import CUDA, DUAL, local
 from ..._dispatch import backend_of
-from ..._kernel.embedding import look_up, sum_rows, sum_rows_flat
+from ..._kernel.embedding import sum_rows, sum_rows_flat
 from ..._tensor import Tensor, detached, wrap
 from ..records.batched_places import looked_up, looked_up_backward
 from ..records.primitive import primitive
@@ -28,35 +28,6 @@ _OUT_OF_RANGE = "index out of range in self"
 
 
 # -- arrays --------------------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def _look_up_kernel(index: Any, bits: Any) -> Any:
-    code = BY_NUMPY[bits].code
-    types = (BY_NUMPY[index].code, code, code, "b1")
-    return cpu.kernel(look_up, types), cpu.small(look_up, types)
-
-
-def _looked_up(table: Any, index: Any) -> Any:
-    """The rows of a table, in the shape of the index."""
-    names = index.reshape(-1)
-    out = empty((*index.shape, table.shape[1]), table.dtype)
-    source, made = kernels.bits(table), kernels.bits(out).reshape(names.size, table.shape[1])
-    call, small = _look_up_kernel(index.dtype, source.dtype)
-    if out.size < PARALLEL:
-        wrong: Any = empty((), np.bool_)
-        small(names, source, made, wrong)
-        if wrong:
-            raise IndexError(_OUT_OF_RANGE)
-        return out
-    parts = parts_of(names.size, out.size)
-    wrong = np.empty(len(parts), np.bool_)
-    cpu.side_by_side(call, [
-        [names[low:high], source, made[low:high], wrong[i : i + 1].reshape(())] for i, (low, high) in enumerate(parts)
-    ])  # fmt: skip
-    if wrong.any():
-        raise IndexError(_OUT_OF_RANGE)
-    return out
 
 
 @functools.cache
@@ -92,8 +63,6 @@ def _summed(g: Any, index: Any, count: int, padding: int) -> Any:
     tangent=linear("x"),
 )  # fmt: skip
 def embedding_op(backend: Any, x: Any, index: Any, padding: int, scale: bool, sparse: bool) -> Any:
-    if backend is cpu:
-        return _looked_up(x, index)
     made = kernels.take_rows(backend, x, index.reshape(-1), 0)
     if made is None:
         raise IndexError(_OUT_OF_RANGE)

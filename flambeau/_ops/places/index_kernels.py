@@ -17,6 +17,8 @@ from ..._backend.cpu import PARALLEL, cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY
 from ..._kernel.lang import independent, inline, kernel
+from ..._kernel.native import pool
+from ..._kernel.streaming import ask_for, ask_to_write, width
 
 # Elements are moved as integers of their width: no conversion touches a NaN.
 BITS = {1: ("u8", np.dtype("u1")), 2: ("u16", np.dtype("u2")), 4: ("u32", np.dtype("u4")),
@@ -81,17 +83,32 @@ def gather_pairs(m: Any, x: Any, row: Any, column: Any, out: Any, found: Any) ->
 
 
 @kernel("(n,w),(k)->(k,w),()")
-def gather_rows(m: Any, x: Any, index: Any, out: Any, found: Any, from_end: Any) -> None:
-    """The row out[i] is x[index[i]], as `gather_elements`."""
+def gather_rows(m: Any, x: Any, index: Any, out: Any, found: Any, from_end: Any, far: Any) -> None:
+    """The row out[i] is x[index[i]], as `gather_elements`; a `far` result is asked for early, and so are rows of x."""
     wrong = m.value(False, "b1")
+    group = _lines(x, out) if far else 0
     for i in range(index.n):
         j = _place(m, index[i], x.shape[0], from_end)
         if j >= m.cast(x.shape[0], "u64"):
             wrong = True
             break
-        for c in independent(x.n):
+        whole = m.value(0, "i64")
+        if group:
+            after = _place(m, index[m.minimum(i + 1, index.n - 1)], x.shape[0], from_end)
+            whole = x.n & -group
+            for start in range(0, whole, group):
+                ask_for(x, (after, start), group)
+                ask_to_write(out, (i, start), group)
+                for c in independent(group):
+                    out[i, start + c] = x[j, start + c]
+        for c in independent(whole, x.n):
             out[i, c] = x[j, c]
     found[()] = wrong
+
+
+def _lines(x: Any, out: Any) -> int:
+    """In a kernel: elements that are asked for together, none of rows whose elements lie apart."""
+    return width(x.type, 4) if x.dense and out.dense else 0
 
 
 @kernel("(n,w),(k,w)->(k,w),()")
@@ -462,9 +479,9 @@ def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False
     source, made = bits(x), bits(out)
     code = BITS[x.dtype.itemsize][0]
     rows = dim < x.ndim - 1
-    call = cpu.kernel(
-        gather_rows if rows else gather_elements, (code, _CODE[index.dtype], code, "b1"), from_end=from_end
-    )
+    kind, types = gather_rows if rows else gather_elements, (code, _CODE[index.dtype], code, "b1")
+    options = {"far": out.nbytes >= pool.settings[1]} if rows else {}
+    call = (cpu.small if out.size < PARALLEL else cpu.kernel)(kind, types, from_end=from_end, **options)
     if rows:
         source, made = as_columns(dim, (source, made))
     lead = source.shape[: -2 if rows else -1]
