@@ -11,19 +11,23 @@ import functools
 import math
 import os
 import threading
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core import allocation
+from .._core.allocation import empty, zeros
 from .._core.state import FACTORISING, held_over_forks
-from .._kernel.native.direct import address_function
+from .._kernel.native.direct import address_function, direct
+from .._kernel.routines import routine_ufunc
 from . import threads
 
 _PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
+_CODES = {"f": "f32", "d": "f64", "F": "c64", "D": "c128", "i": "i32", "l": "i64", "q": "i64"}
 _SPELLINGS = {  # of routines, and their integers
     "scipy_{}_64_": "i8", "{}_64_": "i8", "{}64_": "i8", "{}$NEWLAPACK$ILP64": "i8", "{}_": "i4",
 }  # fmt: skip
-_NATIVE_SVD = 256  # elements from which one call for each matrix costs less than NumPy's working memory does
 _TINY = 1024  # elements up to which the library has no use for threads, and preparation costs more than the work
 _UNTHREADED = 512  # elements from which it has threads for triangular systems, though
 _FEW = 512 * 512  # elements up to which the library's threads cost more than they bring
@@ -81,6 +85,10 @@ def call(name: str, *arguments: Any, size: int) -> Any:
     """Runs a routine for each matrix of a batch, on all cores if there are several; the library itself on one thread if matrices
     of this size are small. Arguments are letters, numbers, arrays with an entry for each matrix, and `Room`s, as the routine
     has them but for the last, the state it ends with: an array of these is what is given back, or None if there is no routine."""
+    first = next(a for a in arguments if isinstance(a, np.ndarray))
+    if 0 < size * len(first) <= _TINY:
+        return _small_call(name, arguments)
+    allocation.not_planned()
     given: list[Any] = []
     moving, rooms, address = [], [], address_function()
     for a in arguments:
@@ -93,7 +101,6 @@ def call(name: str, *arguments: Any, size: int) -> Any:
             given += (None, None) if a.length is None else (None,)
         else:
             given.append(_integer(a) if kind is int else a)
-    first = moving[0][3]
     name = _PREFIXES[first.dtype.char] + name
     routine = _routine(name, len(given) + 1)
     if routine is None:
@@ -123,6 +130,59 @@ def call(name: str, *arguments: Any, size: int) -> Any:
         else:
             threads.over(threads.ranges(len(first)), run)
     return info
+
+
+def _small_call(name: str, arguments: Sequence[Any]) -> Any:
+    """The same as a loop over operands: those who watch a call write it down, and others have it without ctypes."""
+    arrays = [a for a in arguments if isinstance(a, np.ndarray)]
+    count, kind = len(arrays[0]), arrays[0].dtype.char
+    statics = tuple([a.dtype.char if isinstance(a, np.ndarray) else a for a in arguments])
+    found = _loop_of(_PREFIXES[kind] + name, statics)
+    if found is None:
+        return None
+    loop, words, rooms = found
+    info = zeros(count, _spelling()[1])
+    loop(
+        words,
+        *[a.reshape(count, -1) for a in arrays],
+        *[empty((count, n), d) for d, n in rooms],
+        info.reshape(count, 1),
+    )
+    return info
+
+
+@functools.lru_cache(1024)
+def _loop_of(name: str, statics: tuple[Any, ...]) -> Any:
+    """(loop, its words, dtypes and lengths of its rooms) of a routine whose arguments are the kinds of arrays (letters), letters (bytes),
+    numbers and `Room`s; None if there is none."""
+    routine = _routine(name, 1 + sum([2 if isinstance(a, Room) and a.length is None else 1 for a in statics]))
+    if routine is None:
+        return None
+    kinds, given = [a for a in statics if isinstance(a, str)], [a for a in statics if isinstance(a, Room)]
+    lengths = _lengths(name, tuple([None if isinstance(a, str) else a for a in statics])) if given else []
+    rooms = [(np.dtype(a.kind), n) for a, n in zip(given, lengths)]
+    operands, rest = iter(range(1, len(kinds) + 1)), iter(range(len(kinds) + 1, len(kinds) + len(rooms) + 1))
+    words, order = [0], []
+    for a in statics:
+        if isinstance(a, str):
+            order.append(next(operands))
+            continue
+        if isinstance(a, Room):
+            order.append(next(rest))
+        if not isinstance(a, Room) or a.length is None:
+            words.append(
+                rooms[order[-1] - len(kinds) - 1][1] if isinstance(a, Room) else a if isinstance(a, int) else ord(a)
+            )
+            order.append(1 - len(words))
+    order.append(len(kinds) + len(rooms) + 1)
+    words[0] = ctypes.cast(routine, ctypes.c_void_p).value or 0
+    codes = tuple([_CODES[c] for c in (*kinds, *[d.char for d, _ in rooms], _spelling()[1].char)])
+    return direct(routine_ufunc(name, tuple(order), codes)), allocation.unchanging(np.array(words)), rooms
+
+
+def failed(info: Any) -> bool:
+    """Whether any of the states that a routine or kernel ended with is not 0."""
+    return bool(np.count_nonzero(info) if info.__class__ is np.ndarray else info.any())
 
 
 @functools.lru_cache(1024)
@@ -187,56 +247,6 @@ def _routine_with(name: str) -> Any:
         return getattr(_library(), f"scipy_{name}64_", None)
     except (ImportError, OSError, AttributeError):
         return None
-
-
-# What NumPy's functions are made of, with the dtypes they work in: double precision, here called {0}.
-_FORMS = {
-    "cholesky_lo": "{0}->{0}", "inv": "{0}->{0}", "solve": "{0}{0}->{0}", "det": "{0}->{0}", "svd_f": "{0}->{0}d{0}",
-    "svd_s": "{0}->{0}d{0}",
-}  # fmt: skip
-
-
-@functools.cache
-def _bare(name: str, kind: str) -> Any:
-    """(function of arrays, its signature, dtypes of its results) for elements of a kind; None if there is none."""
-    try:
-        from numpy.linalg import _umath_linalg  # private: used only if it is there
-    except ImportError:
-        return None
-    function = getattr(_umath_linalg, name, None)
-    if function is None or kind not in _PREFIXES:
-        return None
-    signature = _FORMS[name].format("D" if kind in "FD" else "d")
-    real = "f" if kind in "fF" else "d"
-    return function, signature, [np.dtype(kind if c == signature[0] else real) for c in signature.partition("->")[2]]
-
-
-def tiny(name: str, *operands: Any) -> Any:
-    """One of NumPy's functions on few elements, without its preparations; None if it failed or is not there."""
-    first = operands[0]
-    if first.__class__ is not np.ndarray or not 0 < first.size <= _TINY or not 0 < operands[-1].size <= _TINY:
-        return None
-    bare = _bare(name, first.dtype.char)
-    if bare is None:
-        return None
-    function, signature, dtypes = bare
-    with np.errstate(all="ignore"):
-        made = function(*operands, signature=signature)
-        if len(dtypes) > 1:
-            return (
-                None
-                if _has_nan(made[1], first.ndim > 2)
-                else tuple([m.astype(d, copy=False) for m, d in zip(made, dtypes)])
-            )
-        return None if _has_nan(made, first.ndim > 2) else made.astype(dtypes[0], copy=False)
-
-
-def _has_nan(array: Any, several: bool) -> bool:
-    """Whether a matrix failed: it is filled with NaN then. That may also come from the operands."""
-    if several:
-        return bool(np.isnan(array).any())
-    first = array.item(0)
-    return first != first
 
 
 def _column_major(a: Any) -> Any:
@@ -312,30 +322,28 @@ def permutation(xp: Any, pivots: Any, m: int) -> Any:
 
 
 def svd(a: Any, full: bool, vectors: bool) -> tuple[Any, Any, Any] | None:
-    """(U, S, Vh) of matrices that are not tiny, U and Vh None without `vectors`; None if NumPy should do it.
-
-    Row-major memory of A is column-major memory of Aᵀ, whose factors lie as those of A do in rows: nothing is turned.
-    """
-    n, m = a.shape[-2:]  # the routine sees the transposed matrix
+    """(U, S, Vh) of matrices, U and Vh None without `vectors`; None if NumPy should do it."""
+    m, n = a.shape[-2:]
     kind, least, lead = a.dtype.char, min(m, n), a.shape[:-2]
-    if kind not in _PREFIXES or m * n < _NATIVE_SVD or not a.size or _routine("dgesdd", 14) is None:
+    if kind not in _PREFIXES or not a.size or _routine("dgesdd", 14) is None:
         return None
-    memory = np.array(a, order="C", copy=True).reshape(-1, n, m)
-    count, real = len(memory), np.dtype(kind.lower())
-    values = np.empty((count, least), real)
-    left = np.empty((count, m if full else least, m) if vectors else (count, 1), kind)
-    right = np.empty((count, n, n if full else least) if vectors else (count, 1), kind)
+    memory = a.swapaxes(-1, -2).copy("C").reshape(-1, n, m)  # column after column, as the results are
+    count, real, rows = len(memory), np.dtype(kind.lower()), n if full else least
+    values = empty((count, least), real)
+    left = empty((count, m if full else least, m) if vectors else (count, 1), a.dtype)
+    right = empty((count, n, rows) if vectors else (count, 1), a.dtype)
     extra = max(5 * least * least + 7 * least, 2 * max(m, n) * least + 2 * least * least + least)
     info = call(
-        "gesdd", (b"A" if full else b"S") if vectors else b"N", m, n, memory, m, values, left, m, right, n if full else least,
-        Room(kind), *([Room(real, extra)] if kind in "FD" else []), Room(integers().dtype, 8 * least), size=m * n,
+        "gesdd", (b"A" if full else b"S") if vectors else b"N", m, n, memory, m, values, left, m, right, rows,
+        Room(kind), *([Room(real, extra)] if kind in "FD" else []), Room(_spelling()[1], 8 * least), size=m * n,
     )  # fmt: skip
-    if info.any():
+    if failed(info):
         raise np.linalg.LinAlgError("SVD did not converge")
     values = values.reshape(*lead, least)
     if not vectors:
         return None, values, None
-    return right.reshape(*lead, *right.shape[1:]), values, left.reshape(*lead, *left.shape[1:])
+    u, vh = (t.swapaxes(-1, -2).reshape(*lead, t.shape[2], t.shape[1]) for t in (left, right))
+    return u, values, vh
 
 
 # -- eigenvalues ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.allocation import empty
+from .._core.allocation import empty, zeros
 from .._kernel import elimination
 from .._kernel.native import pool
 from . import lapack, threads
@@ -27,13 +27,13 @@ _COSTLY = 1 << 15  # multiplications that are worth a second thread
 
 
 def _plain(a: Any) -> bool:
-    return a.__class__ is np.ndarray and a.dtype.char in _CODES and a.size > lapack._TINY
+    return isinstance(a, np.ndarray) and a.dtype.char in _CODES and a.size > 0
 
 
 def _on_cores(call: Any, operands: list[Any], work: int) -> None:
     """A kernel over a batch, split over the cores."""
     count = min(threads.get_num_threads(), max(1, work // _COSTLY))
-    found = native_call(call, operands) if count > 1 else None
+    found = native_call(call, operands) if count > 1 and operands[0].__class__ is np.ndarray else None
     if found is None:
         call(*operands)
         return
@@ -49,9 +49,9 @@ def _small_solve(a: Any, b: Any) -> tuple[Any, Any]:
     code, lead = _CODES[a.dtype.char], a.shape[:-2]
     known = n if n <= _KNOWN and n == k else None
     call = cpu.kernel(elimination.solve, (code, code, code, code, "i32"), size=known, width=known)
-    x, info = empty((*lead, n, k), a.dtype), np.empty(lead, np.int32)
-    one = [t.reshape(-1, *t.shape[-2:]) if t.ndim > 2 else t for t in (a, b, x)]
-    _on_cores(call, [*one, np.empty_like(one[0], order="C"), info.reshape(-1)], info.size * n * n * (n + 2 * k))
+    x, info, work = empty((*lead, n, k), a.dtype), empty(lead, np.dtype(np.int32)), empty(a.shape, a.dtype)
+    operands = [t.reshape(-1, *t.shape[-2:]) for t in (a, b, x, work)]
+    _on_cores(call, [*operands, info.reshape(-1)], info.size * n * n * (n + 2 * k))
     return x, info
 
 
@@ -61,27 +61,27 @@ def _small_determinant(a: Any) -> Any:
     call = cpu.kernel(elimination.determinant, (code, code, code), size=n if n <= _KNOWN else None)
     made = empty(a.shape[:-2], a.dtype)
     flat = a.reshape(-1, n, n)
-    _on_cores(call, [flat, made.reshape(-1), np.empty_like(flat, order="C")], made.size * n**3)
+    _on_cores(call, [flat, made.reshape(-1), empty(flat.shape, a.dtype)], made.size * n**3)
     return made
 
 
 def _small_cholesky(a: Any) -> Any:
     n, code = a.shape[-1], _CODES[a.dtype.char]
     made, flat = empty(a.shape, a.dtype), a.reshape(-1, n, n)
-    info = np.empty(len(flat), np.int32)
+    info = empty(len(flat), np.dtype(np.int32))
     call = cpu.kernel(elimination.cholesky, (code, code, "i32"))
     _on_cores(call, [flat, made.reshape(-1, n, n), info], flat.size * n)
-    return None if np.count_nonzero(info) else made
+    return None if lapack.failed(info) else made
 
 
 def lu(a: Any) -> Any:
-    """(L and U in one matrix, pivots, info) of batches of small matrices."""
+    """(L and U in one matrix, pivots, info) of small matrices."""
     m, n = a.shape[-2:]
-    if not _plain(a) or a.ndim == 2 or max(m, n) > _SMALL:
+    if not _plain(a) or max(m, n) > _SMALL:
         return None
     code, lead = _CODES[a.dtype.char], a.shape[:-2]
     made, flat = empty(a.shape, a.dtype), a.reshape(-1, m, n)
-    pivots, info = np.empty((*lead, min(m, n)), np.int32), np.empty(lead, np.int32)
+    pivots, info = (empty(shape, np.dtype(np.int32)) for shape in ((*lead, min(m, n)), lead))
     call = cpu.kernel(elimination.factor, (code, code, "i32", "i32"))
     operands = [flat, made.reshape(-1, m, n), pivots.reshape(-1, min(m, n)), info.reshape(-1)]
     _on_cores(call, operands, flat.size * min(m, n))
@@ -106,9 +106,9 @@ def solve(a: Any, b: Any) -> Any:
     if not _plain(a) or not b.size or a.dtype != b.dtype:
         return None
     n, k = b.shape[-2:]
-    if n <= _SMALL and a.ndim > 2:
+    if n <= _SMALL:
         made = _small_solve(a, b)
-        return None if np.count_nonzero(made[1]) else made
+        return None if lapack.failed(made[1]) else made
     found = _factors(a)
     if found is None or found[2].any():
         return None
@@ -123,9 +123,9 @@ def inverse(a: Any) -> Any:
     if not _plain(a):
         return None
     n = a.shape[-1]
-    if n <= _SMALL and a.ndim > 2:
+    if n <= _SMALL:
         made = _small_solve(a, np.broadcast_to(np.eye(n, dtype=a.dtype), a.shape))
-        return None if np.count_nonzero(made[1]) else made
+        return None if lapack.failed(made[1]) else made
     found = _factors(a)
     if found is None or found[2].any():
         return None
@@ -176,7 +176,7 @@ def _diagonal_blocks(a: Any, size: int) -> Any:
 def _pivots(a: Any) -> Any:
     """(the elements on the diagonal of U, whether an odd number of rows was exchanged) of matrices."""
     n = a.shape[-1]
-    if n <= _SMALL and a.ndim > 2:
+    if n <= _SMALL:
         memory, swaps, _ = lu(a)
     else:
         found = _factors(a)
@@ -191,7 +191,7 @@ def determinant(a: Any) -> Any:
     """The determinants of matrices."""
     if not _plain(a):
         return None
-    if a.shape[-1] <= _SMALL and a.ndim > 2:
+    if a.shape[-1] <= _SMALL:
         return _small_determinant(a)
     found = _pivots(a)
     if found is None:
@@ -203,6 +203,13 @@ def determinant(a: Any) -> Any:
 
 def sign_and_size(a: Any) -> Any:
     """(signs, logarithms of the absolute values) of the determinants of matrices."""
+    n = a.shape[-1]
+    if _plain(a) and n <= _SMALL and a.dtype.kind == "f":
+        code, flat = _CODES[a.dtype.char], a.reshape(-1, n, n)
+        made = empty(a.shape[:-2], a.dtype), empty(a.shape[:-2], a.dtype)
+        call = cpu.kernel(elimination.sign_and_size, (code, code, code, code))
+        _on_cores(call, [flat, *[t.reshape(-1) for t in made], empty(flat.shape, a.dtype)], flat.size * n)
+        return made
     found = _pivots(a) if _plain(a) else None
     if found is None:
         return None
@@ -210,7 +217,25 @@ def sign_and_size(a: Any) -> Any:
     with np.errstate(all="ignore"):
         sizes = np.abs(heads)
         signs = np.where(sizes == 0, 0, heads / sizes).astype(a.dtype).prod(-1)
-        return np.where(odd, -signs, signs), np.log(sizes).sum(-1)
+        return np.asarray(np.where(odd, -signs, signs)), np.asarray(np.log(sizes).sum(-1))
+
+
+def triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+    """x with a @ x = b for small matrices, of which one triangle is read."""
+    n, k = b.shape[-2:]
+    if not _plain(a) or not b.size or n > _SMALL or k > _SMALL or a.dtype != b.dtype or a.dtype.char == "F":
+        return None  # (those of complex64 are solved in complex128)
+    code, x = _CODES[a.dtype.char], empty(b.shape, b.dtype)
+    call = cpu.kernel(elimination.solve_triangle, (code, code, code), upper=upper, unit=unit)
+    _on_cores(call, [t.reshape(-1, *t.shape[-2:]) for t in (a, b, x)], x.size * n)
+    return x
+
+
+def row_order(pivots: Any, m: int) -> Any:
+    """The order of m rows that sequences of exchanges give, or None if one of them is beyond the rows."""
+    order, wrong = empty((*pivots.shape[:-1], m), np.dtype(np.int64)), empty(pivots.shape[:-1], np.dtype(np.bool_))
+    cpu.kernel(elimination.row_order, ("i32", "i64", "b1"))(pivots, order, wrong)
+    return None if lapack.failed(wrong) else order
 
 
 def cholesky(a: Any) -> Any:
@@ -218,7 +243,7 @@ def cholesky(a: Any) -> Any:
     if not _plain(a):
         return None
     n = a.shape[-1]
-    if n <= _SMALL and a.ndim > 2:
+    if n <= _SMALL:
         return _small_cholesky(a)
     memory = row_major(a.swapaxes(-1, -2)).reshape(-1, n, n)  # column by column
     info = lapack.call("potrf", b"L", n, memory, n, size=n * n)
@@ -233,37 +258,36 @@ def cholesky(a: Any) -> Any:
 
 
 def qr(a: Any, complete: bool) -> Any:
-    """(Q, R) of matrices; Q is square if `complete`."""
+    """(Q, R) of matrices, column after column; Q is square if `complete`."""
     m, n = a.shape[-2:]
-    if not _plain(a) or m * n < lapack._TINY:
+    if not _plain(a) or lapack._routine("dgeqrf", 8) is None:
         return None
-    lead, k, room = a.shape[:-2], min(m, n), lapack.Room(a.dtype)
+    lead, k, room, code = a.shape[:-2], min(m, n), lapack.Room(a.dtype), _CODES[a.dtype.char]
     wide = m if complete else k
-    memory = np.zeros((a.size // (m * n), max(n, wide), m), a.dtype)  # the columns of a matrix follow each other
+    memory = zeros((a.size // (m * n), max(n, wide), m), a.dtype)
     memory[:, :n] = a.reshape(-1, m, n).swapaxes(-1, -2)
-    tau = np.zeros((len(memory), k), a.dtype)
-    if lapack.call("geqrf", m, n, memory, m, tau, room, size=m * n) is None:
-        return None
-    r = np.triu(memory[:, :n, :wide].swapaxes(-1, -2))
+    tau = zeros((len(memory), k), a.dtype)
+    lapack.call("geqrf", m, n, memory, m, tau, room, size=m * n)
+    r = memory[:, :n, :wide].copy("C").swapaxes(-1, -2)
+    cpu.kernel(elimination.clear_lower, (code, code))(np.zeros((), a.dtype), r)
     lapack.call("ungqr" if a.dtype.kind == "c" else "orgqr", m, wide, k, memory, m, tau, room, size=m * n)
-    q = np.ascontiguousarray(memory[:, :wide].swapaxes(-1, -2))
+    q = (memory if n <= wide else memory[:, :wide].copy("C")).swapaxes(-1, -2)
     return q.reshape(*lead, m, wide), r.reshape(*lead, wide, n)
 
 
 def eigh(a: Any, uplo: str, vectors: bool) -> Any:
     """(eigenvalues, eigenvectors or None) of symmetric or Hermitian matrices, of which one triangle is read."""
     n, lead, whole = a.shape[-1], a.shape[:-2], a.dtype.kind == "c"
-    if not _plain(a) or n * n < lapack._TINY or lapack._routine("dsyevd", 11) is None:
+    if not _plain(a) or lapack._routine("dsyevd", 11) is None:
         return None
     # by columns it is the transposed matrix, which is the conjugate one
-    memory = np.array(a.conj() if whole else a, order="C", copy=True).reshape(-1, n, n)
-    values = np.empty((len(memory), n), np.dtype(a.dtype.char.lower()))
+    memory = (a.conj() if whole else a).copy("C").reshape(-1, n, n)
+    values = empty((len(memory), n), np.dtype(a.dtype.char.lower()))
     rooms = [lapack.Room(d) for d in (a.dtype, *([values.dtype] if whole else []), lapack.integers().dtype)]
     head = b"V" if vectors else b"N", b"U" if uplo == "L" else b"L"
-    if lapack.call("heevd" if whole else "syevd", *head, n, memory, n, values, *rooms, size=n * n).any():
+    if lapack.failed(lapack.call("heevd" if whole else "syevd", *head, n, memory, n, values, *rooms, size=n * n)):
         raise np.linalg.LinAlgError("Eigenvalues did not converge")
-    made = np.ascontiguousarray(memory.swapaxes(-1, -2)).reshape(a.shape) if vectors else None
-    return values.reshape(*lead, n), made
+    return values.reshape(*lead, n), memory.swapaxes(-1, -2).reshape(a.shape) if vectors else None
 
 
 # -- least squares ----------------------------------------------------------------------------------------------------
@@ -272,13 +296,7 @@ def eigh(a: Any, uplo: str, vectors: bool) -> Any:
 def least_squares(a: Any, b: Any, rcond: float) -> Any:
     """(solutions of least norm, ranks) by orthogonal factors with pivots, for equal batches of matrices."""
     (m, n), k, lead = a.shape[-2:], b.shape[-1], a.shape[:-2]
-    if (
-        not _plain(a)
-        or m * n < lapack._TINY
-        or not b.size
-        or a.dtype != b.dtype
-        or lapack._routine("dgelsy", 13) is None
-    ):
+    if not _plain(a) or not b.size or a.dtype != b.dtype or lapack._routine("dgelsy", 13) is None:
         return None
     memory = np.array(a.reshape(-1, m, n).swapaxes(-1, -2), order="C", copy=True)  # column after column
     count, long, real = len(memory), max(m, n), np.dtype(a.dtype.char.lower())

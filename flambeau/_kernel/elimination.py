@@ -95,6 +95,70 @@ def determinant(m, a, out, w, size):
     out[()] = total
 
 
+@kernel("(n,n)->(),(),(n,n)")
+def sign_and_size(m, a, sign, size, w):
+    """The sign of the product of the pivots of a real matrix, the logarithm of its size, and working memory."""
+    n = a.n
+    for i in range(n):
+        for j in range(n):
+            w[i, j] = a[i, j]
+    way, total = m.value(1, a.type), m.value(0, a.type)
+    for j in range(n):
+        row = _pivot(m, w, j, n)
+        if row != j:
+            _exchange(m, w, row, j, n)
+            way = -way
+        head = w[j, j]
+        total = total + m.log(m.real_abs(head))
+        if head < 0:
+            way = -way
+        if head == 0:
+            way = m.value(0, a.type)
+        else:
+            for i in range(j + 1, n):
+                ratio = w[i, j] / head
+                for c in independent(j + 1, n):
+                    w[i, c] = w[i, c] - ratio * w[j, c]
+    sign[()] = m.where(total == total, way, total)
+    size[()] = total
+
+
+@kernel("(n,n),(n,k)->(n,k)")
+def solve_triangle(m, a, b, x, upper, unit):
+    """x with a @ x = b, where one triangle of a is read."""
+    for place in range(a.n):
+        i = a.n - 1 - place if upper else place
+        for c in independent(b.n):
+            x[i, c] = b[i, c]
+        for place_before in range(place):
+            j = a.n - 1 - place_before if upper else place_before
+            factor = a[i, j]
+            for c in independent(b.n):
+                x[i, c] = x[i, c] - factor * x[j, c]
+        if not unit:
+            head = a[i, i]
+            for c in independent(b.n):
+                x[i, c] = x[i, c] / head
+
+
+@kernel("(k)->(n),()")
+def row_order(m, pivots, order, wrong):
+    """The order of rows after exchanges of row i with row pivots[i], counted from 1; whether one of these is none."""
+    n = order.n
+    bad = m.value(0, "i64")
+    for i in range(n):
+        order[i] = m.cast(i, "i64")
+    for i in range(pivots.n):
+        j = m.cast(pivots[i], "i64") - 1
+        if (j < 0) | (j >= n):
+            bad = bad | 1
+        else:
+            held = order[i]
+            order[i] = order[j]
+            order[j] = held
+    wrong[()] = bad != 0
+
+
 @kernel("(m,n)->(m,n),(k),()")
 def factor(m, a, w, pivots, info):
     """L and U in one matrix, the rows that were exchanged, counted from 1, the place of the first zero pivot or 0."""
@@ -169,9 +233,9 @@ def triangles(m, a, low, high):
             high[i, c] = m.where(c > i, x, m.where(c == i, 1, m.value(0, a.type)))
 
 
-@kernel("()->(n,n)")
+@kernel("()->(m,n)")
 def clear_lower(m, zero, out):
     """Zeros below the diagonal of a matrix; the rest of it stays."""
-    for i in range(out.n):
-        for c in independent(i):
+    for i in range(out.shape[0]):
+        for c in independent(m.minimum(i, out.n)):
             out[i, c] = zero[()]

@@ -19,7 +19,7 @@ _TYPE_NUMBER = {
     "c64": np.dtype("c8").num, "c128": np.dtype("c16").num,
     "bf16": np.dtype("u2").num,  # NumPy sees the bits
 }  # fmt: skip
-_CODE = {np.dtype(t).char: code for code, t in {
+_CODE: dict[str, str] = {np.dtype(t).char: code for code, t in {
     "b1": "?", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "u1", "u16": "u2", "u32": "u4", "u64": "u8",
     "f16": "f2", "f32": "f4", "f64": "f8", "c64": "c8", "c128": "c16",
 }.items()}  # fmt: skip
@@ -55,6 +55,36 @@ def make_ufunc(
     addresses[made] = address if data is None else data[0]
     loops[made] = address, data
     return made
+
+
+class _Foreign:
+    """The data of a loop that is not ours."""
+
+    def __init__(self, address: int, data: int):
+        self.address, self.data = address, data
+
+    def buffer_info(self) -> tuple[int, int]:
+        return self.data, 0
+
+    def __getitem__(self, place: int) -> int:
+        return self.address
+
+
+def adopted(ufunc: Any, types: str) -> Any:
+    """The loop of a generalized ufunc of NumPy's for such types as a ufunc of ours, of which there can be plans; the ufunc itself if its
+    loops are not where NumPy's headers say they are."""
+    head = object.__basicsize__
+    counts = (ctypes.c_int * 3).from_address(id(ufunc) + head)
+    functions, data, known = (_VOID_P * 3).from_address(id(ufunc) + head + 16)
+    if types not in ufunc.types or list(counts) != [ufunc.nin, ufunc.nout, ufunc.nargs] or not ufunc.signature:
+        return ufunc
+    if ((known or 0) & 0xFFFFFFFF) != len(ufunc.types):
+        return ufunc
+    place = ufunc.types.index(types)
+    address, own = (_VOID_P.from_address(start + 8 * place).value or 0 if start else 0 for start in (functions, data))
+    sides = types.partition("->")
+    inputs, outputs = ([_CODE[c] for c in side] for side in (sides[0], sides[2]))
+    return make_ufunc(ufunc.__name__, address, inputs, outputs, ufunc.signature, _Foreign(address, own))
 
 
 _splitting: dict[Any, Any] = {}

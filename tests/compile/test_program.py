@@ -77,7 +77,7 @@ def test_dtypes(dtype):
 def test_python_takes_the_steps_that_are_no_kernels():
     def function(x):
         q, r = torch.linalg.qr(x @ x.t() + torch.eye(4))
-        return (q * 2).sum() + torch.linalg.det(r), x.sort(0)[0].cumsum(0)
+        return (q * 2).sum() + torch.linalg.pinv(r).sum(), x.sort(0)[0].cumsum(0)
 
     program = agrees(function, random((4, 3)))
     assert not native(program)

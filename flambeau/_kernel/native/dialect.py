@@ -112,6 +112,10 @@ class Memory:
             self.r.declarations.add(f"declare {result} @{function}({', '.join(['i64'] * len(args))})")
         return f"call {result} @{function}({given})"
 
+    def clear_float_status(self) -> None:
+        """Flags of floating-point arithmetic are as if there had been none."""
+        self.r._clear_float_status()
+
     def function(self, name: str) -> Value:
         """The address of a function of the same module."""
         return self.r.value(f"ptrtoint ptr @{name} to i64", "i64")

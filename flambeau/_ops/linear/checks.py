@@ -76,7 +76,7 @@ def matched(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 def check_info(info: Tensor, message: Callable[[int], str], error: type[Exception] = LinAlgError) -> None:
     """Raises for the first matrix that an operation failed on; `message` gets what the operation says of it."""
     array = every_element(info)
-    if info._k & META or not (np.count_nonzero(array) if array.__class__ is np.ndarray else array.any()):
+    if info._k & META or not lapack.failed(array):
         return
     flat = array.reshape(-1)
     place = int((flat != 0).argmax())
@@ -126,14 +126,17 @@ def converged(name: str, function: Any, *args: Any, **named: Any) -> Any:
 
 def svd_arrays(name: str, xp: Any, a: Any, full: bool = False, vectors: bool = True) -> tuple[Any, Any, Any]:
     """(U, S, Vh) of arrays; U and Vh are None without `vectors`."""
-    made = lapack.tiny("svd_f" if full else "svd_s", a) if vectors else None
-    if made is None and xp is np:
-        made = converged(name, lapack.svd, a, full, vectors)
+    made = converged(name, lapack.svd, a, full, vectors) if xp is np else None
     if made is not None:
         return made
     if vectors:
         return tuple(converged(name, xp.linalg.svd, a, full_matrices=full))
     return None, converged(name, xp.linalg.svd, a, compute_uv=False), None
+
+
+def conjugated(a: Any) -> Any:
+    """An array's conjugate, itself if it is real."""
+    return a.conj() if a.dtype.kind == "c" else a
 
 
 def transposed(t: Tensor) -> Tensor:

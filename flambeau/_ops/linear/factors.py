@@ -23,6 +23,7 @@ from .checks import (
     check_same,
     check_square,
     column_major,
+    conjugated,
     eye_like,
     in_columns,
     matched,
@@ -56,13 +57,19 @@ def _triangular_grad(g: Any, a: Tensor, out: Tensor, upper: bool, unit: bool, ne
     tensors=2, grad=_triangular_grad, name="linalg_solve_triangular",
     meta=lambda a, b, upper, unit: (b.shape, from_numpy_dtype(b.dtype)),
     batch=leading,
+    planned=True,
 )  # fmt: skip
 @column_major()
 def triangular_op(backend: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
-    return lapack.solve_triangular(backend.xp, a, b, upper, unit)
+    return _substituted(backend, a, b, upper, unit)
 
 
-@public("linalg.solve_triangular", method=False, out=True)
+def _substituted(backend: Any, a: Any, b: Any, upper: bool, unit: bool = False) -> Any:
+    made = systems.triangular(a, b, upper, unit) if backend is cpu else None
+    return lapack.solve_triangular(backend.xp, a, b, upper, unit) if made is None else made
+
+
+@public("linalg.solve_triangular", method=False, out=True, planned=True)
 def linalg_solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
@@ -129,17 +136,15 @@ def _cholesky_grad(gs: Any, outs: Any, upper: bool) -> Tensor:
     return adjoint(triangular_op(turned, adjoint(left), True, False))
 
 
-@primitive(batch=leading, meta=factor, grad=_cholesky_grad, name="linalg_cholesky_ex")
+@primitive(batch=leading, meta=factor, grad=_cholesky_grad, name="linalg_cholesky_ex", planned=True)
 @column_major(0)
 def cholesky_op(backend: Any, a: Any, upper: bool) -> Any:
     """(factor, order of the first leading minor that is not positive, or 0). Only one triangle is read."""
     xp = backend.xp
-    lower = a.swapaxes(-1, -2).conj() if upper else a
-    info = xp.zeros(a.shape[:-2], xp.int32)
+    lower = conjugated(a.swapaxes(-1, -2)) if upper else a
+    info = backend.zeros(a.shape[:-2], np.dtype(np.int32))
     try:
-        made = lapack.tiny("cholesky_lo", lower)
-        if made is None and backend is cpu:
-            made = systems.cholesky(lower)
+        made = systems.cholesky(lower) if backend is cpu else None
         if made is None:
             with lapack.few_threads(a.size):
                 made = xp.linalg.cholesky(lower)
@@ -147,7 +152,7 @@ def cholesky_op(backend: Any, a: Any, upper: bool) -> Any:
                 raise np.linalg.LinAlgError
     except np.linalg.LinAlgError:
         made, info = _cholesky_by_columns(xp, lower)
-    return made.swapaxes(-1, -2).conj() if upper else made, info
+    return conjugated(made.swapaxes(-1, -2)) if upper else made, info
 
 
 def _cholesky_by_columns(xp: Any, a: Any) -> tuple[Any, Any]:
@@ -182,7 +187,7 @@ def _cholesky(name: str, a: Tensor, upper: bool) -> Tensor:
     return factor
 
 
-@public("linalg.cholesky", method=False, out="exact")
+@public("linalg.cholesky", method=False, out="exact", planned=True)
 def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangular L with A = L Lᴴ (or the upper U with A = Uᴴ U) of positive-definite matrices.
 
@@ -202,7 +207,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return _cholesky("cholesky", input, upper)
 
 
-@public("linalg.cholesky_ex", method=False, out="exact")
+@public("linalg.cholesky_ex", method=False, out="exact", planned=True)
 def linalg_cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """(L, info): like `linalg.cholesky`; info is not 0 for matrices that are not positive-definite."""
     check_square("linalg.cholesky_ex", A)
@@ -232,13 +237,12 @@ def _cholesky_solve_grad(g: Tensor, factor: Tensor, out: Tensor, upper: bool, ne
 )  # fmt: skip
 @column_major()
 def cholesky_solve_op(backend: Any, b: Any, factor: Any, upper: bool) -> Any:
-    turned = factor.swapaxes(-1, -2).conj()
+    turned = conjugated(factor.swapaxes(-1, -2))
     first, second = (turned, factor) if upper else (factor, turned)
-    x = lapack.solve_triangular(backend.xp, first, b, False, False)
-    return lapack.solve_triangular(backend.xp, second, x, True, False)
+    return _substituted(backend, second, _substituted(backend, first, b, False), True)
 
 
-@public(out=True)
+@public(out=True, planned=True)
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with A @ X = B, given the Cholesky factor of A.
 
@@ -271,7 +275,7 @@ def cholesky_inverse_op(backend: Any, factor: Any, upper: bool) -> Any:
     return cholesky_solve_op.forward(backend, eye, factor, upper)
 
 
-@public(out=True)
+@public(out=True, planned=True)
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A, given the Cholesky factor of A.
 
@@ -318,15 +322,17 @@ def _lu_shapes(a: Any, pivot: bool) -> list[Any]:
     return [matrices(dtype_of(a), tuple(lead), m, n), ((*lead, min(m, n)), int32), (tuple(lead), int32)]
 
 
-@primitive(batch=leading, meta=_lu_shapes, grad=_lu_grad, name="linalg_lu_factor_ex")
+@primitive(batch=leading, meta=_lu_shapes, grad=_lu_grad, name="linalg_lu_factor_ex", planned=True)
+@column_major(0)
 def lu_op(backend: Any, a: Any, pivot: bool) -> Any:
     made = systems.lu(a) if pivot and backend is cpu else None
     return lapack.lu_factor(backend.xp, a, pivot) if made is None else made
 
 
-@primitive(differentiable=False, meta=lambda pivots, m: ((*pivots.shape[:-1], m), int64), batch=leading)
+@primitive(differentiable=False, meta=lambda pivots, m: ((*pivots.shape[:-1], m), int64), batch=leading, planned=True)
 def lu_order(backend: Any, pivots: Any, m: int) -> Any:
-    return lapack.permutation(backend.xp, pivots, m)
+    made = systems.row_order(pivots, m) if backend is cpu and pivots.dtype == np.int32 else None
+    return lapack.permutation(backend.xp, pivots, m) if made is None else made
 
 
 def _permutation_matrix(pivots: Tensor, m: int, d: Any) -> Tensor:
@@ -342,7 +348,7 @@ def _lu_problem(name: str) -> Any:
     )
 
 
-@public("linalg.lu_factor_ex", method=False, out=True)
+@public("linalg.lu_factor_ex", method=False, out=True, planned=True)
 def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """(LU, pivots, info): like `linalg.lu_factor`; info is the place of the first zero pivot, or 0."""
     check_matrix("linalg.lu_factor_ex", A)
@@ -352,7 +358,7 @@ def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = F
     return return_types.linalg_lu_factor_ex(packed, pivots, info)
 
 
-@public("linalg.lu_factor", method=False, out=True)
+@public("linalg.lu_factor", method=False, out=True, planned=True)
 def linalg_lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     """(LU, pivots): L (below the diagonal) and U of A = P L U in one matrix, and the exchanges of rows that make P.
 
@@ -366,7 +372,7 @@ def linalg_lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     return return_types.linalg_lu_factor(packed, pivots)
 
 
-@public("linalg.lu", method=False, out=True)
+@public("linalg.lu", method=False, out=True, planned=True)
 @labelled("LinalgLuBackward0")
 def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
     """(P, L, U) with A = P @ L @ U.

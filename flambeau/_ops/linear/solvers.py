@@ -55,21 +55,18 @@ def _solve_grad(gs: Any, a: Tensor, outs: Any, needs: Any) -> Any:
     tensors=2, grad=_solve_grad, name="linalg_solve_ex",
     meta=lambda a, b: [(b.shape, from_numpy_dtype(b.dtype)), (a.shape[:-2], from_numpy_dtype(np.dtype(np.int32)))],
     batch=leading,
+    planned=True,
 )  # fmt: skip
 @column_major(0)
 def solve_op(backend: Any, a: Any, b: Any) -> Any:
     """(x with a @ x = b, place of the first zero pivot or 0) for equal batches of matrices."""
     xp = backend.xp
     try:
-        made = lapack.tiny("solve", a, b)
-        if made is None and backend is cpu:
-            found = systems.solve(a, b)
-            if found is not None:
-                return found
-        if made is None:
-            with lapack.few_threads(a.size):
-                made = xp.linalg.solve(a, b)
-        return made, xp.zeros(a.shape[:-2], xp.int32)
+        found = systems.solve(a, b) if backend is cpu else None
+        if found is not None:
+            return found
+        with lapack.few_threads(a.size):
+            return xp.linalg.solve(a, b), xp.zeros(a.shape[:-2], xp.int32)
     except np.linalg.LinAlgError:
         packed, pivots, info = lapack.lu_factor(xp, a)
         order = lapack.permutation(xp, pivots, a.shape[-1])
@@ -86,25 +83,22 @@ def _inverse_grad(gs: Any, outs: Any) -> Tensor:
     grad=_inverse_grad, name="linalg_inv_ex",
     meta=lambda a: [(a.shape, from_numpy_dtype(a.dtype)), (a.shape[:-2], from_numpy_dtype(np.dtype(np.int32)))],
     batch=leading,
+    planned=True,
 )  # fmt: skip
 @column_major(0)
 def inverse_op(backend: Any, a: Any) -> Any:
     xp = backend.xp
     try:
-        made = lapack.tiny("inv", a)
-        if made is None and backend is cpu:
-            found = systems.inverse(a)
-            if found is not None:
-                return found
-        if made is None:
-            with lapack.few_threads(a.size):
-                made = xp.linalg.inv(a)
-        return made, xp.zeros(a.shape[:-2], xp.int32)
+        found = systems.inverse(a) if backend is cpu else None
+        if found is not None:
+            return found
+        with lapack.few_threads(a.size):
+            return xp.linalg.inv(a), xp.zeros(a.shape[:-2], xp.int32)
     except np.linalg.LinAlgError:
         return solve_op.forward(backend, a, xp.broadcast_to(xp.eye(a.shape[-1], dtype=a.dtype), a.shape))
 
 
-@public("linalg.inv", "inverse", method="inverse", out="exact")
+@public("linalg.inv", "inverse", method="inverse", out="exact", planned=True)
 def linalg_inv(A: Tensor) -> Tensor:
     """The inverse of square matrices; raises `linalg.LinAlgError` for singular ones.
 
@@ -119,7 +113,7 @@ def linalg_inv(A: Tensor) -> Tensor:
     return made
 
 
-@public("linalg.inv_ex", method=False, out="exact")
+@public("linalg.inv_ex", method=False, out="exact", planned=True)
 def linalg_inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """(inverse, info): like `linalg.inv`; info is not 0 for singular matrices."""
     check_square("linalg.inv_ex", A)
@@ -165,7 +159,7 @@ def _solve(name: str, a: Tensor, b: Tensor, left: bool, check: bool) -> tuple[Te
     return relabel(made, "LinalgSolveExBackward0"), info
 
 
-@public("linalg.solve", method=False, out="exact")
+@public("linalg.solve", method=False, out="exact", planned=True)
 def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A @ X = B (X @ A = B if not `left`); B may be a vector for each matrix.
 
@@ -176,7 +170,7 @@ def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return _solve("linalg.solve", A, B, left, True)[0]
 
 
-@public("linalg.solve_ex", method=False, out="exact")
+@public("linalg.solve_ex", method=False, out="exact", planned=True)
 def linalg_solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """(X, info): like `linalg.solve`; info is not 0 for singular matrices."""
     return return_types.linalg_solve_ex(*_solve("torch.linalg.solve_ex", A, B, left, check_errors))
@@ -250,18 +244,17 @@ def _cofactors(g: Tensor, a: Tensor) -> Tensor:
     grad={"a": _det_grad}, name="linalg_det", backward_name="LinalgDetBackward0",
     meta=lambda a: (a.shape[:-2], from_numpy_dtype(a.dtype)),
     batch=leading,
+    planned=True,
 )  # fmt: skip
 def det_op(backend: Any, a: Any) -> Any:
-    made = lapack.tiny("det", a)
-    if made is None and backend is cpu:
-        made = systems.determinant(a)
+    made = systems.determinant(a) if backend is cpu else None
     if made is None:
         with np.errstate(all="ignore"), lapack.few_threads(a.size):
-            made = backend.xp.linalg.det(a)
-    return rows_of(backend.xp.asarray(made))
+            made = backend.xp.asarray(backend.xp.linalg.det(a))
+    return rows_of(made)
 
 
-@public("linalg.det", "det", method="det", out="exact")
+@public("linalg.det", "det", method="det", out="exact", planned=True)
 def linalg_det(A: Tensor) -> Tensor:
     """The determinant of square matrices.
 
@@ -293,17 +286,18 @@ def _slogdet_grad(given: Any, a: Tensor, outs: Any) -> Tensor | None:
     meta=lambda a: [(a.shape[:-2], dtype_of(a)), (a.shape[:-2], dtype_of(a).to_real())],
     grad=_slogdet_grad,
     name="linalg_slogdet",
+    planned=True,
 )
 def slogdet_op(backend: Any, a: Any) -> Any:
     made = systems.sign_and_size(a) if backend is cpu else None
     if made is not None:
-        return tuple(rows_of(np.asarray(m)) for m in made)
+        return tuple(rows_of(m) for m in made)
     with np.errstate(all="ignore"), lapack.few_threads(a.size):
         sign, size = backend.xp.linalg.slogdet(a)
     return rows_of(backend.xp.asarray(sign)), rows_of(backend.xp.asarray(size))
 
 
-@public("linalg.slogdet", method=False, out=True)
+@public("linalg.slogdet", method=False, out=True, planned=True)
 def linalg_slogdet(A: Tensor) -> Any:
     """(sign, logarithm of the absolute value) of the determinant.
 
@@ -322,7 +316,7 @@ def slogdet(input: Tensor) -> Any:
     return return_types.slogdet(*slogdet_op(input))
 
 
-@public()
+@public(planned=True)
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant; NaN where that is negative.
 

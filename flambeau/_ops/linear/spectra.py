@@ -77,7 +77,7 @@ def _qr_shapes(a: Any, mode: str) -> list[Any]:
     return [((0,) if mode == "r" else (*lead, m, k), d), ((*lead, k, n), d)]
 
 
-@primitive(batch=leading, meta=_qr_shapes, grad=_qr_grad, name="linalg_qr")
+@primitive(batch=leading, meta=_qr_shapes, grad=_qr_grad, name="linalg_qr", planned=True)
 @column_major(0, 1)
 def qr_op(backend: Any, a: Any, mode: str) -> Any:
     xp = backend.xp
@@ -89,7 +89,7 @@ def qr_op(backend: Any, a: Any, mode: str) -> Any:
     return tuple(converged("linalg.qr", xp.linalg.qr, a, mode=mode))
 
 
-@public("linalg.qr", method=False, out=True)
+@public("linalg.qr", method=False, out=True, planned=True)
 def linalg_qr(A: Tensor, mode: str = "reduced") -> Any:
     """(Q, R) with A = Q @ R, Q's columns orthonormal and R upper triangular.
 
@@ -281,15 +281,16 @@ def _svd_shapes(a: Any, full: bool) -> list[Any]:
     return [(u, d), ((*lead, k), d.to_real()), (vh, d)]
 
 
-@primitive(batch=leading, meta=_svd_shapes, grad=_svd_grad, name="linalg_svd")
+@primitive(batch=leading, meta=_svd_shapes, grad=_svd_grad, name="linalg_svd", planned=True)
 @column_major(0, 2)
 def svd_op(backend: Any, a: Any, full: bool) -> Any:
     return svd_arrays("linalg.svd", backend.xp, a, full)
 
 
 @primitive(
-    batch=leading, meta=lambda a: ((*a.shape[:-2], min(a.shape[-2:])), dtype_of(a).to_real()), differentiable=False
-)
+    batch=leading, meta=lambda a: ((*a.shape[:-2], min(a.shape[-2:])), dtype_of(a).to_real()), differentiable=False,
+    planned=True,
+)  # fmt: skip
 def singular_values(backend: Any, a: Any) -> Any:
     return rows_of(svd_arrays("linalg.svdvals", backend.xp, a, vectors=False)[1])
 
@@ -299,7 +300,7 @@ def _check_driver(a: Tensor, driver: str | None) -> None:
         raise RuntimeError("linalg.svd: driver= can only be given for CUDA tensors")
 
 
-@public("linalg.svd", method=False, out=True)
+@public("linalg.svd", method=False, out=True, planned=True)
 def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """(U, S, Vh) with A = U diag(S) Vh, the singular values falling.
 
@@ -312,7 +313,7 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
     return return_types.linalg_svd(*svd_op(A, full_matrices))
 
 
-@public("linalg.svdvals", method=False, out="exact")
+@public("linalg.svdvals", method=False, out="exact", planned=True)
 def linalg_svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, falling.
 
@@ -364,6 +365,7 @@ def _eigh_grad(given: Any, outs: Any, uplo: str) -> Tensor:
     meta=lambda a, uplo: [(a.shape[:-1], dtype_of(a).to_real()), same(a)],
     grad=_eigh_grad,
     name="linalg_eigh",
+    planned=True,
 )
 @column_major(1)
 def eigh_op(backend: Any, a: Any, uplo: str) -> Any:
@@ -371,7 +373,9 @@ def eigh_op(backend: Any, a: Any, uplo: str) -> Any:
     return tuple(made or converged("linalg.eigh", backend.xp.linalg.eigh, a, UPLO=uplo))
 
 
-@primitive(batch=leading, meta=lambda a, uplo: (a.shape[:-1], dtype_of(a).to_real()), differentiable=False)
+@primitive(
+    batch=leading, meta=lambda a, uplo: (a.shape[:-1], dtype_of(a).to_real()), differentiable=False, planned=True
+)
 def eigvalsh_op(backend: Any, a: Any, uplo: str) -> Any:
     made = converged("linalg.eigvalsh", systems.eigh, a, uplo, False) if backend is cpu else None
     return rows_of(made[0] if made else converged("linalg.eigvalsh", backend.xp.linalg.eigvalsh, a, UPLO=uplo))
@@ -384,7 +388,7 @@ def _uplo(name: str, value: str) -> str:
     return side
 
 
-@public("linalg.eigh", method=False, out=True)
+@public("linalg.eigh", method=False, out=True, planned=True)
 def linalg_eigh(A: Tensor, UPLO: str = "L") -> Any:
     """(eigenvalues, eigenvectors) of symmetric or Hermitian matrices, of which one triangle is read.
 
@@ -396,7 +400,7 @@ def linalg_eigh(A: Tensor, UPLO: str = "L") -> Any:
     return return_types.linalg_eigh(*eigh_op(A, _uplo("linalg.eigh", UPLO)))
 
 
-@public("linalg.eigvalsh", method=False, out="exact")
+@public("linalg.eigvalsh", method=False, out="exact", planned=True)
 def linalg_eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of symmetric or Hermitian matrices, rising.
 

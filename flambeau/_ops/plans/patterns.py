@@ -60,7 +60,7 @@ def pattern_of(
         if in_order and i < len(given) and s is given[i]:
             return ARGUMENT, i
         if isinstance(s, SavedOutput):
-            own = next((j for j, t in enumerate(outs) if t._storage is s), -1)
+            own = next((j for j, t in enumerate(outs) if t._storage is s and t._view is None), -1)
             if own < 0:
                 own = besides(s.array, (node, s.number) if s.k else None)
             return OUTPUT, own + (s.number << 8)
@@ -69,7 +69,7 @@ def pattern_of(
                 return ARGUMENT, place(s)
             own = next((j for j, t in enumerate(outs) if t is s), -1)
             return MADE, besides(s._array, s._edge) if own < 0 else own
-        if not _is_fixed(s):
+        if not is_fixed(s):
             raise Unplannable("something that is kept besides")
         return FIXED, s
 
@@ -104,9 +104,9 @@ def _history(outs: Sequence[Tensor], last: bool) -> list[Node]:
     return sorted(found.values(), key=lambda node: -node.seq)
 
 
-def _is_fixed(value: Any) -> bool:
+def is_fixed(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
-        return all([_is_fixed(v) for v in value])
+        return all([is_fixed(v) for v in value])
     if value is None or isinstance(value, (bool, int, float, complex, str, dtype, slice)):
         return True
     return getattr(value.__class__, "from_sizes", False)  # and from nothing else, so that it is the same in each call

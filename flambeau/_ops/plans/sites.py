@@ -11,6 +11,7 @@ import numpy as np
 
 from ..._autograd.node import Node, SavedOutput, sequence
 from ..._core import allocation
+from ..._core.layouts import is_dense
 from ..._core.state import CUDA, GRAD, local
 from ..._kernel.native.entry import ARGUMENTS
 from ..._kernel.native.plan import NO_PLAN, Table, absent, description, taken_apart
@@ -162,7 +163,9 @@ def _remembering(function: Any, names: Sequence[str], table: Table, positional: 
             return
         history, plan = _history(values), None
         results = [t for t in (out if isinstance(out, (tuple, list)) else (out,)) if isinstance(t, Tensor)]
-        if all([t._k <= GRAD and t._array.flags.c_contiguous for t in results]):  # as plans make them
+        arrays = [t._array for t in results]
+        dense = all([is_dense(a.shape, a.strides, a.itemsize) for a in arrays])  # as plans make them
+        if dense and all([t._k <= GRAD for t in results]):
             plan = watched_plan(_way(function), names, values, bool(history))
         table.add(description(values, Tensor, history), plan or NO_PLAN, values)
 

@@ -313,7 +313,7 @@ class Watch:
         """Whether any of a few elements is true."""
         if array.size > _QUESTIONS or not array.flags.c_contiguous:
             raise Unplannable("many values")
-        flat = array.reshape(-1)
+        flat = array.reshape(-1).astype(np.bool_, copy=False)
         return any([bool(flat[i : i + 1].reshape(())) for i in range(flat.size)])
 
     def answer(self, array: Any) -> bool:

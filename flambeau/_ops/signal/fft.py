@@ -16,6 +16,7 @@ from ..._core.allocation import empty
 from ..._core.dtypes import COMPLEX, FLOATING, default, dtype, from_numpy_dtype
 from ..._core.dtypes import complex64 as single
 from ..._core.sizes import wrap_dim
+from ..._kernel.ufunc import adopted
 from ..._tensor import Tensor
 from ..making.creation import check_out_dtype
 from ..making.factory import as_dtype, finished
@@ -40,11 +41,16 @@ def _along(backend: Any, name: str, x: Any, dim: int, scale: str, n: int | None 
         made = _by_kernel(name, x, dim, scale, n or x.shape[dim])
         if made is not None:
             return made
-    if backend is cpu and 0 < x.size < PARALLEL and dim == x.ndim - 1:
+    if backend is cpu and 0 < x.size < PARALLEL:
         bare = _bare(name, x.dtype, n or x.shape[dim], scale)
         if bare is not None:
-            function, factor, d, length = bare
-            return function(x, factor, empty((*x.shape[:dim], length), d))
+            function, factor, given, d, length = bare
+            if x.dtype != given:
+                x = x.astype(given)
+            if dim == x.ndim - 1:
+                return function(x, factor, empty((*x.shape[:dim], length), d))
+            x = x.swapaxes(dim, -1)
+            return function(x, factor, empty((*x.shape[:-1], length), d)).swapaxes(dim, -1)
     function = getattr(backend.xp.fft, name)
     if backend is not cpu or x.size < PARALLEL:
         return _transformed(backend.xp, function, x, n, dim, scale, name)
@@ -86,7 +92,7 @@ def _by_kernel(name: str, x: Any, dim: int, scale: str, n: int) -> Any:
 @functools.lru_cache(1024)
 def _bare(name: str, given: Any, n: int, scale: str) -> Any:
     """What NumPy's transform along the last dimension is made of, for n points: (function of the array, a factor and the
-    result, that factor, dtype and length of the result); None if it is not there."""
+    result, that factor, dtype of the array, dtype and length of the result); None if it is not there."""
     try:
         from numpy.fft import _pocketfft_umath as made  # type: ignore[attr-defined]  # private
     except ImportError:
@@ -98,8 +104,17 @@ def _bare(name: str, given: Any, n: int, scale: str) -> Any:
     real = np.dtype(np.float64 if wide else np.float32)
     whole = np.dtype(np.complex128 if wide else np.complex64)
     plain = scale == ("forward" if name[0] == "i" else "backward")
-    factor = 1 if plain else np.reciprocal(np.sqrt(n, dtype=real) if scale == "ortho" else real.type(n))
-    return function, factor, real if name == "irfft" else whole, n // 2 + 1 if name == "rfft" else n
+    factor = np.asarray(
+        1 if plain else np.reciprocal(np.sqrt(n, dtype=real) if scale == "ortho" else real.type(n)), real
+    )
+    types = f"{given.char if name == 'rfft' else whole.char}{real.char}->{real.char if name == 'irfft' else whole.char}"
+    return (
+        adopted(function, types),
+        factor,
+        np.dtype(types[0]),
+        real if name == "irfft" else whole,
+        n // 2 + 1 if name == "rfft" else n,
+    )
 
 
 def _transformed(xp: Any, function: Any, x: Any, n: int | None, dim: int, scale: str, name: str) -> Any:
@@ -132,6 +147,7 @@ def _c2c_meta(x: Any, dims: Any, scale: int, forward: bool) -> Any:
     meta=_c2c_meta, grad={"x": lambda g, dims, scale, forward: fft_c2c(g, dims, scale, not forward)},
     batch=along,
     tangent=linear("x"),
+    planned=True,
 )  # fmt: skip
 def fft_c2c(backend: Any, x: Any, dims: tuple[int, ...], scale: int, forward: bool) -> Any:
     names = _FORWARD_NAMES if forward else _INVERSE_NAMES
@@ -170,7 +186,7 @@ def _r2c_meta(x: Any, dims: Any, scale: int, onesided: bool) -> Any:
     return _half(x.shape, dims[-1]) if onesided else x.shape, from_numpy_dtype(made)
 
 
-@primitive(grad={"x": _r2c_grad}, meta=_r2c_meta, batch=along, tangent=linear("x"))
+@primitive(grad={"x": _r2c_grad}, meta=_r2c_meta, batch=along, tangent=linear("x"), planned=True)
 def fft_r2c(backend: Any, x: Any, dims: tuple[int, ...], scale: int, onesided: bool) -> Any:
     names = _FORWARD_NAMES
     made = _along(backend, "rfft" if onesided else "fft", x, dims[-1], names[scale])
@@ -189,7 +205,7 @@ def _c2r_meta(x: Any, dims: Any, scale: int, n: int) -> Any:
     return tuple(shape), from_numpy_dtype(x.real.dtype)
 
 
-@primitive(grad={"x": _c2r_grad}, meta=_c2r_meta, batch=along, tangent=linear("x"))
+@primitive(grad={"x": _c2r_grad}, meta=_c2r_meta, batch=along, tangent=linear("x"), planned=True)
 def fft_c2r(backend: Any, x: Any, dims: tuple[int, ...], scale: int, n: int) -> Any:
     names = _INVERSE_NAMES
     for dim in reversed(dims[:-1]):
@@ -379,7 +395,7 @@ def _family(name: str, transform: Callable[..., Tensor], doc: str, example: str)
     two.__doc__, several.__doc__ = f"{doc} along two dimensions.", f"{doc} along several dimensions, by default all."
     for function, ending in ((one, ""), (two, "2"), (several, "n")):
         function.__name__ = function.__qualname__ = "fft_" + name + ending
-        public("fft." + name + ending, method=False)(function)
+        public("fft." + name + ending, method=False, planned=True)(function)
 
 
 _family(
