@@ -44,7 +44,7 @@ watched: Callable[[Any, Any, Any], Any] = _not_set  # the same without autocast 
 into_out: Callable[[Any, Any, Any, Any], Any] = _not_set
 in_place_form: Callable[[str, Any], Any] = _not_set
 # Set by `sites`: the form of a function that finds the plans of its calls; the function itself where there are none.
-with_plans: Callable[[Any, str], Any] = _not_set
+with_plans: Callable[..., Any] = _not_set
 
 
 def expose(name: str, function: Any, path: str | None = "", method: str | None = "", planned: bool = False) -> None:
@@ -65,6 +65,7 @@ def public(
     out: bool | str = False,
     aliases: Iterable[str] = (),
     planned: bool = False,
+    views: bool = False,
 ) -> Callable[[Any], Any]:
     """Makes a Python function over tensors an operation.
 
@@ -72,7 +73,7 @@ def public(
     method; `inplace` adds the form with an underscore (or is that form); `out` gives it an `out=` argument: "exact" if
     that must have the result's dtype, "dtype" if the result is computed in its dtype. `aliases` are further names with the same
     forms. `planned` says that what it does depends on its arguments' dtypes, shapes, strides and numbers alone, so that calls
-    alike can be planned (see `sites`).
+    alike can be planned (see `sites`); `views` says so of one that gives views of its first argument.
     """
 
     def decorate(function: Any) -> Any:
@@ -87,7 +88,9 @@ def public(
                 if not paths or form in paths:
                     functions[form + "_"] = changed
             setattr(ops, name + "_", changed)
-        shown = with_plans(wrapped, (paths or (name,))[0].rpartition(".")[2]) if planned else wrapped
+        shown = wrapped
+        if planned or views:
+            shown = with_plans(wrapped, (paths or (name,))[0].rpartition(".")[2], views)
         setattr(ops, name, shown)
         for path in paths or (name, *aliases):
             functions[path] = shown
@@ -289,17 +292,17 @@ def flat(args: Any) -> Iterator[Any]:
             yield a
 
 
-def quick(fast: Any) -> Callable[[Any], Any]:
-    """Puts a short path before a public function: `fast` runs without modes and named arguments, looks at its operands' `_k` itself,
-    and may return NotImplemented."""
+def quick(fast: Any, named_too: bool = False) -> Callable[[Any], Any]:
+    """Puts a short path before a public function: `fast` runs without modes and (unless it takes these, too) named arguments, looks at
+    its operands' `_k` itself, and may return NotImplemented."""
 
     def decorate(slow: Any) -> Any:
         @functools.wraps(slow)
         def call(*args: Any, **named: Any) -> Any:
-            if named:
+            if named and not named_too:
                 return slow(*args, **named)
-            result = NotImplemented if modes.on else fast(*args)
-            return slow(*args) if result is NotImplemented else result
+            result = NotImplemented if modes.on else fast(*args, **named)
+            return slow(*args, **named) if result is NotImplemented else result
 
         if hasattr(slow, "site"):  # which is what the tables hold
             slow.site.go_by(call)

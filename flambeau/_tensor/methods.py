@@ -229,7 +229,7 @@ def _direct() -> list[str]:
 
 def _is_direct(name: str, method: Any) -> bool:
     """Whether a method goes past the form that asks, which is the function of the same name, if there is one."""
-    return name in ("contiguous", "expand", "view") or getattr(dict.get(functions, name), "__wrapped__", None) is method
+    return name == "contiguous" or getattr(dict.get(functions, name), "__wrapped__", None) is method
 
 
 def _own(name: str, value: Any) -> Any:

@@ -33,6 +33,7 @@ from .plan import (  # fmt: skip
     RETURNED,
     SEVERAL,
     TOGETHER,
+    VIEWS,
     WRITTEN,
 )
 
@@ -48,7 +49,7 @@ _MOST = 1 << 14  # elements of a result that are made without giving other threa
 KNOWN_NAMES = (
     "tensor", "parameter", "ndarray", "new", "attach", "zero", "one", "none", "true", "false", "float", "int", "tuple", "list", "size",
     "str", "dtype", "new_tuple", "modes", "local", "grad", "mark", "node", "kept", "sequence", "inference", "seen", "two", "three",
-    "device", "gpu", "destination", "settings", "exchange", "aligned",
+    "device", "gpu", "destination", "settings", "exchange", "aligned", "views", "storage", "add_view", "inherited",
 )  # fmt: skip
 SEEN, WAYS = 1 << 10, 4  # sets of descriptions that came without a plan, of all sites, and how many are in each
 # Words of a site, in bytes.
@@ -342,6 +343,11 @@ def _entry(m, self, args, given, names, place_of):
     if plan == 0:
         return m.call("PyObject_Vectorcall", without_plan(m, site, h, at), args, given, names)
     results, returned, loops = m.word(plan, 0), m.word(plan, RETURNED), m.word(plan, LOOPS)
+    if results == VIEWS:
+        made = m.call(at.views, plan, m.word(values, 8), m.word(site, KNOWN))
+        if made != 0:
+            return made
+        results = 0
     if results == 0:  # known to have none
         return m.call("PyObject_Vectorcall", slow, args, given, names)
     if (history != 0) & (m.word(plan, RECORD) == 0) & (m.word(plan, PATTERN) == 0):

@@ -19,6 +19,7 @@ ABSENT, FLOAT, INT, ALIKE, SEVERAL, DEVICE = range(10, 16)  # tags in a descript
 # Places in a plan, in bytes: how many results there are is at 0; then where what describes results begins, and its size for one.
 RETURNED, LOOPS, RECORD, TOGETHER, PATTERN, KEPT, LONG = 8, 16, 24, 32, 40, 48, 56
 PLAN, RESULT = 64, 56
+VIEWS = -1  # in the place of how many results there are: a plan of another kind (see `views`)
 WRITTEN = 1  # in the place of a result's dtype: it is the first argument, in its own memory
 _ALL = (1 << 64) - 1
 absent = object()  # stands for an argument that was not given

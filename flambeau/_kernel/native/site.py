@@ -37,6 +37,7 @@ from .entry import (
     new_array,
 )  # fmt: skip
 from .plan import Table, absent
+from .views import compile_views
 
 
 class _Method(ctypes.Structure):
@@ -120,8 +121,8 @@ class _Entries:
         # with one jump, whose aim changes.
         self.jump: tuple[int, Any] | None = None
 
-    def prepare(self, tensor: Any, node: Any, kept: Any, inference: Any, sequence: Any) -> bool:
-        """Told once what tensors, nodes and what these keep are; whether there will be entries at all."""
+    def prepare(self, tensor: Any, node: Any, kept: Any, inference: Any, sequence: Any, storage: Any) -> bool:
+        """Told once what tensors, nodes, what these keep and storages are; whether there will be entries at all."""
         if not usable():
             return False
         self.kinds = tensor, node, kept
@@ -129,7 +130,7 @@ class _Entries:
             tensor=tensor, parameter=tensor, ndarray=np.ndarray, zero=0, one=1, none=None, true=True, false=False, float=float, int=int,
             tuple=tuple, list=list, size=Size, str=str, dtype=dtype, new_tuple=tuple.__new__, modes=modes, local=local,
             grad=sys.intern("grad"), mark=_mark, node=node, kept=kept, inference=inference, sequence=sequence, two=2, three=3,
-            destination=sys.intern("destination"),
+            destination=sys.intern("destination"), storage=storage, add_view=storage.add_view, inherited=sys.intern("inherited"),
         )  # fmt: skip
         self.objects = list(found.values())
         self.known = array.array("q", [id(found[name]) if name in found else 0 for name in KNOWN_NAMES])
@@ -171,6 +172,7 @@ class _Entries:
         if self.known is None:
             return
         self.known[KNOWN_NAMES.index("attach")] = attach
+        self.known[KNOWN_NAMES.index("views")] = compile_views(offsets)
         exchange = allocation.exchange[0]()
         if exchange is not None:
             self.objects.append(exchange)

@@ -16,8 +16,7 @@ from ..records.primitive import primitive
 from ..records.rules import type_name
 from ..records.tangents import linear
 from ..records.view_op import view_of, view_primitive, views_of
-from ..registry import _overridable as overridable
-from ..registry import expose, functions, labelled, methods, ops, public
+from ..registry import expose, labelled, methods, ops, public
 from .postponed import part_op
 from .striding import element_strides, spread, strided
 
@@ -173,7 +172,7 @@ def diagonal_dims(x: Tensor, dim1: int, dim2: int) -> tuple[int, int]:
     return a, b
 
 
-@public()
+@public(views=True)
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A view of a diagonal of two dimensions, which becomes the last dimension.
 
@@ -222,7 +221,7 @@ def unfold_op(backend: Any, x: Any, dim: int, size: int, step: int) -> Any:
     return strided(x, (*shape[:dim], count, *shape[dim + 1 :], size), strides)
 
 
-@public("Tensor.unfold")
+@public("Tensor.unfold", views=True)
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """A view of all windows of `size` elements along a dimension, `step` apart, as a new last dimension.
 
@@ -339,7 +338,7 @@ def split(tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, **na
     return _split_views(split_with_sizes_op, tensor, *_given_sizes(tensor, split_size_or_sections, dim))
 
 
-@public()
+@public(views=True)
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of consecutive pieces of the sizes given."""
     return split_with_sizes_op(input, *_given_sizes(input, split_sizes, dim))
@@ -386,7 +385,7 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
     return unsafe_split_op(input, *_chunk_sizes(input, chunks, dim))
 
 
-@public(aliases=())
+@public(aliases=(), views=True)
 def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, **named: Any) -> tuple[Tensor, ...]:
     """Views of pieces: a number of nearly equal ones, or cut at the indices given.
 
@@ -453,7 +452,7 @@ def _axis_split(name: str, least: int, dim_of: Any) -> Any:
 
     split_along.__name__ = split_along.__qualname__ = name
     split_along.__doc__ = f"`tensor_split` along the dimension that {name[0]}-stacking joins."
-    return public()(split_along)
+    return public(views=True)(split_along)
 
 
 hsplit = _axis_split("hsplit", 1, lambda ndim: 0 if ndim == 1 else 1)
@@ -592,8 +591,7 @@ atleast_2d = _at_least("atleast_2d", 2, lambda x: ops.reshape(x, (1, 1)) if not 
 atleast_3d = _at_least("atleast_3d", 3, _to_3d)
 
 for _function in (select, narrow, split, chunk, unbind):
-    expose(_function.__name__, _function, None)  # methods go straight to the function
-    functions[_function.__name__] = overridable(_function)
+    public(views=True)(_function)
 expose("slice", slice_view, None, None)
 expose("place", place, None, None)
 methods["real"] = property(real, _set_part(real))

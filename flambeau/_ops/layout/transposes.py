@@ -10,9 +10,8 @@ from ..._core.state import SPARSE, SPECIAL, modes
 from ..._tensor import Tensor
 from ..records.batching import turned
 from ..records.view_op import view_of, view_primitive
-from ..registry import _overridable as overridable
-from ..registry import expose, functions, methods, public
-from .views import permute_op, transpose
+from ..registry import functions, methods, public
+from .views import permute, permute_op, transpose
 
 
 @view_primitive(lambda g, x_shape: t(g), "t", batch=turned)
@@ -44,7 +43,7 @@ def _t_property(x: Tensor) -> Tensor:
                 "for batches of matrices, or permute",
                 stacklevel=2,
             )
-    return permute_op(x, tuple(range(ndim - 1, -1, -1)))
+    return permute(x, tuple(range(ndim - 1, -1, -1))) if ndim else permute_op(x, ())
 
 
 def _mt_property(x: Tensor) -> Tensor:
@@ -92,8 +91,7 @@ def adjoint(input: Tensor) -> Tensor:
     return functions["conj"](turned) if input.dtype.category == COMPLEX else turned
 
 
-expose("t", t, None)  # the method goes straight to the function
-functions["t"] = overridable(t)
+public(views=True)(t)
 methods["T"] = property(_t_property)
 methods["mT"] = property(_mt_property)
 methods["H"] = property(_h_property)

@@ -31,8 +31,7 @@ from ..records.primitive import primitive
 from ..records.rules import type_name
 from ..records.tangents import linear
 from ..records.view_op import view_of, view_primitive
-from ..registry import _overridable as overridable
-from ..registry import expose, functions, memory_problem, ops, public, relabel
+from ..registry import expose, memory_problem, ops, public, relabel
 from .striding import address, element_strides, storage_bounds, strided, view_strides
 
 _RESHAPES_WITHOUT_COPY = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
@@ -228,7 +227,7 @@ def ravel(input: Tensor) -> Tensor:
     return relabel(made, "ViewBackward0", copied_shape_op)
 
 
-@public()
+@public(views=True)
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """Splits one dimension into several.
 
@@ -339,7 +338,7 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return transpose(input, dim0, dim1)
 
 
-@public(aliases=("moveaxis",))
+@public(aliases=("moveaxis",), views=True)
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Moves dimensions to new places; the others keep their order.
 
@@ -574,16 +573,13 @@ def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_forma
     return is_dense_in_order(x.shape, x.strides, order, x.itemsize)
 
 
-_METHODS_ONLY = ("view", "expand", "contiguous")
-for _function in (
-    reshape, view, permute, transpose, swapaxes, swapdims, unsqueeze, squeeze, expand, broadcast_to, contiguous, flatten,
-):  # fmt: skip
-    _name = _function.__name__
-    expose(_name, _function, None)  # methods go straight to the function
-    if _name not in _METHODS_ONLY:
-        functions[_name] = overridable(_function)
+for _function in (reshape, permute, transpose, swapaxes, swapdims, unsqueeze, squeeze, broadcast_to, flatten):
+    public(views=True)(_function)
+public("Tensor.view", views=True)(view)
+public("Tensor.expand", views=True)(expand)
+expose("contiguous", contiguous, None)  # methods go straight to the function
 expose("in_format", in_format, None, None)
-del _name, _function
+del _function
 
 
 SCHEMAS = """

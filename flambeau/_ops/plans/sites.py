@@ -12,19 +12,23 @@ import numpy as np
 from ..._autograd.node import Node, SavedOutput, sequence
 from ..._core import allocation
 from ..._core.layouts import is_dense
-from ..._core.state import CUDA, GRAD, local
+from ..._core.state import CUDA, GRAD, local, modes
+from ..._kernel.native.direct import address_function
 from ..._kernel.native.entry import ARGUMENTS
 from ..._kernel.native.plan import NO_PLAN, Table, absent, description, taken_apart
 from ..._kernel.native.site import prepare, site
-from ..._tensor import InferenceMeta, Tensor
+from ..._kernel.native.views import MOST, ViewPlan
+from ..._tensor import InferenceMeta, Storage, Tensor, inherited
 from .. import registry
 from . import device_plans
-from .patterns import Unplannable, pattern_of
+from .patterns import Unplannable, is_fixed, pattern_of
 from .pointwise_plan import is_alike, plan
 from .watching import watched_plan
 
-_native = prepare(Tensor, Node, SavedOutput, InferenceMeta, sequence)
+_native = prepare(Tensor, Node, SavedOutput, InferenceMeta, sequence, Storage)
 device_plans.prepare(_native)
+LONGEST_CHAIN = 32  # of views of views, which the last one keeps
+_RANK = 8  # sizes that are given one by one, at most
 
 
 def pointwise_site(
@@ -89,7 +93,11 @@ def _described(name: str, function: Any) -> str:
     parts, named = [], False
     given = inspect.signature(function).parameters
     for p in given.values():
-        if p.name == "axis" and "dim" in given:  # NumPy's name for the same
+        if p.kind is p.VAR_KEYWORD or (p.name == "axis" and "dim" in given):  # NumPy's name for the same
+            continue
+        if p.kind is p.VAR_POSITIONAL:
+            named = True
+            parts.append(f"*{p.name}")
             continue
         if p.kind is p.KEYWORD_ONLY and not named:
             named = True
@@ -102,19 +110,21 @@ def _described(name: str, function: Any) -> str:
     return f"{name}({', '.join(parts)})\n--\n\n{function.__doc__ or ''}"
 
 
-def _planned(slow: Any, name: str) -> Any:
-    """The form of a public function whose calls are planned by watching them."""
+def _planned(slow: Any, name: str, views: bool = False) -> Any:
+    """The form of a public function whose calls are planned by watching them, or, if it gives views, by looking at these."""
     if not _native:
         return slow
     kinds = [p for p in inspect.signature(slow).parameters.values() if p.name != "out"]
+    names, positional = [p.name for p in kinds], sum([p.kind is not p.KEYWORD_ONLY for p in kinds])
     if any([p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in kinds]):
-        raise TypeError(f"{slow.__name__}: a planned function has a fixed list of arguments")
-    if len(kinds) > ARGUMENTS:
+        if not views:
+            raise TypeError(f"{slow.__name__}: a planned function has a fixed list of arguments")
+        names = [names[0], *map(str, range(_RANK))]  # no names that anybody gives
+        positional = len(names)
+    if len(names) > ARGUMENTS:
         raise TypeError(f"{slow.__name__}: a planned function has at most {ARGUMENTS} arguments")
-    names = [p.name for p in kinds]
-    positional = sum([p.kind is not p.KEYWORD_ONLY for p in kinds])
     table = Table()
-    remember = _remembering(slow, names, table, positional)
+    remember = (_remembering_views if views else _remembering)(slow, names, table, positional)
     made = site(slow, remember, table, names, positional, name=name, doc=_described(name, slow))
     slow.site, inner = made.__self__, slow
     while inner is not None:  # classes and modes that take over are given the site
@@ -170,6 +180,59 @@ def _remembering(function: Any, names: Sequence[str], table: Table, positional: 
         table.add(description(values, Tensor, history), plan or NO_PLAN, values)
 
     return remember
+
+
+def _remembering_views(function: Any, names: Sequence[str], table: Table, positional: int) -> Callable[..., None]:
+    """The same for functions that give views of their first argument."""
+    on_device = device_plans.Memory(table, names, positional)
+
+    def remember(values: Sequence[Any], out: Any) -> None:
+        x, history = values[0], _history(values)
+        if not isinstance(x, Tensor) or sum([isinstance(a, Tensor) for a in taken_apart(values)]) > 1:
+            return  # elements of another one may count
+        if x._k & CUDA:
+            on_device.remember(_way(function), values, history)
+            return
+        if x._k > GRAD:
+            return
+        deep = x._view is not None and x._view[4] >= LONGEST_CHAIN
+        if deep or x._array.__class__ is not np.ndarray or inherited(x) is not None or modes.inferring is not None:
+            return  # which others that are described alike are not
+        table.add(description(values, Tensor, history), view_plan(x, out) or NO_PLAN, values)
+
+    return remember
+
+
+def view_plan(x: Tensor, out: Any) -> ViewPlan | None:
+    """How views were made of a tensor; None if by more than one step, or not at all."""
+    several = isinstance(out, tuple)
+    outs = out if several else (out,)
+    if (
+        not 0 < len(outs) <= MOST
+        or not x._array.size
+        or any([t.__class__ is not Tensor or t._view is None for t in outs])
+    ):
+        return None
+    op, number, address = outs[0]._view[1], outs[0]._view[3], address_function()
+    plan = ViewPlan(op, type(out) if several else None, number is not None, LONGEST_CHAIN)
+    for i, t in enumerate(outs):
+        link, node = t._view, None if t._edge is None else t._edge[0]
+        if (
+            t is x
+            or t.dtype is not x.dtype
+            or link[0] is not x
+            or link[1] is not op
+            or link[3] != (None if number is None else i)
+        ):
+            return None
+        about = (None, None, None)
+        if node is not None:
+            own = not (vars(node) or node.hooks or node.pre_hooks or hasattr(node, "label"))
+            if not own or node.op is not op or not is_fixed(node.saved):
+                return None
+            about = node.saved, node.info, node.outputs
+        plan.view(t._array.shape, t._array.strides, address(t._array) - address(x._array), link[2], *about)
+    return plan
 
 
 def _way(function: Any) -> Any:

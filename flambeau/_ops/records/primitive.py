@@ -28,7 +28,7 @@ from ..._tensor import (
     refuse_inference,
     storage_of,
 )
-from ..plans.sites import planned_call
+from ..plans.sites import LONGEST_CHAIN, planned_call
 from ..registry import derivative_name, memory_problem, parameter_names, records
 from .primitive_call import arrays_call, derivative, fitted, list_call, plain_call, single_backward, view_call, wrapped
 from .saved import pack, trace, versions_of
@@ -309,7 +309,6 @@ class Primitive:
         return [r if r is None or e is None else fitted(r, i) for r, e, i in zip(results, edges, info)]
 
 
-_LONGEST_CHAIN = 32
 as_strided_link: Any = None  # set by `striding`: how a view is taken from its base directly
 
 
@@ -331,7 +330,7 @@ def view_link(t: Tensor, parent: Tensor, op: Any, static: Any, number: Any) -> t
             version = above[6]
     if above is None:
         return (parent, op, static, number, 0, made, version)
-    if above[4] >= _LONGEST_CHAIN:
+    if above[4] >= LONGEST_CHAIN:
         base = parent
         while base._view is not None:
             base = base._view[0]
