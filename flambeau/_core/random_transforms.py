@@ -83,6 +83,11 @@ def write_normals(engine: MersenneState, out: Array, mean: float = 0.0, std: flo
     return True
 
 
+def write_integers(engine: MersenneState, out: Array, low: int, span: int) -> None:
+    """Fills dense int64 memory of few elements with integers from `low` on, of a span that one word is enough for."""
+    random.kernels.integers(engine.few(out.size), random.kernels.address(out), out.size, low, span)
+
+
 def _fill_piece(
     fill: Callable[[MersenneState, Array, float, float], None],
     engine: MersenneState,

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import math
+import struct
 from collections.abc import Callable
 from typing import Any
 
 from . import jit
 from .lang import Array, KernelScope, Walker, independent, inline
 from .native import direct
+from .native.site import usable
 from .render_llvm import Llvm
 from .value import SIZE, Value
 
@@ -110,6 +112,12 @@ def doubles(m, words, out, count, low, high):
     width = high - low
     for i in independent(count):
         out[i] = _stretched(m, _double(m, words[i]), width, low, high)
+
+
+def integers(m, words, out, count, low, span):
+    """low + word % span."""
+    for i in independent(count):
+        out[i] = low + m.cast(words[i], "i64") % span
 
 
 def affine(m, x, out, count, scale, shift):
@@ -214,6 +222,7 @@ def normal(m, words, out, rows, mean, std):
 
 # -- functions -----------------------------------------------------------------------------------------------------------
 
+_LONG = 1 << 14  # elements from which others may have the interpreter meanwhile
 _C_TYPES: dict[str, Any] = {"i64": ctypes.c_int64, "f32": ctypes.c_float, "f64": ctypes.c_double}
 _LLVM_TYPES = {"i64": "i64", "f32": "float", "f64": "double"}
 # The function, the types of the elements of its two arrays, and those of the numbers after them.
@@ -224,6 +233,7 @@ _LOOPS: dict[str, tuple[Callable[..., None], tuple[str, str], tuple[str, ...]]] 
     "affine": (affine, ("f64", "f64"), ("i64", "f64", "f64")),
     "keep": (keep, ("u64", "b1"), ("i64", "i64")),
     "swap": (swap, ("u32", "i64"), ("i64",)),
+    "integers": (integers, ("u32", "i64"), ("i64", "i64", "i64")),
     "normal": (normal, ("u32", "f32"), ("i64", "f32", "f32")),
     "normal64": (normal64, ("u64", "f64"), ("i64", "f64", "f64")),
     "pairs": (pairs, ("u64", "f64"), ("i64",)),
@@ -243,6 +253,35 @@ def _render(symbol: str, name: str) -> str:
     return r.text()
 
 
+def _render_called(symbol: str, name: str) -> str:
+    """Assembly of a function that Python calls with numbers: it hands them on to the loop whose address its `self` begins with, and gives
+    None, whose address comes next. Other threads of the interpreter run while a long loop does."""
+    lines, given = [], []
+    for j, t in enumerate(("ptr", "ptr", *_LOOPS[name][2])):
+        lines += [f"  %q{j} = getelementptr i64, ptr %array, i64 {j}", f"  %o{j} = load i64, ptr %q{j}, align 8"]
+        if t[0] == "f":
+            lines.append(f"  %d{j} = call double @PyFloat_AsDouble(i64 %o{j})")
+            lines += [f"  %f{j} = fptrunc double %d{j} to float"] if t == "f32" else []
+            given.append(f"float %f{j}" if t == "f32" else f"double %d{j}")
+        else:
+            lines.append(f"  %v{j} = call i64 @PyLong_AsLong(i64 %o{j})")
+            lines += [f"  %p{j} = inttoptr i64 %v{j} to ptr"] if t == "ptr" else []
+            given.append(f"ptr %p{j}" if t == "ptr" else f"i64 %v{j}")
+    run = f"  call void %loop({', '.join(given)})"
+    return "\n".join([
+        "declare i64 @PyLong_AsLong(i64)", "declare double @PyFloat_AsDouble(i64)", "declare i64 @PyErr_Occurred()",
+        "declare i64 @PyEval_SaveThread()", "declare void @PyEval_RestoreThread(i64)", "declare void @Py_IncRef(i64)",
+        f"define i64 @{symbol}(i64 %self, i64 %args, i64 %given) nounwind {{", "  %words = add i64 %self, BYTES",
+        "  %first = inttoptr i64 %words to ptr", "  %loop = load ptr, ptr %first, align 1",
+        "  %second = getelementptr i64, ptr %first, i64 1", "  %none = load i64, ptr %second, align 1",
+        "  %array = inttoptr i64 %args to ptr", *lines, "  %problem = call i64 @PyErr_Occurred()",
+        "  %wrong = icmp ne i64 %problem, 0", "  br i1 %wrong, label %raise, label %go", "raise:", "  ret i64 0", "go:",
+        f"  %long = icmp sgt i64 %v2, {_LONG}", "  br i1 %long, label %free, label %held", "free:",
+        "  %thread = call i64 @PyEval_SaveThread()", run, "  call void @PyEval_RestoreThread(i64 %thread)", "  br label %done",
+        "held:", run, "  br label %done", "done:", "  call void @Py_IncRef(i64 %none)", "  ret i64 %none", "}", "",
+    ])  # fmt: skip
+
+
 class Loops:
     """The compiled loops as attributes, each made at its first use, and `address`: where an array's memory begins."""
 
@@ -254,7 +293,12 @@ class Loops:
             raise AttributeError(name)
         symbol = f"random_{name}"
         place = jit.compile_rendered(symbol, (symbol,), lambda: _render(symbol, name))
-        numbers = [_C_TYPES[t] for t in _LOOPS[name][2]]
-        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *numbers)(place)
+        function: Any
+        if usable():  # ctypes takes a microsecond to hand numbers over
+            called = f"call_{symbol}"
+            function = direct.bound_text(called, _render_called(called, name), struct.pack("2q", place, id(None)))
+        else:
+            numbers = [_C_TYPES[t] for t in _LOOPS[name][2]]
+            function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *numbers)(place)
         setattr(self, name, function)
         return function

@@ -352,3 +352,31 @@ def test_sizes_beyond_all_memory(count, dtype, text):
     for make in (torch.empty, torch.zeros):
         with pytest.raises(RuntimeError, match=text):
             make(count, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "linspace(0, 1, 5)", "linspace(0.0, 1.0, 5)", "linspace(-0.0, 1.0, 5)", "linspace(0, 1, steps=5)", "logspace(0, 1, 4)", "arange(3)",
+        "arange(0, 3)", "arange(0.0, 3)", "arange(start=0, end=3)", "arange(start=0.0, end=3)", "arange(2, 9, 3)", "arange(0, 1, 0.25)",
+        "arange(4, dtype=torch.float32)", "arange(4, dtype=torch.int32)", "eye(3)", "eye(2, 3)", "eye(3, dtype=torch.int64)",
+        "eye(3, requires_grad=True)", "tril_indices(3, 3)", "triu_indices(3, 4, 1)", "arange(3, device='meta')",
+    ],
+)  # fmt: skip
+def test_what_was_made_before_is_a_copy(text):
+    first = eval(f"torch.{text}")
+    for _ in range(3):
+        made = eval(f"torch.{text}")
+        assert made.dtype is first.dtype and made.shape == first.shape and made.requires_grad == first.requires_grad
+        if made.device.type == "meta":
+            continue
+        assert made.data_ptr() != first.data_ptr() and made.tolist() == first.tolist()
+        assert torch.signbit(made.detach()).equal(torch.signbit(first.detach()))
+        made.detach().add_(1)  # is nobody else's
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.linspace(0, 1, 5).dtype is torch.float64 and torch.eye(3).dtype is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    with torch.device("meta"):
+        assert torch.eye(3).device.type == "meta"

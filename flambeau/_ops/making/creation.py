@@ -41,6 +41,7 @@ from .factory import (
     formatted_memory,
     memory,
     number_of,
+    remembered,
     shape_argument,
     strided_memory,
     unwritten,
@@ -410,6 +411,7 @@ def new_empty_strided(
 # -- matrices and numbers ----------------------------------------------------------------------------------------
 
 
+@remembered
 @public(method=False)
 def eye(
     n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,

@@ -11,11 +11,11 @@ from ..._autograd.node import Node
 from ..._core import random_draws as draws
 from ..._core import random_samplers as samplers
 from ..._core import random_transforms as transforms
-from ..._core.allocation import LARGE
+from ..._core.allocation import LARGE, not_planned
 from ..._core.devices import _local as current
 from ..._core.dtypes import FLOATING, default, dtype, float32, int64
 from ..._core.layouts import contiguous_format
-from ..._core.random import MersenneState
+from ..._core.random import FEW, MersenneState
 from ..._core.sizes import size_argument
 from ..._core.state import CUDA, DUAL, GRAD, META, local, modes
 from ..._dispatch import backend_of
@@ -35,7 +35,11 @@ from .factory import as_dtype, check_layout, device_bits, finished, memory, numb
 from .generator import default_generator, draw, draw_at, engine_of
 from .implicit import drawn_dirichlet, drawn_gamma
 
-_empty = np.empty
+_empty, _SINGLE = np.empty, np.dtype(np.float32)
+_WIDE, _ONE_WORD = (
+    1 << 62,
+    1 << 28,
+)  # integers that are added without overflow, and a range that one random word is enough for
 mapped: Any = None  # set by `func.randomness`: how random functions run inside `vmap`
 
 # -- filling tensors ---------------------------------------------------------------------------------------------
@@ -167,24 +171,67 @@ def _is_plain_size(size: tuple[Any, ...]) -> bool:
 # -- new tensors -------------------------------------------------------------------------------------------------
 
 
+def _is_ordinary() -> bool:
+    """Whether a new tensor is one of the default device, and nobody maps over batches or infers."""
+    return current.device is None and modes.inferring is None and not local.batches
+
+
+def _written(write: Callable[..., bool], array: Any) -> Any:
+    """A new tensor around single precision that `write` fills, if it is not much."""
+    if array.nbytes < LARGE:
+        not_planned()
+        engine = default_generator._engine
+        with engine.lock:
+            if write(engine, array):
+                return wrap(array, float32)
+    return NotImplemented
+
+
 def _quickly(write: Callable[..., bool]) -> Callable[..., Any]:
     """rand(2, 3) or the like in single precision, a few; `write` fills an array, or returns False."""
 
     def fast(*size: Any) -> Any:
-        if default.float is not float32 or current.device is not None or local.inference or local.batches or not size:
+        if default.float is not float32 or not size or not _is_ordinary():
             return NotImplemented
         try:
-            array = _empty(size[0] if len(size) == 1 else size, np.float32)
+            array = _empty(size[0] if len(size) == 1 else size, _SINGLE)
         except (TypeError, ValueError, MemoryError):
             return NotImplemented
-        engine = default_generator._engine
-        if array.nbytes < LARGE:
-            with engine.lock:
-                if write(engine, array):
-                    return wrap(array, float32)
-        return NotImplemented
+        return _written(write, array)
 
     return fast
+
+
+def _quickly_like(write: Callable[..., bool]) -> Callable[..., Any]:
+    """The same for rand_like and its kind, of what is dense."""
+
+    def fast(input: Any) -> Any:
+        if not isinstance(input, Tensor) or input._k > GRAD or input.dtype is not float32 or not _is_ordinary():
+            return NotImplemented
+        x = input._array
+        return _written(write, _empty(x.shape, _SINGLE)) if x.flags.c_contiguous else NotImplemented
+
+    return fast
+
+
+def _quick_integers(*args: Any) -> Any:
+    """randint of a few."""
+    *bounds, size = args if len(args) in (2, 3) else (None, None)
+    low, high = bounds if len(bounds) == 2 else (0, bounds[0])
+    plain = low.__class__ is int and high.__class__ is int and size.__class__ is tuple and _is_ordinary()
+    if not plain or not -_WIDE < low < high < _WIDE or high - low >= _ONE_WORD:
+        return NotImplemented
+    try:
+        array = _empty(size, np.int64)
+    except (TypeError, ValueError, MemoryError):
+        return NotImplemented
+    if array.size > FEW:
+        return NotImplemented
+    not_planned()
+    engine = default_generator._engine
+    with engine.lock:
+        transforms.write_integers(engine, array, low, high - low)
+    return wrap(array, int64)
 
 
 @quick(_quickly(MersenneState.write_floats))
@@ -213,6 +260,7 @@ def randn(*size: Any, **options: Any) -> Tensor:
     return _made("randn", transforms.normal, shape_argument("randn", size, options), options, default.float)
 
 
+@quick(_quick_integers)
 @public(method=False)
 def randint(*args: Any, **options: Any) -> Tensor:
     """Random integers in [low, high): randint(high, size) or randint(low, high, size).
@@ -280,12 +328,14 @@ def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = Non
     return finished(made._array, d, k, options.pop("requires_grad", False))
 
 
+@quick(_quickly_like(MersenneState.write_floats))
 @public(method=False)
 def rand_like(input: Tensor, **options: Any) -> Tensor:
     """Uniform random numbers in [0, 1), in the shape and dtype of `input`."""
     return _made_like("rand_like", draws.uniform, input, options)
 
 
+@quick(_quickly_like(transforms.write_normals))
 @public(method=False)
 def randn_like(input: Tensor, **options: Any) -> Tensor:
     """Normal random numbers in the shape and dtype of `input`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import functools
 import math
 import warnings
 from typing import Any
@@ -21,7 +20,7 @@ from ..records.out import write_out
 from ..records.rules import not_implemented, real_floating_only
 from ..registry import ops, public, quick
 from .creation import check_out_dtype
-from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, placed
+from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, placed, remembered
 
 
 def _quick_arange(*bounds: Any) -> Any:
@@ -40,6 +39,7 @@ def _quick_arange(*bounds: Any) -> Any:
 
 
 @quick(_quick_arange)
+@remembered
 @public(method=False)
 def arange(
     *bounds: Any, start: Any = None, end: Any = None, step: Any = None, out: Any = None, dtype: Any = None,
@@ -243,36 +243,7 @@ def _between(start: Any, end: Any, steps: int, d: dtype, k: int) -> Any:
     return xp.where(number < steps // 2, low, high).astype(work, copy=False)
 
 
-_single = np.float32
-_FEW, _MODERATE = 1 << 12, 1e30  # points that are counted once, and ends whose distance is finite
-
-
-@functools.lru_cache(64)
-def _counted(steps: int) -> Tensor:
-    return wrap(np.arange(steps, dtype=_single), float32)
-
-
-def _quick_linspace(start: Any, end: Any, steps: Any = None) -> Any:
-    """linspace of a few points in single precision."""
-    if (
-        steps.__class__ is int
-        and 2 <= steps <= _FEW
-        and (start.__class__ is float or start.__class__ is int)
-        and (end.__class__ is float or end.__class__ is int)
-        and -_MODERATE < start < _MODERATE
-        and -_MODERATE < end < _MODERATE
-        and default.float is float32
-        and current.device is None
-        and not local.inference
-    ):
-        first, last = _single(start), _single(end)
-        step = (last - first) / _single(steps - 1)
-        half = float(steps // 2)
-        return _points_op.call(_counted(steps), first.item(), last.item(), step.item(), half, steps - 1.0)
-    return NotImplemented
-
-
-@quick(_quick_linspace)
+@remembered
 @public(method=False)
 def linspace(
     start: Any, end: Any, steps: Any = None, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -293,6 +264,7 @@ def linspace(
     return made if out is None else _into(out, made, "linspace")
 
 
+@remembered
 @public(method=False)
 def logspace(
     start: Any, end: Any, steps: Any = None, base: float = 10.0, *, out: Any = None, dtype: Any = None, layout: Any = None,
@@ -345,6 +317,7 @@ def _triangle(name: str, lower: bool, row: int, col: int, offset: int, dtype: An
         return finished(xp.stack([rows, cols]).astype(d.numpy), d, k)
 
 
+@remembered
 @public(method=False)
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
@@ -353,6 +326,7 @@ def tril_indices(
     return _triangle("tril_indices", True, row, col, offset, dtype, device, layout)
 
 
+@remembered
 @public(method=False)
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
