@@ -124,7 +124,7 @@ def test_pivots_that_are_no_rows():
     packed, pivots = torch.linalg.lu_factor(torch.rand(3, 3))
     for _ in range(4):
         torch.lu_unpack(packed, pivots)
-    with pytest.raises(RuntimeError, match="between 1 and LU.size"):
+    with pytest.raises(RuntimeError, match="must be between 1 and"):
         torch.lu_unpack(packed, pivots + 3)
 
 
@@ -148,7 +148,5 @@ def test_loops_of_numpy_are_adopted():
     own = adopted(fft.rfft_n_even, "ff->F")
     x, made = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32), np.empty((3, 5), np.complex64)
     own(x, np.float32(1), made)
-    assert (
-        own in loops and np.array_equal(made, np.fft.rfft(x).astype(np.complex64)) or np.allclose(made, np.fft.rfft(x))
-    )
+    assert own in loops and np.allclose(made, np.fft.rfft(x), atol=1e-5)
     assert adopted(fft.rfft_n_even, "ee->F") is fft.rfft_n_even and adopted(np.add, "ff->f") is np.add
