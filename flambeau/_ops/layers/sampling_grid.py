@@ -61,7 +61,8 @@ def _padded(x: Tensor, size: int, padding: str, align: bool) -> Tensor:
 
 def _at(flat: Tensor, places: Sequence[Tensor], sizes: Sequence[int], points: tuple[int, ...]) -> Tensor:
     """The values (N, C, …) at integral places, zero outside."""
-    inside, index = None, None
+    inside: Any = None
+    index: Any = None
     for place, size in zip(places, sizes):
         here = ops.logical_and(place >= 0, place <= size - 1)
         inside = here if inside is None else ops.logical_and(inside, here)
@@ -77,7 +78,7 @@ def _linear(flat: Tensor, places: list[Tensor], sizes: Sequence[int], points: tu
     lows = [ops.detach(ops.floor(p)) for p in places]
     total = None
     for corner in itertools.product((0, 1), repeat=len(places)):
-        weight = None
+        weight: Any = None
         for p, low, step in zip(reversed(places), reversed(lows), reversed(corner)):
             share = p - low if step else low + 1 - p
             weight = share if weight is None else weight * share
@@ -105,7 +106,7 @@ def _cubic(flat: Tensor, places: list[Tensor], sizes: Sequence[int], points: Any
     rows, columns = ([_padded(low + (k - 1), n, padding, align) for k in range(4)] for low, n in zip(lows, sizes))
     total = None
     for i in range(4):
-        row = None
+        row: Any = None
         for j in range(4):
             part = _at(flat, [rows[i], columns[j]], sizes, points) * ops.unsqueeze(across[j], 1)
             row = part if row is None else row + part
