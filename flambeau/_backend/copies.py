@@ -18,7 +18,9 @@ from .._kernel.loops import past_caches, pointwise_ufunc
 from .._kernel.native import pool
 from .._kernel.native.direct import start_of
 from .._kernel.native.walks import merged_dims
+from .._kernel.streaming import FURTHER, ask_for, ask_to_write, width
 from .._kernel.ufunc import addresses
+from .._kernel.value import SIZE
 from . import threads
 
 LARGE = 1 << 14  # elements from which blocks and threads pay for arrays in another order
@@ -35,6 +37,27 @@ def copy_line(m: Any, x: Any, out: Any, backwards: bool) -> None:
     """The elements of x, from the end of the result on if `backwards`: caches foresee reads that go on."""
     for i in independent(x.n):
         out[x.n - 1 - i if backwards else i] = x[i]
+
+
+@kernel("(k,n)->(k,n)")
+def copy_lines(m: Any, x: Any, out: Any) -> None:
+    """Lines of much memory: if their elements follow each other, what lies some way ahead is asked for."""
+    group = width(x.type) if x.dense and out.dense else 0
+    ahead = m.value(FURTHER // SIZE[x.type], "i64")
+    long = x.n > ahead
+    later, shift = m.where(long, 0, ahead // m.maximum(x.n, 1) + 1), m.where(long, ahead, 0)
+    whole = x.n & -group
+    for i in range(x.shape[0]):
+        if group:
+            for start in range(0, whole, group):
+                ask_for(x, (i + later, start + shift), group)
+                ask_to_write(out, (i + later, start + shift), group, 0)
+                for c in independent(group):
+                    out[i, start + c] = x[i, start + c]
+            ask_for(x, (i + later, whole + shift), group)
+            ask_to_write(out, (i + later, whole + shift), group, 0)
+        for c in independent(whole, x.n):
+            out[i, c] = x[i, c]
 
 
 @kernel("(n,m)->(p)")
@@ -164,8 +187,12 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
         part = next(p for p in (64, 32, 16, 8, 4, 2, 1) if length % p == 0 and (p == 1 or rows * length >= p * jobs))
         dims.append((length // part, [part * s for s in steps]))
         length = part
-    strides = [tuple([s[i] for _, s in dims]) for i in range(2)]
-    words = pool.walk(loop, jobs, 2, length, [*steps, *core], (n,), tuple([d for d, _ in dims]), strides)
+    outer, strides = tuple([d for d, _ in dims]), [tuple([s[i] for _, s in dims]) for i in range(2)]
+    if step == to == size:
+        loop = addresses[copy_lines((_CODES[size], _CODES[size]), adjacent=True)]
+        words = pool.walk(loop, jobs, 2, 1, [0, 0, steps[0], size, steps[1], size], (length, n), outer, strides)
+    else:
+        words = pool.walk(loop, jobs, 2, length, [*steps, *core], (n,), outer, strides)
     return lambda x, out: pool.run_walk(words, [x + first, out + at], count)
 
 

@@ -12,7 +12,7 @@ from .gathering import gathered
 from .llvm import NoCompiler
 from .native import pool
 from .render_llvm import Llvm
-from .streaming import AHEAD, LINES, lines_from, prefetch, width, write_lines
+from .streaming import AHEAD, LINES, lines_from, prefetch, prepare, width, write_lines
 from .symbols import Complex, symbols
 from .tiles import vectors
 from .ufunc import make_ufunc
@@ -298,6 +298,15 @@ def fill_loop(type: str) -> int:
     """The address of a ufunc loop that writes its first operand's one value to all places of the second, which is dense."""
     r = Llvm("fill", _PARAMETERS)
     value, target = r.load(_pointer(r, "%args", 0), type), _pointer(r, "%args", 1)
-    with r.loop(r.constant("i64", 0), _word(r, "%dims", 0), independent=True) as i:
-        r.store(r.address(target, i * SIZE[type]), type, value)
+    zero, n, size, group = r.constant("i64", 0), _word(r, "%dims", 0), SIZE[type], width(type, 4)
+    whole = n & -group
+
+    def write(start: Value, stop: Value, first: Value) -> None:
+        with r.loop(start, stop, independent=True) as i:
+            r.store(r.address(target, (first + i) * size), type, value)
+
+    with r.loop(zero, whole, group) as block:
+        prepare(r, r.address(target, block * size), group * size)
+        write(zero, r.constant("i64", group), block)
+    write(whole, n, zero)
     return jit.compile("fill", r.text())

@@ -15,6 +15,7 @@ from .value import SIZE, Value
 LINE = 64  # bytes of a cache line
 LINES = 2  # handed over together, where a kernel does not wish for more
 AHEAD = 2048  # bytes by which a loop asks for its operands in advance
+FURTHER = 4096  # the same of its result
 past = jit.word("past_caches", 1)  # whether large results are written past the caches; set with the number of threads
 
 
@@ -49,11 +50,17 @@ def write_lines(r: Any, place: str, lines: str, count: int = LINES) -> None:
         r.emit(f"{store}, !nontemporal {mark}")
     r.branch(end)
     r.start_block(through)
-    prefetch(r, r.address(place, r.constant("i64", AHEAD)), count * LINE, write=True)
+    prefetch(r, r.address(place, r.constant("i64", FURTHER)), count * LINE, write=True)
     for store in moved:
         r.emit(store)
     r.branch(end)
     r.start_block(end)
+
+
+def prepare(r: Any, place: str, size: int, ahead: int = FURTHER) -> None:
+    """Asks for what lies some way behind `size` bytes of a large result, if its lines are worth being asked for."""
+    with r.when(~_goes_past(r)):
+        prefetch(r, r.address(place, r.constant("i64", ahead)), size, write=True)
 
 
 def _goes_past(r: Any) -> Value:
@@ -87,8 +94,6 @@ def ask_for(x: Any, index: Any, count: int) -> None:
     prefetch(x.r, x._address(index), count * SIZE[x.type])
 
 
-def ask_to_write(out: Any, index: Any, count: int) -> None:
-    """Asks for what lies some way behind `count` elements of a large result, if its lines are worth being asked for."""
-    r = out.r
-    with r.when(~_goes_past(r)):
-        prefetch(r, r.address(out._address(index), r.constant("i64", AHEAD)), count * SIZE[out.type], write=True)
+def ask_to_write(out: Any, index: Any, count: int, ahead: int = FURTHER) -> None:
+    """`prepare` for `count` elements of a dense row."""
+    prepare(out.r, out._address(index), count * SIZE[out.type], ahead)

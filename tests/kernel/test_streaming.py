@@ -100,5 +100,16 @@ def test_rows_by_number(name, threshold):
 
 
 def test_copies(threshold):
-    x = torch.arange(1_000_003).view(1_000_003)
-    assert torch.equal(x.clone(), x) and np.array_equal(x[3:].clone().numpy(), np.arange(3, 1_000_003))
+    for shape in ((1_000_003,), (1025, 300), (4, 90, 31, 33), (20_000, 9)):
+        x = torch.arange(np.prod(shape)).view(shape)
+        exact = x.numpy()
+        assert np.array_equal(x.clone().numpy(), exact) and np.array_equal(x[3:].clone().numpy(), exact[3:])
+        assert np.array_equal(x.flip(0).numpy(), exact[::-1]) and np.array_equal(x.flip(-1).numpy(), exact[..., ::-1])
+        padded = torch.nn.functional.pad(x, (2, 1))
+        assert np.array_equal(padded.numpy(), np.pad(exact, [(0, 0)] * (x.ndim - 1) + [(2, 1)]))
+        assert np.array_equal(torch.nn.functional.pad(padded, (-2, -1)).numpy(), exact)
+        assert np.array_equal(torch.nn.functional.pad(padded, (-2, -1), value=5).numpy(), exact)
+        assert np.array_equal(torch.nn.functional.pad(padded, (-2, 1), value=5).numpy()[..., :-2], exact)
+        assert np.array_equal(torch.cat([x, x], -1).numpy(), np.concatenate([exact, exact], -1))
+        assert np.array_equal(x.t().contiguous().t().clone().numpy() if x.ndim == 2 else exact, exact)
+        assert torch.full(shape, 3).eq(3).all()

@@ -41,8 +41,9 @@ def _regions(shape: tuple[int, ...], pads: Any) -> tuple[Any, Any, Any]:
 @keeps_channels_last()
 def constant_pad(backend: Any, x: Any, pads: Any, value: Any) -> Any:
     shape, inner, left = _regions(x.shape, pads)
-    made = backend.empty(shape, x.dtype) if value else backend.zeros(shape, x.dtype)
-    if value:
+    partly = max([max(pair) for pair in pads], default=0) > 0  # otherwise old elements are all there is
+    made = backend.empty(shape, x.dtype) if value or not partly else backend.zeros(shape, x.dtype)
+    if value and partly:
         made[...] = number_array(value, BY_NUMPY[x.dtype])
     place(made[(..., *inner)], x[(..., *left)])
     return made

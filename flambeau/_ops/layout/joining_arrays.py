@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..._backend import threads
+from ..._backend.copies import copy_lines
 from ..._backend.cpu import cpu, native_call, start_of
 from ..._core.allocation import empty, empty_strided
 from ..._core.layouts import is_channels_last, strides_in_order
-from ..._kernel.lang import independent, kernel
 from ..._kernel.native import pool
-from ..._kernel.value import SIZE
 
 _LARGE = 1 << 19  # bytes from which our own copies pay
 _LINE = 64  # bytes of a row from which they do on one core
@@ -24,23 +23,11 @@ _THIN = 8  # elements of a row below which the loop along columns is the longer 
 _concatenate = np.concatenate
 
 
-@kernel("(r,w)->(r,w)")
-def copy_rows(m: Any, x: Any, out: Any) -> None:
-    if (x.strides[1] == SIZE[x.type]) & (out.strides[1] == SIZE[x.type]):
-        for i in range(out.shape[0]):
-            for c in independent(out.n):
-                out[i, c] = x[i, c]
-    else:
-        for i in range(out.shape[0]):
-            for c in independent(out.n):
-                out[i, c] = x[i, c]
-
-
 @functools.cache
 def _loop(unit: int) -> int:
-    """The address of the loop of `copy_rows` for elements of so many bytes."""
+    """The address of the loop of `copy_lines` for elements of so many bytes."""
     row = np.empty((1, 1), f"u{unit}")
-    return native_call(cpu.kernel(copy_rows, (f"u{8 * unit}",) * 2), [row, row])[0]  # type: ignore[index]
+    return native_call(cpu.kernel(copy_lines, (f"u{8 * unit}",) * 2), [row, row])[0]  # type: ignore[index]
 
 
 def joined(arrays: Any, dim: int, channels: bool = True) -> Any:
