@@ -14,14 +14,13 @@ from . import jit
 from .dots import dots, shape
 from .native import pool
 from .panels import left_steps, pack, pack_left, pack_turned
-from .register_tiles import accumulators
+from .register_tiles import AHEAD, accumulators
 from .streaming import prefetch
 from .tiles import COMPUTE, MEMORY, SCALAR, TOGETHER, Plan, Vectors, either, invoke, joined, maximum, minimum, vectors
 from .ufunc import make_ufunc
 from .value import Value
 
 _SMALL = 64 << 10  # bytes up to which a right operand may be read where it lies
-_AHEAD = 8  # steps along the depth by which a tile asks for its right operand in advance
 
 
 # -- the register tile -------------------------------------------------------------------------------------------
@@ -50,7 +49,7 @@ def _tile(plan: Plan) -> Vectors:
     def step(p: Value, left: str) -> None:
         row = r.at("%b", p * b_step)
         right = [r.load_vector(r.at(row, v * n * size), aligned=False) for v in range(plan.wide)]
-        prefetch(r, r.at(row, b_step * _AHEAD), plan.columns * size)
+        prefetch(r, r.at(row, b_step * AHEAD), plan.columns * size)
         for i in range(plan.rows):
             element = r.splat(r.raw(f"load {scalar}, ptr {r.at(left, i * n * size)}, align {size}"))
             for v in range(plan.wide):

@@ -10,7 +10,8 @@ import functools
 from typing import Any
 
 from . import jit
-from .register_tiles import Frame, accumulators, add_lanes, add_products, store_sums
+from .register_tiles import AHEAD, Frame, accumulators, add_lanes, add_products, store_sums
+from .streaming import prefetch
 from .tiles import SCALAR, Plan, Vectors, by_lanes, invoke, joined, minimum, tile
 from .ufunc import make_ufunc
 from .value import Value
@@ -256,6 +257,7 @@ def _position_tile(plan: Plan) -> Vectors:
             for k in range(n):
                 add_lanes(r, slots, left, k, right(p + k))
     with r.loop(whole, depth) as p:
+        prefetch(r, r.at("%b", p * (plan.columns * size), AHEAD * plan.columns * size), plan.columns * size)
         add_products(r, slots, lambda i: r.at(starts[i], p * size), right(p))
     store_sums(r, slots, Value(r, "false", "b1"))
     return r
@@ -299,6 +301,8 @@ def _channel_tile(plan: Plan) -> Vectors:
     slots = accumulators(r, plan.rows, 2)
     with r.loop(r.constant("i64", 0), r.i64("%depth")) as p:
         left_row, right_row = r.at("%a", p * r.i64("%a_row")), r.at("%b", p * r.i64("%b_row"))
+        prefetch(r, r.at(left_row, r.i64("%a_row") * AHEAD), 1)
+        prefetch(r, r.at(right_row, r.i64("%b_row") * AHEAD), plan.columns * size)
         right = [r.load_vector(r.at(right_row, v * n * size), aligned=False) for v in range(2)]
         add_products(r, slots, lambda i: r.at(left_row, i * size), right)
     store_sums(r, slots, Value(r, "%adds", "b1"))

@@ -18,8 +18,9 @@ from .loops import _PARAMETERS, _pointer, _word
 from .math.exponentials import _exp_tail, _reduce
 from .math.floats import clamp, power_of_two
 from .panels import left_steps, pack, pack_left
-from .register_tiles import Frame, accumulators, add_products
+from .register_tiles import AHEAD, Frame, accumulators, add_products
 from .render_llvm import Llvm
+from .streaming import prefetch
 from .tiles import Plan, Vectors, by_lanes, height, invoke, joined, minimum
 from .value import SIZE, Value
 
@@ -40,6 +41,7 @@ def _tile(plan: Plan, wide: int) -> Vectors:
 
     def step(p: Value, first: str) -> None:
         right = [r.load_vector(r.at("%b", p * (wide * n * size), v * n * size)) for v in range(wide)]
+        prefetch(r, r.at("%b", p * (wide * n * size), AHEAD * wide * n * size), wide * n * size)
         add_products(r, slots, lambda i: r.at(first, i * n * size), right)
 
     left_steps(r, r.i64("%depth"), step)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from .tiles import SCALAR, Plan, Vectors, vectors
 from .value import Value
 
+AHEAD = 8  # steps along the depth by which a tile asks for its operands in advance
+
 
 class Frame(Vectors):
     """The outermost function: a generalized ufunc's loop."""

@@ -26,7 +26,7 @@ from ...._kernel.native import pool
 from ..channels import is_channels_last
 from .description import Conv, Ints
 
-_BYTES = 5 << 18  # of what products are made from and of the products, that are dealt with at a time
+_BYTES = 1 << 19  # of what products are made from and of the products, dealt with at a time: half a second cache
 _WHOLE_BYTES = 1 << 23  # of what all products are made from, up to which it is made once and stays in the third cache
 _WEIGHT_BYTES = 1 << 21  # of weights that a thread has at a time
 _FEWEST = 24  # positions of a block, so that a register tile is filled
