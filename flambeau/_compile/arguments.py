@@ -98,6 +98,13 @@ class Arguments:
         self._tensor(t, f"{self.constant(owner)}{'.__dict__' if attribute else ''}[{self.constant(key)}]", path)
         return lambda: (owner.__dict__ if attribute else owner)[key]
 
+    def number(self, owner: Any, key: Any, kind: str, of: str, path: str) -> None:
+        """Any number of a class may be in a place."""
+        place = {"attribute": ".__dict__[{}]", "item": "[{}]", "cell": ".cell_contents"}[kind].format(
+            self.constant(key)
+        )
+        self.need(f"{self.constant(owner)}{place}.__class__ is {of}", f"type({path}) is {of}")
+
     def guard_leaves(self) -> None:
         """Code asks which tensors are leaves."""
         for t, place, path in self.tensors:

@@ -29,5 +29,13 @@ class Break(Exception):
         return f"{self.reason} ({self.file}:{self.line})" if self.file else self.reason
 
 
+class Changing(Break):
+    """Numbers that change from call to call: the next run is recorded as one that does not depend on them."""
+
+    def __init__(self) -> None:
+        super().__init__("numbers change from call to call")
+        self.passing = True
+
+
 class Otherwise(Exception):
     """A branch of the function that a program stands for goes another way this time."""

@@ -27,6 +27,7 @@ from .._tensor import Tensor, detached, version_of, wrap
 from .breaks import Break, Otherwise
 from .graph import Graph, Node, Value, replaced
 from .holders import grad_of
+from .numbers import Leaf, Numbers
 from .returned import is_only_returned, kept_by
 from .whole import Called, Whole, one_behind_another, tensors_in
 
@@ -56,6 +57,7 @@ class Capture:
         self.kept: list[
             tuple[float, Tensor, Any]
         ] = []  # numbers that are only kept, copies of their tensors, what keeps them
+        self.live = Numbers(self.stop)  # numbers that are others in each run
         self._strange = False  # whether a public function used a tensor that nobody told of
         self._depth = 0  # of public functions
         self.changed: Callable[[], dict[Any, Any]] = (
@@ -236,6 +238,7 @@ class Capture:
             if function.__self__ is Tensor.grad:
                 return self.step(function, args, named)
             self.stop("an attribute of a tensor is set")
+        self.live.look_for((args, named))
         given = tensors_in((args, named))
         before = [(t, version_of(t)) for t in given]
         mark, numbers = len(self.graph.nodes), self._numbers
@@ -255,6 +258,9 @@ class Capture:
                 if error is not None:
                     self._append(Expect(out, error), (self.value(given[0]),), None, opaque=True)
                     return out
+            if name == "item" and out.__class__ is float and self._may_give(given[0]) and self.live.read(_OURS):
+                t, mark = detached(given[0]), len(self.graph.nodes)
+                return self.live.new(out, Leaf(t, ops.clone(t), mark + 1))  # type: ignore[attr-defined]
             if name in ("item", "__float__") and self._is_only_returned(given[0]):
                 self.numbers.append((out, detached(given[0]), len(self.graph.nodes)))
                 return out
@@ -287,12 +293,16 @@ class Capture:
         """
         for number, t, mark in self.numbers:
             if number is a:
-                if any([node.writes or node.opaque for node in self.graph.nodes[mark:]]):
+                if self.changed_since(mark):
                     raise Break("item reads elements for Python, which are written later")
                 if number.__class__ is not float and not alone:  # floats alone are objects of their own
                     raise Break("item reads elements for Python")
                 return t
         return None
+
+    def changed_since(self, mark: int) -> bool:
+        """Whether something may have been written since there were so many nodes."""
+        return any([node.writes or node.opaque for node in self.graph.nodes[mark:]])
 
     def _surprise(self) -> Exception | None:
         """What a program raises if a branch goes another way than now; None if it cannot have found out in time."""

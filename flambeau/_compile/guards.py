@@ -14,7 +14,7 @@ import sys
 import types
 import typing
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from .._core.state import GRAD
@@ -24,10 +24,11 @@ from .._tensor.methods import _Later
 from .arguments import Arguments
 from .breaks import Break
 from .checks import Guards
-from .holders import Answer, Effect, Fields
+from .holders import Answer, Effect, Fields, held_by, plain
 from .lookups import BY_NAME, OF_ALL, TRANSPARENT, Lookups
 from .moment import Moment
 from .names import names_of
+from .numbers import Number, Numbers, is_own
 from .reach import CALLS, IMPORT, LIBRARY, OURS, TRUSTED, USERS, Reach, Unguarded, results_of, trust
 
 # Functions written in C that give the same result for the same arguments, or change only what they are given.
@@ -82,15 +83,18 @@ class Trail:
         self.problem: Break | None = None
         self.effects: list[Effect] = []
         self.carried: list[tuple[Tensor, Callable[[], Tensor]]] = []
+        self.counted: dict[tuple[int, Any], int] = {}
         self.appends: list[tuple[Any, int]] = []  # instructions that appended to a list, as (code, where)
         self.grown: list[Any] = []  # lists that are only appended to
         self.reach = Reach()
+        self.numbers: Numbers | None = None  # those of the run that change from call to call
         self._codes: dict[
             int, Any
         ] = {}  # code that ran and is not trusted, with the arguments of which it takes all attributes
         self._stack = [USERS]  # whose the frames are that run, innermost last
         self._inner: set[int] = set()  # code of functions that code which ran may have made
         self._outer: Any = None
+        self._home: Any = None  # the code that runs the function
         self._busy = False
         self._lookups = Lookups(
             functools.partial(self._asked, self.reach.learn_one), functools.partial(self._asked, self.reach.all_of)
@@ -111,6 +115,7 @@ class Trail:
     # -- the run -----------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Trail:
+        self._home = sys._getframe(1).f_code
         self._outer = sys.getprofile()
         self._lookups.open()
         sys.setprofile(self._event)
@@ -133,6 +138,8 @@ class Trail:
             if event == "call":
                 self._starts(frame, frame.f_code)
             elif event == "return":
+                if self.numbers is not None and self._stack[-1] > TRUSTED:
+                    self.numbers.returned(arg, self._receiver(frame.f_back))
                 if len(self._stack) > 1:
                     self._stack.pop()
             elif event == "c_call" and self._stack[-1] > TRUSTED and id(frame.f_code) not in _TRANSPARENT:
@@ -145,6 +152,14 @@ class Trail:
             self._break(f"{_UNCLEAR}: {type(error).__name__}: {error}", frame)
         finally:
             self._busy = busy
+
+    def _receiver(self, frame: Any) -> Any:
+        """The frame that gets what is returned to one, which may hand it on; None if that is the end of the run."""
+        while frame is not None and frame.f_code is not self._home:
+            if trust(frame.f_code.co_filename) > TRUSTED:
+                return frame
+            frame = frame.f_back
+        return None
 
     def _starts(self, frame: Any, code: Any) -> None:
         """A frame begins, or a generator goes on."""
@@ -159,6 +174,8 @@ class Trail:
         elif whose == LIBRARY:  # it does what its caller wants of it
             whose = USERS if asked == USERS or (asked == OURS and code.co_filename == random.__file__) else TRUSTED
         self._stack.append(whose)
+        if self.numbers is not None and asked > TRUSTED and (whose > TRUSTED or trust(code.co_filename) == LIBRARY):
+            self.numbers.given(frame, trust(code.co_filename) == USERS)  # of the trusted, operations tell themselves
         if whose in (TRUSTED, IMPORT) or id(code) in _TRANSPARENT:
             return
         if id(code) not in self._codes:
@@ -202,6 +219,8 @@ class Trail:
         owner = getattr(function, "__self__", None)
         if isinstance(owner, Site):
             return None
+        if self.numbers is not None:
+            self.numbers.called(frame, function, name, getattr(function, "__module__", None))
         if name == "append" and type(owner) is list:
             self.appends.append((frame.f_code, frame.f_lasti))
         if owner is None or isinstance(owner, types.ModuleType):
@@ -301,15 +320,40 @@ class Trail:
         finally:
             self._busy = busy
 
+    def _check_numbers(self) -> None:
+        """Numbers that the run finds in places are any of their class, if nothing but numbers depends on them."""
+        if self.numbers is None:
+            return
+        stored = [e.key for e in self.effects if type(e.new) is Number]
+        keys = {str(key) for key in (*stored, *[place[1] for place, _, _ in self.numbers.planted])}
+        cells = {e.path for e in self.effects if e.kind == "cell"}
+        self.numbers.check(self.reach.codes, keys | cells)
+        for (owner, key, kind), _, _ in self.numbers.planted:
+            if not self.reach.loosen(owner, key):
+                self.numbers.refused.append((owner, key, kind))
+                raise Break("a number may be read by a name that nobody knows")
+            self.arguments.number(owner, key, kind, "float", str(key))
+
+    def check_origins(self, effects: Iterable[Effect]) -> None:
+        """Raises `Break` if the run left something that was neither there before nor is a number of its own, and may be made of one."""
+        if self.numbers is None or not self.numbers.all:
+            return
+        known = {id(value) for holder in self.reach.holders for value in held_by(holder)}
+        known |= {id(value) for code, _, _ in self.reach.codes for value in code.co_consts}
+        for effect in effects:
+            if type(effect.new) not in _UNSUSPICIOUS and plain(effect.new) and id(effect.new) not in known:
+                raise Break(f"item reads elements for Python: {effect.path} may be made of them")
+
     def changed(self) -> dict[tuple[int, Any], Any]:
         """What the run has changed so far: by object and key, what is there now."""
         return {(id(e.holder), e.key): e.new for holder in self.reach.holders for e in holder.changes()}
 
-    def guards(self, used: Callable[[Tensor], bool] = lambda t: True) -> Guards:
+    def guards(self, used: Callable[[Tensor], bool] = lambda t: True, steps: Container[Any] = ()) -> Guards:
         """The guards of everything that was reached; raises `Break` if something cannot be guarded.
 
         Tensors that the run replaced where it found them (`self.state = …`) are `carried`: not the same in each run, only alike.
-        `used(tensor)` says whether the program reads one.
+        `used(tensor)` says whether the program reads one. `steps` are places that steps of the program change. Integers to which the run only
+        adds are `counted`, with what it adds.
         """
         if self.problem is not None:
             raise self.problem
@@ -332,8 +376,23 @@ class Trail:
             get = self.arguments.carried(old, effect.holder, effect.key, place, effect.path)
             if used(old):
                 self.carried.append((old, get))
+        self._check_numbers()
+        for effect in self.effects:
+            key, kind = (id(effect.holder), effect.key), effect.kind
+            simple = kind == "cell" or type(effect.holder) is dict or is_own(effect.holder, effect.key)
+            if (
+                key not in steps
+                and type(effect.old) is type(effect.new) is int
+                and simple
+                and self.reach.only_counts(effect)
+            ):
+                self.arguments.number(effect.holder, effect.key, kind, "int", effect.path)
+                self.counted[key] = effect.new - effect.old
         self.reach.add(_methods(self.reach.names))
         return Guards(self.arguments, self.moment, self.reach, self.effects)
+
+
+_UNSUSPICIOUS = (int, bool, type(None))  # what is made of a float is none of these, unless it tells
 
 
 class _Keeps:

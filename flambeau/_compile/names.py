@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import functools
 from types import CodeType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -103,3 +104,20 @@ def _texts(code: CodeType) -> set[str]:
     """The constants of code that look like names."""
     texts = [t for c in code.co_consts for t in (c if c.__class__ is tuple else (c,)) if t.__class__ is str]
     return {part for t in texts for part in t.split(".") if part.isidentifier()}
+
+
+@functools.lru_cache(1 << 12)
+def only_counts(code: CodeType, name: str) -> bool:
+    """Whether code reads an attribute or variable for `name += …` or `name -= …` alone."""
+    if name not in (*code.co_names, *code.co_freevars, *code.co_cellvars):
+        return True
+    steps = [s for s in dis.get_instructions(code) if s.opname not in _SILENT]
+    loads = sum([s.argval == name and s.opname.startswith("LOAD_") and s.opname != "LOAD_CLOSURE" for s in steps])
+    ends = [i for i, s in enumerate(steps) if s.argval == name and s.opname.startswith("STORE_")]
+    before = [steps[i - 1 - (steps[i].opname == "STORE_ATTR")] for i in ends]
+    return loads == sum(
+        [s.opname in _COUNTS or (s.opname == "BINARY_OP" and s.argrepr in ("+=", "-=")) for s in before]
+    )
+
+
+_COUNTS = ("INPLACE_ADD", "INPLACE_SUBTRACT")

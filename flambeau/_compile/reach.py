@@ -43,7 +43,8 @@ from .holders import (
 )
 from .holders import plain as plain
 from .lookups import BY_NAME, OF_ALL
-from .names import Names, names_of
+from .names import Names, names_of, only_counts
+from .numbers import Number
 
 MOST = 10_000  # entries of one container
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -114,6 +115,7 @@ class Reach:
         self.names: set[str] = set(CALL_NAMES)
         self.everything = False  # whether attributes are asked for by names that nobody knows
         self.ran: dict[int, Names] = {}  # code that ran
+        self.codes: list[tuple[Any, Names, dict[str, Any]]] = []  # the same with its globals
         self._asked: set[str] = set()  # names of attributes that were asked for, and objects of which all were
         self._wholly: set[int] = set()
         self._seen: dict[int, Any] = {}  # by id; the objects are kept, so that ids stay theirs
@@ -139,6 +141,7 @@ class Reach:
         """Code with these globals is about to run."""
         found = names_of(code)
         self.ran[id(code)] = found
+        self.codes.append((code, found, spaces))
         for name, chains in found.globals.items():
             self._global(spaces, name, chains, whose)
         for name in found.imports:
@@ -223,14 +226,16 @@ class Reach:
             return
         name, path = chain[0], f"{path}.{chain[0]}"
         if name not in module.__dict__:
-            value = getattr(module, name, MISSING)  # parts of packages are loaded when they are named
-            if name not in module.__dict__ and value is not MISSING and not isinstance(value, types.ModuleType):
-                if plain(value) or (whose == USERS and not module.__name__.startswith(_PACKAGE)):
-                    self.add(Answer(lambda: getattr(module, name, MISSING), path))
-                    self.reach(value, path)
-                return
-        else:
+            value = getattr(
+                module, name, MISSING
+            )  # parts of packages are loaded when they are named, and there from then on
+        if name in module.__dict__:
             value = self.space(module.__dict__, path.rpartition(".")[0]).add(name)
+        elif value is not MISSING and not isinstance(value, types.ModuleType):
+            if plain(value) or (whose == USERS and not module.__name__.startswith(_PACKAGE)):
+                self.add(Answer(lambda: getattr(module, name, MISSING), path))
+                self.reach(value, path)
+            return
         if isinstance(value, types.ModuleType) and not isinstance(value, Site):
             self._chain(value, path, chain[1:], whose)
         elif value is not MISSING and whose == USERS and not module.__name__.startswith(_PACKAGE):
@@ -275,7 +280,7 @@ class Reach:
 
     def reach(self, value: Any, path: str) -> None:
         """Notes that a value may have been read."""
-        if plain(value) or id(value) in self._seen:
+        if plain(value) or id(value) in self._seen or type(value) is Number:
             return
         self._seen[id(value)] = value
         self._waiting.append((value, path))
@@ -399,6 +404,28 @@ class Reach:
             (found.names if isinstance(found, Fields) else found.before).pop(effect.key, None)
         self.holders = [h for h in self.holders if not (isinstance(h, External) and h.owner is old)]
         self.tensors.pop(id(old._array), None)
+        return True
+
+    def only_counts(self, effect: Effect) -> bool:
+        """Whether code that ran does nothing with an integer in a place but add to it."""
+        kind, key = effect.kind, effect.path if effect.kind == "cell" else effect.key
+        if not (kind in ("attribute", "cell") or id(effect.holder) in self._spaces) or key in self._asked:
+            return False
+        return all([only_counts(code, key) for code, _, _ in self.codes]) and self.loosen(effect.holder, effect.key)
+
+    def loosen(self, owner: Any, key: Any) -> bool:
+        """No longer guards the number in a place; False if all that is there may be read by names that nobody knows."""
+        if self.everything or id(owner) in self._wholly:
+            return False
+        for holder in list(self.holders):
+            if getattr(holder, "owner", None) is not owner:
+                continue
+            if isinstance(holder, Items):
+                holder.free.add(key)
+            elif isinstance(holder, Cell):
+                self.holders.remove(holder)
+            elif isinstance(holder, (Fields, Namespace)):
+                (holder.names if isinstance(holder, Fields) else holder.before).pop(key, None)
         return True
 
     def _places(self, value: Any) -> list[Any]:

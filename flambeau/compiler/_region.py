@@ -10,11 +10,13 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from .._autograd.node import Node, edge_of
-from .._compile.breaks import Break, Otherwise, counters
+from .._compile.breaks import Break, Changing, Otherwise, counters
 from .._compile.capture import Capture
 from .._compile.checks import Guards
 from .._compile.guards import Trail
 from .._compile.holders import MISSING, Effect, plain
+from .._compile.numbers import Leaf, Number, computed, getter, is_own
+from .._compile.numbers import plain as plain_number
 from .._compile.pair import Pair
 from .._core.state import BATCHED, CAPTURE, DISPATCH, DUAL, GRAD, OVERRIDE, QUANTIZED, SPARSE, local, modes, uncollected
 from .._tensor import Tensor, detached
@@ -77,14 +79,16 @@ class Entry:
             inputs = [*inputs, *[get() for get in self.carried]]
         return self.finish(self.program.run(inputs), inputs)
 
-    def finish(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], effects: Any = None) -> Any:
+    def finish(
+        self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], effects: Any = None, places: Any = None
+    ) -> Any:
         """What the function returns, after what it changes besides."""
         sources = outputs, inputs
-        for change, place in self.effects if effects is None else effects:
-            change(_found(place, sources))
-        if self.form is None:
-            return _found(self.places[0], sources)
-        return tree_unflatten([_found(place, sources) for place in self.places], self.form)
+        effects = self.effects if effects is None else effects
+        found = [_found(place, sources) for place in places or self.places]
+        for (change, _), value in zip(effects, [_found(place, sources) for _, place in effects]):
+            change(value)
+        return found[0] if self.form is None else tree_unflatten(found, self.form)
 
 
 def _found(place: tuple[int, Any], sources: tuple[Sequence[Tensor], Sequence[Tensor]]) -> Any:
@@ -92,13 +96,16 @@ def _found(place: tuple[int, Any], sources: tuple[Sequence[Tensor], Sequence[Ten
     kind, what = place
     if kind == _ITSELF:
         return what
+    if kind == _COMPUTED:
+        return what(sources)
     return sources[0][what].item() if kind == _NUMBER else sources[kind][what]
 
 
 # Tensors that other code than the records' takes over, or whose elements are not simply in memory: no program knows them.
 _FOREIGN = OVERRIDE | DISPATCH | BATCHED | SPARSE | QUANTIZED | DUAL
 _ATTEMPTS = 4  # to record what may go better the next time
-_OUTPUT, _INPUT, _ITSELF, _NUMBER = range(4)  # where a part of a result comes from; the last are outputs' elements
+# Where a part of a result comes from: outputs, inputs, itself, outputs' elements, what is computed from these.
+_OUTPUT, _INPUT, _ITSELF, _NUMBER, _COMPUTED = range(5)
 
 
 def tensors_in(args: Any, named: Any) -> list[Tensor]:
@@ -134,6 +141,10 @@ class Region:
         self.problem: Break | None = None
         self.surprises = 0  # how often a branch went another way than expected
         self.attempts = 0  # to record it that failed
+        self.plants: list[
+            Any
+        ] = []  # places of numbers that change from call to call, and those that matter nevertheless
+        self.fixed: list[Any] = []
         self.parts: dict[Module, Region] = {}  # modules that are compiled by themselves, as the function cannot be
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -225,11 +236,23 @@ class Region:
         tape.branches = self.unsupported is None and self.backend is None
         tape.gradients = trail.reach.gradients
         tape.until = Region._recorded.__code__ if tape.branches else None
-        with uncollected(), trail, tape:  # finalizers are no part of what is recorded
-            try:
-                out = self.function(*given, **more)
-            finally:
-                _write_back(copied, inputs, inside)
+        trail.numbers = tape.live
+        tape.live.plant([place for place in self.plants if not _among(place, self.fixed)])
+        try:
+            with uncollected(), trail, tape:  # finalizers are no part of what is recorded
+                try:
+                    out = self.function(*given, **more)
+                finally:
+                    _write_back(copied, inputs, inside)
+            return self._kept(trail, tape, out, inputs, inside, args, named)
+        finally:
+            self.fixed += tape.live.refused
+            tape.live.settle()
+
+    def _kept(
+        self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor], args: Any, named: Any
+    ) -> Any:  # fmt: skip
+        """Keeps what a run did, if it can be a program; gives what it gave."""
         written = [(t, own) for t, own in zip(inputs, inside) if own is not t and own._edge[0].op is not _Entrance]
         for t, own in written:  # the history of what was written belongs to the tensor that was given
             t._edge = own._edge
@@ -239,7 +262,9 @@ class Region:
             return self._entry(trail, tape, out, inputs, inside, args, named)
         except Exception as error:  # the run itself went well, so that its result is good whatever is wrong here
             problem = error if isinstance(error, Break) else Break(f"{type(error).__name__} in recording: {error}")
-            self.attempts += 1
+            if tape.live.refused:  # without these numbers it may be one
+                return _given_back(out, inputs, inside)
+            self.attempts += not isinstance(problem, Changing)
             if problem.passing and self.attempts < _ATTEMPTS:
                 return _given_back(out, inputs, inside)
             self.problem = problem
@@ -276,7 +301,7 @@ class Region:
             raise trail.problem
         if tape.problem is not None:
             raise tape.problem
-        guards = trail.guards(lambda t: tape.known(t) in tape.graph.constants)
+        guards = trail.guards(lambda t: tape.known(t) in tape.graph.constants, tape.by_steps)
         for t, _ in trail.carried:
             value = tape.value(t)
             del tape.graph.constants[value]
@@ -293,8 +318,10 @@ class Region:
             for effect in guards.effects
             if effect.kind != "grad" and (id(effect.holder), effect.key) not in tape.by_steps
         ]
+        self._plant(changed, trail.counted, bool(tape.live.all))
         kept = _kept(tape, trail, changed, outputs)
-        effects = [(_change(effect), kept.get(id(effect.new)) or place(effect.new)) for effect in changed]
+        trail.check_origins([effect for effect in changed if id(effect.new) not in kept])
+        effects = [(_change(e), kept.get(id(e.new)) or _counted(e, trail) or place(e.new)) for e in changed]
         guards.effects.clear()  # they hold the tensors of this run
         if self.backend is not None:
             program: Any = Foreign(tape, outputs, self.backend)
@@ -315,7 +342,25 @@ class Region:
         if self.backend is None:
             program.first = None
         # The run itself has made the changes: only the tensors in them are others now.
-        return entry.finish(made, inputs, [(_change(e, made=True), to) for e, (_, to) in zip(changed, effects)])
+        again = [(_change(e, made=True), _first(e.new, to)) for e, (_, to) in zip(changed, effects)]
+        return entry.finish(made, inputs, again, [_first(a, to) for a, to in zip(leaves, places)])
+
+    def _plant(self, changed: list[Effect], counted: Any, read: bool) -> None:
+        """Numbers that the run found and left other ones for are others in the next run: then they are looked after from the beginning."""
+        found = []
+        for e in changed:
+            kinds, place = [type(plain_number(value)) for value in (e.old, e.new)], (e.holder, e.key, e.kind)
+            if read and kinds == [int, int] and (id(e.holder), e.key) not in counted:
+                raise Break(f"item reads elements for Python, and {e.path} counts")
+            if (
+                kinds == [float, float]
+                and (e.kind == "cell" or is_own(*place[:2]) or type(e.holder) in (dict, list))
+                and not _among(place, (*self.plants, *self.fixed))
+            ):
+                found.append(place)
+        if found:
+            self.plants += found
+            raise Changing()
 
 
 def _modules_of(function: Any, args: Any) -> list[Module]:
@@ -378,6 +423,9 @@ def _kept(tape: Capture, trail: Trail, changed: list[Effect], outputs: list[Tens
     made: dict[int, tuple[int, Any]] = {}
     places = [place for _, _, place in tape.kept]
     lists = {id(owner) for owner in trail.grown}
+    for effect in changed:
+        if effect.kind == "append" and type(effect.new) is Number and id(effect.holder) not in lists:
+            raise Break(f"item reads elements for Python, and {effect.path} may be read")
     for number, t, place in tape.kept:
         found = [effect for effect in changed if effect.new is number and id(effect.holder) in lists]
         if len(found) != 1 or trail.appends.count(place) != places.count(place):
@@ -387,7 +435,36 @@ def _kept(tape: Capture, trail: Trail, changed: list[Effect], outputs: list[Tens
     return made
 
 
+def _counted(effect: Effect, trail: Trail) -> tuple[int, Any] | None:
+    """What an integer is to which the run adds something."""
+    more = trail.counted.get((id(effect.holder), effect.key))
+    get = getter((effect.holder, effect.key, effect.kind))
+    return None if more is None else (_COMPUTED, lambda sources: get() + more)
+
+
+def _first(a: Any, place: tuple[int, Any]) -> tuple[int, Any]:
+    """Where a part of a result comes from in the run that was recorded."""
+    return (_ITSELF, plain_number(a)) if place[0] == _COMPUTED else place
+
+
+def _among(place: Any, places: Sequence[Any]) -> bool:
+    return any([place[0] is owner and place[1] == key for owner, key, _ in places])
+
+
 def _place(a: Any, tape: Capture, outputs: list[Tensor], inside: list[Tensor], trail: Trail) -> tuple[int, Any]:
+    if type(a) is Number:
+
+        def found(leaf: Any) -> Callable[[Any], Any]:
+            if not isinstance(leaf, Leaf):
+                get = getter(leaf)
+                return lambda sources: get()
+            given = leaf.copy if tape.changed_since(leaf.mark) else leaf.tensor
+            if not any([t is given for t in outputs]):
+                outputs.append(given)
+            i = next(i for i, t in enumerate(outputs) if t is given)
+            return lambda sources: sources[0][i].item()
+
+        return _COMPUTED, computed(a, found)
     if not isinstance(a, Tensor):
         if not plain(a) and not isinstance(a, (type, FunctionType, BuiltinFunctionType)):
             raise Break(f"the run returns or keeps an object of class {type(a).__name__}")
@@ -449,10 +526,10 @@ def _write_back(copied: list[tuple[Any, Any]], inputs: list[Tensor], inside: lis
 def _given_back(out: Any, inputs: list[Tensor], inside: list[Tensor]) -> Any:
     """What a function returned, with its arguments as they were given."""
     names = {id(own): t for t, own in zip(inputs, inside) if own is not t}
-    if not names:
-        return out
     leaves, form = tree_flatten(out)
-    return tree_unflatten([names.get(id(a), a) for a in leaves], form)
+    if not names and not any([type(a) is Number for a in leaves]):
+        return out
+    return tree_unflatten([names.get(id(a), plain_number(a)) for a in leaves], form)
 
 
 def _inside(t: Tensor) -> Tensor:

@@ -36,14 +36,14 @@ RETURNED = {
     "by a variable": _kept,
     "a whole number": lambda t: (t * 100).long().item(),
     "a truth value": lambda t: (t > 0.5).item(),
+    "arithmetic": lambda t: t.item() * 2,
+    "of another function": lambda t: _read(t) + 1,
 }
 USED = {
-    "arithmetic": lambda t: t.item() * 2,
     "comparison": lambda t: t.item() > 0.5,
     "text": lambda t: f"{t.item():.3f}",
     "old text": lambda t: "%.3f" % t.item(),  # noqa: UP031
     "argument": lambda t: round(t.item(), 3),
-    "of another function": lambda t: _read(t) + 1,
     "list": lambda t: (seen.append(t.item()), seen[-1])[1],
     "operand": lambda t: t * t.item(),
     "branch": lambda t: 1 if t.item() > 0.5 else t.item(),
