@@ -25,9 +25,10 @@ def tally(m: Any, x: Any, low: Any, out: Any) -> None:
     """How often each integer from `low` on occurs."""
     for j in independent(out.n):
         out[j] = 0
+    first, end = low[()], m.cast(out.n, "u64")
     for i in range(x.n):
-        j = m.cast(x[i], "i64") - low[()]
-        if (j >= 0) & (j < out.n):
+        j = m.cast(m.cast(x[i], "i64") - first, "u64")
+        if j < end:
             out[j] = out[j] + 1
 
 

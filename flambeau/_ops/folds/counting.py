@@ -33,30 +33,29 @@ def extent_of(x: Any) -> tuple[int, int]:
     return int(low.min()), int(high.max())
 
 
-def _counted(call: Any, x: Any, numbers: tuple[Any, ...], length: int) -> Any:
+def _counted(kernel: Any, types: Any, x: Any, numbers: tuple[Any, ...], length: int) -> Any:
     """The counts of a vector's elements; large ones are cut, and every thread counts into its own memory."""
-    if x.size < PARALLEL >> 2 or length > _TABLES:
+    if not PARALLEL >> 2 <= x.size < 1 << 31 or length > _TABLES:
         out = np.empty(length, np.int64)
-        call(x, *numbers, out)
+        cpu.kernel(kernel, (*types, "i64"))(x, *numbers, out)
         return out
     parts = threads.ranges(x.size)
-    tables = np.empty((len(parts), length + 1024), np.int64)[:, :length]  # apart from each other
+    tables = np.empty((len(parts), length + 2048), np.int32)[:, :length]  # short, to fit a cache, and apart from each other
+    call = cpu.kernel(kernel, (*types, "i32"))
     cpu.side_by_side(call, [[x[a:b], *numbers, table] for (a, b), table in zip(parts, tables)])
-    return tables.sum(axis=0)
+    return tables.sum(axis=0, dtype=np.int64)
 
 
 def tallied(x: Any, low: int, length: int) -> Any:
     """How often each of `length` integers from `low` on occurs in a vector."""
-    call = cpu.kernel(tally, (BY_NUMPY[x.dtype].code, "i64", "i64"))
-    return _counted(call, x, (np.asarray(low, np.int64),), length)
+    return _counted(tally, (BY_NUMPY[x.dtype].code, "i64"), x, (np.asarray(low, np.int64),), length)
 
 
 def tallied_bins(x: Any, bins: int, low: float, high: float) -> Any:
     """How many elements of a vector of float32 or float64 lie in each of `bins` parts of [low, high]."""
     code, kind = BY_NUMPY[x.dtype].code, x.dtype.type
-    call = cpu.kernel(tally_bins, (code, code, code, code, code, "i64"))
     numbers = (kind(low), kind(high), kind(bins), kind(kind(high) - kind(low)))
-    return _counted(call, x, tuple([np.asarray(n) for n in numbers]), bins)
+    return _counted(tally_bins, (code,) * 5, x, tuple([np.asarray(n) for n in numbers]), bins)
 
 
 def ranked(x: Any, low: int, rank: Any) -> Any:
