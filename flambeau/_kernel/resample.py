@@ -4,25 +4,33 @@ old element for each new one, along three dimensions."""
 from __future__ import annotations
 
 from .lang import independent, kernel
+from .streaming import ask_to_write, width
 from .value import COMPUTE
 
 
 @kernel("(d,h,w),(a),(b),(c),(t)->(a,b,c)")
 def pick_planes(m, x, over_d, over_h, over_w, run, out):
     """out[a, b, c] = x[over_d[a], over_h[b], over_w[c]]; all these places are inside. From run[0] to run[1] those over w follow
-    each other."""
+    each other. A row that is taken again is there already."""
     low, high = run[0], run[1]
     start = over_w[low] - low
+    group = width(out.type)
     for a in range(out.shape[0]):
         i = over_d[a]
         for b in range(out.shape[1]):
             j = over_h[b]
-            for c in independent(0, low):
-                out[a, b, c] = x[i, j, over_w[c]]
-            for c in independent(low, high):
-                out[a, b, c] = x[i, j, start + c]
-            for c in independent(high, out.n):
-                out[a, b, c] = x[i, j, over_w[c]]
+            for c in range(0, out.n, group):
+                ask_to_write(out, (a, b, c), group)
+            if (b > 0) & (over_h[m.maximum(b - 1, 0)] == j):
+                for c in independent(out.n):
+                    out[a, b, c] = out[a, b - 1, c]
+            else:
+                for c in independent(0, low):
+                    out[a, b, c] = x[i, j, over_w[c]]
+                for c in independent(low, high):
+                    out[a, b, c] = x[i, j, start + c]
+                for c in independent(high, out.n):
+                    out[a, b, c] = x[i, j, over_w[c]]
 
 
 @kernel("(a,b,c),(a),(b),(c),(t)->(d,h,w)")
