@@ -40,7 +40,8 @@ def _counted(kernel: Any, types: Any, x: Any, numbers: tuple[Any, ...], length: 
         cpu.kernel(kernel, (*types, "i64"))(x, *numbers, out)
         return out
     parts = threads.ranges(x.size)
-    tables = np.empty((len(parts), length + 2048), np.int32)[:, :length]  # short, to fit a cache, and apart from each other
+    # short counts, to fit a cache, and tables apart from each other
+    tables = np.empty((len(parts), length + 2048), np.int32)[:, :length]
     call = cpu.kernel(kernel, (*types, "i32"))
     cpu.side_by_side(call, [[x[a:b], *numbers, table] for (a, b), table in zip(parts, tables)])
     return tables.sum(axis=0, dtype=np.int64)
