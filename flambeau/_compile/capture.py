@@ -29,7 +29,7 @@ from .graph import Graph, Node, Value, replaced
 from .holders import grad_of
 from .numbers import Leaf, Numbers
 from .returned import is_only_returned, kept_by
-from .whole import Called, Whole, one_behind_another, tensors_in
+from .whole import Called, Hooked, Whole, known_to, one_behind_another, tensors_in
 
 
 class Capture:
@@ -64,6 +64,7 @@ class Capture:
             dict  # what the run has changed of Python's objects; set by who knows
         )
         self.reached: Callable[[Any], None] = lambda objects: None  # told what functions that run unseen may read
+        self.existed: Callable[[Any], bool] = lambda a: False  # whether an object was there before the run
         self.by_steps: set[Any] = set()  # what steps changed of those: they do it again
         self.gradients: dict[int, Any] = {}  # tensors whose gradients steps changed, with those of before
         self._births: list[tuple[Node, Any]] = []  # nodes of tensors that were made from numbers, and their arrays
@@ -261,6 +262,8 @@ class Capture:
             if name == "item" and out.__class__ is float and self._may_give(given[0]) and self.live.read(_OURS):
                 t, mark = detached(given[0]), len(self.graph.nodes)
                 return self.live.new(out, Leaf(t, ops.clone(t), mark + 1))  # type: ignore[attr-defined]
+            if name == "register_hook" and given[0]._edge is not None and self._is_made(given[0]):
+                return out  # the backward pass will call it
             if name in ("item", "__float__") and self._is_only_returned(given[0]):
                 self.numbers.append((out, detached(given[0]), len(self.graph.nodes)))
                 return out
@@ -277,6 +280,11 @@ class Capture:
             if strange or wrote or (name not in _SILENT and self._reads_elements(function, args, named, mark)):
                 self._as_a_whole(function, args, named, out, wrote, mark, numbers)
         return out
+
+    def _is_made(self, t: Tensor) -> bool:
+        """Whether the block has made a tensor."""
+        value = self._made_here(t)
+        return isinstance(value, Value) and value not in self.graph.inputs
 
     def _is_only_returned(self, t: Tensor) -> bool:
         """Whether a number that is read becomes a part of the result, and nothing else."""
@@ -383,6 +391,15 @@ class Capture:
         self._append(
             function, self._encoded(tuple(args)), out, self._encoded(named), True, [self.value(t) for t in wrote]
         )
+
+    def hooked(self, hook: Any, *args: Any) -> Any:
+        """A hook is to be called for gradients, in programs alone: in its place they are copied."""
+        if any([isinstance(self._made_here(t), Value) for t in known_to(hook, {}, self.existed)]):
+            raise Break("a hook on gradients that knows tensors of the run")
+        with _Unseen():
+            made = tuple([None if g is None else ops.clone(g) for g in args[0]])
+        self._append(Hooked(hook), self._encoded(args), made, opaque=True)
+        return made
 
     def called(self, function: Any, users: Any, args: tuple[Any, ...]) -> Any:
         """Runs `function(*users, *args)`, which calls users' functions as elements say: one node, that calls them again."""

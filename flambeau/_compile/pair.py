@@ -6,6 +6,7 @@ forward run becomes further outputs of the forward program, which the node keeps
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from .graph import Graph, Node, Value, replaced
 from .program import Program
 from .recompute import recompute
 from .tune import tuned
+from .whole import Hooked
 
 
 class Pair:
@@ -75,15 +77,15 @@ class Pair:
                 wanted.append(t)
                 self.sources.append((-1, t))
         roots = [outputs[i] for i in self.differentiable]
-        _refuse_hooks(roots)
         starts = [ops.ones(t._array.shape, dtype=t.dtype, device=t.device) for t in roots]
         back = Capture(starts, tape.external, of=tape)
         metas = [t._autograd_meta for t in wanted if t._edge is None and t._autograd_meta is not None]
         hooks = [meta.hooks for meta in metas]  # of leaves: the engine calls them when the program has run
+        back.existed = tape.existed
         try:
             for meta in metas:
                 meta.hooks = None
-            with back:
+            with back, _Hooks(roots, back):
                 found = engine.run(roots, starts, True, False, wanted, into_leaves=False)
         finally:
             for meta, own_hooks in zip(metas, hooks):
@@ -174,11 +176,12 @@ class Pair:
         self, kept: list[Tensor], inputs: Sequence[Tensor], gradients: list[Tensor], absent: tuple[bool, ...]
     ) -> list[Any]:
         """Gradients with a history: the function is computed again, operation by operation."""
-        graph = self.forward_program.graph
-        if any([node.opaque or node.writes for node in graph.nodes]):
+        graph, back = self.forward_program.graph, self.backward_program
+        hooks = back is not None and any([isinstance(node.op, Hooked) for node in back.graph.nodes])
+        if hooks or any([node.opaque or node.writes for node in graph.nodes]):
             raise RuntimeError(
                 "torch.compile with aot_autograd does not currently support double backward: compute higher derivatives "
-                "of functions that write or draw random numbers outside of the compiled function"
+                "of functions that write, draw random numbers or have hooks outside of the compiled function"
             )
         known: dict[Value, Any] = {**dict(zip(graph.inputs, inputs)), **graph.constants}
         for node in graph.nodes:
@@ -235,11 +238,24 @@ def _without(graph: Graph, starts: Sequence[Value], absent: Sequence[bool]) -> t
     return made, found
 
 
-def _refuse_hooks(roots: Sequence[Tensor]) -> None:
-    """Raises if somebody looks at gradients inside: a recorded pass would call him, and programs would not."""
-    for node, _ in _edges_behind(roots):
-        if not isinstance(node, Tensor) and (node.hooks or node.pre_hooks):
-            raise Break("hooks on gradients inside of the function")
+class _Hooks:
+    """A block in which the hooks of nodes behind some tensors are recorded instead of called."""
+
+    def __init__(self, roots: Sequence[Tensor], tape: Capture):
+        nodes = {id(node): node for node, _ in _edges_behind(roots) if not isinstance(node, Tensor)}.values()
+        self.nodes = [(node, node.pre_hooks, node.hooks) for node in nodes if node.pre_hooks or node.hooks]
+        for _, before, _ in self.nodes:
+            if any([key.__class__ is tuple and key[0] == "retain" for key in before or ()]):
+                raise Break("a gradient is kept for a tensor inside of the function (retain_grad)")
+        self.recorded = lambda hook: functools.partial(tape.hooked, hook)
+
+    def __enter__(self) -> None:
+        for node, *both in self.nodes:
+            node.pre_hooks, node.hooks = [own and {key: self.recorded(h) for key, h in own.items()} for own in both]
+
+    def __exit__(self, *error: Any) -> None:
+        for node, before, after in self.nodes:
+            node.pre_hooks, node.hooks = before, after
 
 
 def _refuse_sums(roots: Sequence[Tensor], wanted: Sequence[Tensor]) -> None:

@@ -163,6 +163,10 @@ class Reach:
         """Whether a function with this code was reached."""
         return id(code) in self._functions
 
+    def knows_object(self, value: Any) -> bool:
+        """Whether an object was reached before code could change it."""
+        return self._seen.get(id(value)) is value
+
     def learn(self, names: Iterable[str]) -> None:
         """Code names these attributes: objects that were reached before are looked at again."""
         new = set(names) - self.names

@@ -210,7 +210,7 @@ class Called:
         self.problem = ""  # why that cannot be
         self.reached: dict[int, Any] = {}  # functions and modules that may be called
         try:
-            found = [t for f in users for t in _known_to(f, self.reached)]
+            found = [t for f in users for t in known_to(f, self.reached)]
         except Break as problem:
             self.problem, found = problem.reason, []
         self.held = list({id(t): t for t in found if made_here(t)}.values())
@@ -222,35 +222,36 @@ class Called:
         return self.function(*[_with(f, others) for f in self.users], *args)
 
 
-def _known_to(a: Any, seen: dict[int, Any]) -> Iterator[Tensor]:
-    """Tensors that a function can find, as far as one can see: in its closure, in modules, among globals that it names."""
-    if id(a) in seen:
+def known_to(a: Any, seen: dict[int, Any], existed: Callable[[Any], bool] | None = None) -> Iterator[Tensor]:
+    """Tensors that a function can find, as far as one can see: in its closure, in modules, among globals that it names.
+
+    With `existed`, those that it could not find before the run: what was there then is asked again when it is called.
+    """
+    if id(a) in seen or (existed is not None and existed(a)):
         return
     seen[id(a)] = a
+    parts: Iterable[Any] = ()
     if isinstance(a, Tensor):
         yield a
     elif isinstance(a, (list, tuple, dict)):
-        for b in a.values() if isinstance(a, dict) else a:
-            yield from _known_to(b, seen)
+        parts = a.values() if isinstance(a, dict) else a
     elif hasattr(a, "_parameters") and hasattr(a, "parameters"):
         seen.update([(id(m), m) for m in a.modules()])
         yield from a.parameters()
     elif isinstance(a, types.MethodType):
-        yield from _parts_known_to((a.__self__, a.__func__), seen)
+        parts = (a.__self__, a.__func__)
     elif isinstance(a, types.FunctionType):
-        names = [n for code in _codes(a.__code__) for n in code.co_names]
-        yield from _parts_known_to([a.__globals__[n] for n in names if n in a.__globals__], seen)
-        yield from _parts_known_to([c.cell_contents for c in a.__closure__ or () if _is_filled(c)], seen)
-        yield from _parts_known_to(a.__defaults__ or (), seen)
+        names = [n for code in _codes(a.__code__) for n in code.co_names] if existed is None else ()
+        held = [c.cell_contents for c in a.__closure__ or () if _is_filled(c)]
+        parts = (*[a.__globals__[n] for n in names if n in a.__globals__], *held, *(a.__defaults__ or ()))
     elif isinstance(a, functools.partial):
-        yield from _parts_known_to((a.func, a.args, a.keywords), seen)
+        parts = (a.func, a.args, a.keywords)
+    elif hasattr(a, "user_pre_hooks"):  # of the backward pass of a module
+        parts = (a.module, a.user_hooks, a.user_pre_hooks)
     elif not plain(a) and not isinstance(a, (type, types.ModuleType, types.BuiltinFunctionType)):
-        raise Break(f"a branch knows an object of class {type(a).__name__}")
-
-
-def _parts_known_to(parts: Iterable[Any], seen: dict[int, Any]) -> Iterator[Tensor]:
+        raise Break(f"an object of class {type(a).__name__} that a branch or hook knows")
     for part in parts:
-        yield from _known_to(part, seen)
+        yield from known_to(part, seen, existed)
 
 
 def _codes(code: Any) -> Iterator[Any]:
@@ -285,6 +286,22 @@ def _with(a: Any, others: dict[int, Tensor]) -> Any:
     made_of = types.FunctionType(a.__code__, a.__globals__, a.__name__, a.__defaults__, tuple(cells))
     made_of.__kwdefaults__ = a.__kwdefaults__
     return made_of
+
+
+class Hooked:
+    """Calls a hook of gradients in a backward program; gives those that are to be used from then on, in memory of their own."""
+
+    name = "hook"
+
+    def __init__(self, hook: Callable[..., Any]):
+        self.hook = hook
+
+    def __call__(self, gradients: tuple[Any, ...], *more: Any) -> tuple[Any, ...]:
+        changed = self.hook(gradients, *more)
+        changed = gradients if changed is None else changed if isinstance(changed, tuple) else (changed,)
+        given = tensors_in((gradients, more))
+        made = [ops.zeros_like(g) if h is None and g is not None else h for g, h in zip(gradients, changed)]
+        return tuple([ops.clone(g) if g is not None and any([_together(g, a) for a in given]) else g for g in made])
 
 
 def tensors_in(a: Any) -> list[Tensor]:

@@ -232,7 +232,7 @@ class Region:
             copied = list(_copied((args, named), (given, more)))
         trail = Trail(self.function, args, named)
         tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN)
-        tape.changed, tape.reached = trail.changed, trail.reached
+        tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.reach.knows_object
         tape.branches = self.unsupported is None and self.backend is None
         tape.gradients = trail.reach.gradients
         tape.until = Region._recorded.__code__ if tape.branches else None
