@@ -154,9 +154,10 @@ def _copy_rows(r: Vectors, width: int) -> None:
                     r.store_vector(r.at(target, p * (width * plan.size), g * n * plan.size), element)
 
     all_: list[str | None] = [None] * (width // n)
-    several = count - r.value(f"urem i64 {count.name}, {width * TOGETHER}", "i64")
-    with r.loop(zero, several, width * TOGETHER) as j:
-        copy(j, TOGETHER, all_)
+    together = max(1, 2 * TOGETHER * n // width)  # as many vectors of a row, whatever the width: a strip has that many
+    several = count - r.value(f"urem i64 {count.name}, {width * together}", "i64")
+    with r.loop(zero, several, width * together) as j:
+        copy(j, together, all_)
     whole = count - r.value(f"urem i64 {count.name}, {width}", "i64")
     with r.loop(several, whole, width) as j:
         copy(j, 1, all_)
