@@ -9,9 +9,9 @@ from .value import COMPUTE
 
 
 @kernel("(d,h,w),(a),(b),(c),(t)->(a,b,c)")
-def pick_planes(m, x, over_d, over_h, over_w, run, out):
+def pick_planes(m, x, over_d, over_h, over_w, run, out, far):
     """out[a, b, c] = x[over_d[a], over_h[b], over_w[c]]; all these places are inside. From run[0] to run[1] those over w follow
-    each other. A row that is taken again is there already."""
+    each other. A row that is taken again is there already; a `far` result is asked for early."""
     low, high = run[0], run[1]
     start = over_w[low] - low
     group = width(out.type)
@@ -19,8 +19,9 @@ def pick_planes(m, x, over_d, over_h, over_w, run, out):
         i = over_d[a]
         for b in range(out.shape[1]):
             j = over_h[b]
-            for c in range(0, out.n, group):
-                ask_to_write(out, (a, b, c), group)
+            if far:
+                for c in range(0, out.n, group):
+                    ask_to_write(out, (a, b, c), group)
             if (b > 0) & (over_h[m.maximum(b - 1, 0)] == j):
                 for c in independent(out.n):
                     out[a, b, c] = out[a, b - 1, c]

@@ -24,11 +24,12 @@ from .channels import keeps_channels_last
 
 
 @functools.lru_cache(1024)
-def _regions(shape: tuple[int, ...], pads: Any) -> tuple[Any, Any, Any]:
-    """The shape of a padded array, where the old elements lie in it, and what negative padding leaves of those."""
+def _regions(shape: tuple[int, ...], pads: Any) -> tuple[Any, Any, Any, bool]:
+    """The shape of a padded array, where the old elements lie in it, what negative padding leaves of those, and whether they are all."""
     padded = tuple(n + a + b for n, (a, b) in zip(shape, pads))
     inner = tuple(slice(max(a, 0), n - max(b, 0)) for (a, b), n in zip(pads, padded))
-    return padded, inner, tuple(slice(max(-a, 0), -max(-b, 0) or None) for a, b in pads)
+    left = tuple(slice(max(-a, 0), -max(-b, 0) or None) for a, b in pads)
+    return padded, inner, left, all(max(pair) <= 0 for pair in pads)
 
 
 @primitive(
@@ -40,10 +41,9 @@ def _regions(shape: tuple[int, ...], pads: Any) -> tuple[Any, Any, Any]:
 )  # fmt: skip
 @keeps_channels_last()
 def constant_pad(backend: Any, x: Any, pads: Any, value: Any) -> Any:
-    shape, inner, left = _regions(x.shape, pads)
-    partly = max([max(pair) for pair in pads], default=0) > 0  # otherwise old elements are all there is
-    made = backend.empty(shape, x.dtype) if value or not partly else backend.zeros(shape, x.dtype)
-    if value and partly:
+    shape, inner, left, full = _regions(x.shape, pads)
+    made = backend.empty(shape, x.dtype) if value or full else backend.zeros(shape, x.dtype)
+    if value and not full:
         made[...] = number_array(value, BY_NUMPY[x.dtype])
     place(made[(..., *inner)], x[(..., *left)])
     return made

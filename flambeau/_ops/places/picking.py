@@ -14,6 +14,7 @@ from ..._core.allocation import empty
 from ..._core.dtypes import from_numpy_dtype, int64
 from ..._core.state import CUDA
 from ..._dispatch import backend_of
+from ..._kernel.native import pool
 from ..._kernel.resample import add_planes, pick_planes
 from ..._tensor import Tensor, wrap
 from ..layers.channels import keeps_channels_last
@@ -61,7 +62,9 @@ def _plan(places: Places, shape: tuple[int, ...], d: Any) -> tuple[Any, ...]:
     """How elements of a shape and dtype are picked: (kernel, dtype it knows, shapes of its operand, its result, ours)."""
     lead = shape[: len(shape) - len(places)]
     planes, made, bits = math.prod(lead), lead + places.counts, _BITS[d.itemsize]
-    call = cpu.sized(math.prod(made), pick_planes, (_CODES[bits], *["i64"] * 4, _CODES[bits]))
+    size = math.prod(made)
+    types, far = (_CODES[bits], *["i64"] * 4, _CODES[bits]), size * d.itemsize >= pool.settings[1]
+    call = cpu.sized(size, pick_planes, types, far=far)
     return call, np.dtype(bits), (planes, *places.planes), (planes, *places.results), made
 
 
