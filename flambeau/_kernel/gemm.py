@@ -333,7 +333,7 @@ def gemm(
     at most `tiles.FEW` rows.
     """
     plan = Plan(type, rows, wide, few and COMPUTE[type] == type)
-    key = "gemm", type, rows, added, wide, plan.few
+    key = "gemm", type, rows, added, wide, plan.few, plan.lanes
     address = jit.compile_rendered("kernel", key, lambda: render(plan, added))
     inner = (type, type, plan.result, plan.compute, plan.compute) if added else (type, type)
     name, units = f"gemm_{type}_{rows}x{wide}", (rows, plan.columns)

@@ -9,6 +9,7 @@ import pytest
 
 from flambeau._backend import blas, threads
 from flambeau._kernel import gemm, gemm_bf16, tiles
+from flambeau._kernel.ufunc import addresses
 
 TYPES = ["f4", "f8", "f2", ml_dtypes.bfloat16, "i8", "i4", "i2", "i1", "u1"]
 SHAPES = [(1, 1, 1), (2, 3, 4), (14, 16, 32), (15, 17, 33), (70, 300, 37), (33, 31, 97), (5, 0, 3)]
@@ -266,8 +267,11 @@ def test_any_number_of_threads(count):
 
 @pytest.mark.parametrize(("width", "registers"), [(16, 16), (16, 32), (32, 16)])
 def test_narrower_vectors(monkeypatch, width, registers):
-    """The tiles of other CPUs: LLVM makes do with what there is."""
+    """The tiles of other CPUs: LLVM makes do with what there is. They are not taken for this one's, which are kept on disk, too."""
+    own, usual = tiles.vectors(), addresses[gemm.gemm.__wrapped__("f32", 8, False, wide=2)[0]]
     monkeypatch.setattr(tiles, "vectors", lambda: (width, registers))
+    other = addresses[gemm.gemm.__wrapped__("f32", 8, False, wide=2)[0]]
+    assert (other != usual) == (own[0] != width)
     rng = np.random.default_rng(7)
     for code, dtype in (("f32", "f4"), ("f64", "f8")):
         for m, k, n in [(15, 17, 33), (30, 70, 20)]:
