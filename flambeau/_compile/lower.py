@@ -238,7 +238,8 @@ class Lowering:
             for memory in given:
                 memory.fresh = True
         made = [self.places[v][0] for v in node.outs if v is not None and v in self.places]
-        self.steps.append(Call(node, number, given, made))
+        makes = is_record(node) and not node.writes and not getattr(node.op, "view", False)
+        self.steps.append(Call(node, number, given, made, makes))
 
     def _native(self, node: Node, number: int) -> None:
         op, operands = node.op, list(node.operands())
@@ -345,12 +346,16 @@ def is_record(node: Node) -> bool:
     return not node.opaque and (isinstance(node.op, Primitive) or hasattr(node.op, "compute"))
 
 
+def lies_as(v: Value, t: Tensor) -> bool:
+    """Whether a tensor looks as a value did."""
+    array = t._array
+    return array.shape == v.shape and array.strides == v.strides and t.dtype is v.dtype
+
+
 def laid(v: Value, t: Tensor) -> Tensor:
     """What a step of Python's gave, in memory as it lay when the program was made."""
     t, array = detached(t), t._array
-    if not isinstance(array, np.ndarray) or (
-        array.shape == v.shape and array.strides == v.strides and t.dtype is v.dtype
-    ):
+    if not isinstance(array, np.ndarray) or lies_as(v, t):
         return t
     if array.shape != v.shape or t.dtype is not v.dtype:
         raise RuntimeError(

@@ -63,7 +63,8 @@ class Lowered:
     def __init__(self, low: Lowering, least: int | None = None):
         graph = low.graph
         self.inputs, self.outputs, self.places = graph.inputs, graph.outputs, low.places
-        self.nodes, self.constants = graph.nodes, list(graph.constants.items())
+        self.nodes, self.constants, self.outside = graph.nodes, list(graph.constants.items()), graph.constants
+        self.numbers = {v: i for i, v in reversed(list(enumerate(graph.inputs)))}  # of inputs
         for v in self.outputs:
             if v in self.places:
                 self.places[v][0].fresh = True

@@ -18,7 +18,7 @@ from .._kernel.native.runner import operands_in, run_words, runner, runner_on
 from .._kernel.native.site import usable
 from .._tensor import Tensor, bump, detached, storage_of, wrap
 from .graph import Node, Value, replaced
-from .lower import laid
+from .lower import laid, lies_as
 from .memory import MADE, Memory
 from .steps import Call
 
@@ -157,10 +157,15 @@ class Run:
         return t
 
     def _external(self, v: Value) -> Tensor:
-        for mine, t in zip(self.program.inputs, self.inputs):
-            if mine is v:
-                return detached(t)
-        return detached(next(t for mine, t in self.program.constants if mine is v))
+        number = self.program.numbers.get(v)
+        return detached(self.program.outside[v] if number is None else self.inputs[number])
+
+    def _as_given(self, v: Value) -> Tensor:
+        """A value for an operation that only reads it: tensors from outside as they are."""
+        if v.node is None and v not in self.tensors:
+            number = self.program.numbers.get(v)
+            return self.program.outside[v] if number is None else self.inputs[number]
+        return self.tensor(v)
 
     def _part(self, v: Value, memory: Memory, offset: int) -> Tensor:
         block = self.blocks.get(memory)
@@ -184,14 +189,21 @@ class Run:
     # -- what Python does ----------------------------------------------------------------------------------------------
 
     def _call(self, step: Call) -> None:
-        node = step.what
+        node, args = step.what, list(step.what.args)
         if step.alone:
             out = node.op(*node.args, **(node.named or {}))
+        elif step.places:
+            find = self._as_given if step.makes else self.tensor
+            for i in step.places:
+                args[i] = find(args[i])
+            out = node.op(*args)
         else:
             out = node.op(*replaced(node.args, Value, self.tensor), **replaced(node.named or {}, Value, self.tensor))
         for v, t in zip(node.outs, out if node.several else (out,)):
             if v is not None:
-                self._known(v, laid(v, t))
+                if not step.makes or not lies_as(v, t) or any([t is b for b in args]):
+                    t = laid(v, t)
+                self._known(v, t)
 
     def _give(self, part: Gifts) -> None:
         """Gives leaves their gradients: a first one that is new memory and lies as the leaf does is simply theirs."""

@@ -15,7 +15,7 @@ from .._kernel.native.runner import OPERANDS
 from .._kernel.ufunc import addresses, loops
 from .._ops.plans.patterns import Unplannable
 from .._ops.plans.watching import Walk
-from .graph import Node
+from .graph import Node, Value
 from .memory import Memory
 
 _SMALL = 1 << 12  # elements that are not worth a question whether threads should share them
@@ -226,11 +226,17 @@ class Question(Step):
 class Call(Step):
     """A node that Python runs."""
 
-    __slots__ = ("alone", "given", "made", "what")
+    __slots__ = ("alone", "given", "made", "makes", "places", "what")
 
-    def __init__(self, what: Node, node: int, given: Sequence[Memory], made: Sequence[Memory]):
+    def __init__(self, what: Node, node: int, given: Sequence[Memory], made: Sequence[Memory], makes: bool):
         self.what, self.node, self.given, self.made = what, node, given, made
-        self.alone = not list(what.operands())  # whether its arguments are always the same
+        operands = list(what.operands())
+        self.alone = not operands  # whether its arguments are always the same
+        # where its operands are among them, unless some are inside of others
+        self.places = [i for i, a in enumerate(what.args) if a.__class__ is Value]
+        if what.named or len(self.places) < len(operands):
+            self.places = []
+        self.makes = makes and bool(self.places)  # whether it only reads what it is given, and makes new tensors
 
     def reads(self) -> Iterator[Memory]:
         return iter(self.given)
