@@ -88,6 +88,11 @@ def write_integers(engine: MersenneState, out: Array, low: int, span: int) -> No
     random.kernels.integers(engine.few(out.size), random.kernels.address(out), out.size, low, span)
 
 
+def write_order(engine: MersenneState, out: Array) -> None:
+    """Fills int64 memory of few elements, two at least, with the numbers before their count, in a random order."""
+    random.kernels.swap(engine.few(out.size - 1), random.kernels.address(out), out.size)
+
+
 def _fill_piece(
     fill: Callable[[MersenneState, Array, float, float], None],
     engine: MersenneState,

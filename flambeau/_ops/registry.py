@@ -304,16 +304,21 @@ def quick(fast: Any, named_too: bool = False) -> Callable[[Any], Any]:
             result = NotImplemented if modes.on else fast(*args, **named)
             return slow(*args, **named) if result is NotImplemented else result
 
-        if hasattr(slow, "site"):  # which is what the tables hold
-            slow.site.go_by(call)
-            return call
-        slow.public = call
-        for table in (functions, methods, ops.__dict__):
-            for name in [n for n, f in list(dict.items(table)) if f is slow]:
-                table[name] = call
-        return call
+        return put_before(slow, call)
 
     return decorate
+
+
+def put_before(slow: Any, call: Any) -> Any:
+    """Has a public function go by another one, which knows it."""
+    if hasattr(slow, "site"):  # which is what the tables hold
+        slow.site.go_by(call)
+        return call
+    slow.public = call
+    for table in (functions, methods, ops.__dict__):
+        for name in [n for n, f in list(dict.items(table)) if f is slow]:
+            table[name] = call
+    return call
 
 
 def parameter_names(function: Any) -> list[str]:

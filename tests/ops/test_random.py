@@ -167,3 +167,34 @@ def test_dropout():
 def test_binomial_with_next_to_no_probability(size):
     prob = torch.full((size,), 1e-320, dtype=torch.float64)
     assert not torch.binomial(torch.full((size,), 10.0, dtype=torch.float64), prob).any()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda **g: torch.randint(0, 9, (4, 3), **g), lambda **g: torch.randint(7, (5,), **g), lambda **g: torch.randint(-40, 90, (256,), **g),
+        lambda **g: torch.randint(0, 1 << 27, (20,), **g), lambda **g: torch.randint(0, 1 << 29, (20,), **g), lambda **g: torch.randint(3, (), **g),
+        lambda **g: torch.randperm(2, **g), lambda **g: torch.randperm(256, **g), lambda **g: torch.randperm(257, **g),
+        lambda **g: torch.normal(2, 0.5, (3, 5), **g), lambda **g: torch.normal(0.0, 1.0, (40,), **g), lambda **g: torch.randn(4, 16, **g),
+        lambda **g: torch.rand(4, 16, **g),
+    ],
+)  # fmt: skip
+def test_a_few_are_those_of_a_generator(call):
+    torch.manual_seed(3)
+    few = [call() for _ in range(3)]
+    generator = torch.Generator().manual_seed(3)
+    for made in few:
+        wanted = call(generator=generator)
+        assert made.dtype is wanted.dtype and made.shape == wanted.shape and made.equal(wanted)
+
+
+def test_a_few_like_another():
+    x = torch.zeros(4, 16, requires_grad=True)
+    for like, plain in ((torch.rand_like, torch.rand), (torch.randn_like, torch.randn)):
+        torch.manual_seed(4)
+        made = like(x)
+        torch.manual_seed(4)
+        assert made.equal(plain(4, 16)) and not made.requires_grad
+        assert like(x.t()).stride() == x.t().stride() and like(x.double()).dtype is torch.float64
+    with pytest.raises(RuntimeError, match="negative dimension"):
+        torch.normal(0.0, 1.0, (-2,))

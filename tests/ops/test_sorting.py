@@ -230,3 +230,23 @@ def test_planned_results_lie_as_the_operand_does():
 def test_unique_takes_no_number_for_a_flag():
     with pytest.raises(TypeError, match="'sorted' must be bool, not int"):
         torch.unique(torch.tensor([[1, 2], [1, 2]]), 0)  # dim was meant
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.int8])
+def test_distinct_ones_of_a_few(dtype):
+    for n in (1, 4, 31, 32, 33, 60):
+        x = torch.from_numpy(np.random.default_rng(n).integers(0, 9, (n, 1))).to(dtype)
+        values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True)
+        wanted = np.unique(x.numpy(), return_inverse=True, return_counts=True)
+        assert values.dtype is dtype and values.tolist() == wanted[0].tolist() and counts.tolist() == wanted[2].tolist()
+        assert inverse.shape == x.shape and inverse.flatten().tolist() == wanted[1].reshape(-1).tolist()
+        assert x.unique().tolist() == wanted[0].tolist() and counts.dtype is inverse.dtype is torch.int64
+        flat = x.flatten()
+        assert flat.bincount().tolist() == np.bincount(x.numpy().reshape(-1)).tolist()
+        assert flat.bincount(minlength=12).tolist() == np.bincount(x.numpy().reshape(-1), minlength=12).tolist()
+    with pytest.raises(RuntimeError):
+        torch.tensor([1, -1]).bincount()
+    with pytest.raises(RuntimeError):
+        torch.tensor([1, 2]).bincount(minlength=-1)
+    with pytest.raises(RuntimeError):
+        torch.tensor([[1, 2]]).bincount()

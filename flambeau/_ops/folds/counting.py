@@ -13,7 +13,27 @@ from ..._kernel.counting import extent, ranks, tally, tally_bins
 
 _ROW = 4096  # elements whose extent is found together
 _TABLES = 1 << 16  # counts up to which every thread has its own
-_FEW = 32  # elements that Python compares before NumPy has begun
+_FEW = 32  # elements that Python compares and counts before NumPy has begun
+
+_WHOLE = np.dtype(np.int64)
+
+
+def is_few(x: Any) -> bool:
+    """Whether they are integers that Python has counted before NumPy has begun."""
+    return x.size <= _FEW and x.dtype.kind in "iu"
+
+
+def distinct_few(x: Any, wants_inverse: bool) -> tuple[Any, Any, Any]:
+    """The distinct ones of a few integers in order, which of these each is (if that is wanted), and how often each occurs."""
+    values = x.reshape(-1).tolist()
+    counts = dict.fromkeys(sorted(values), 0)
+    for v in values:
+        counts[v] += 1
+    places = None
+    if wants_inverse:
+        ranks = {v: i for i, v in enumerate(counts)}
+        places = np.array([ranks[v] for v in values], _WHOLE).reshape(x.shape)
+    return np.array([*counts], x.dtype), places, np.array([*counts.values()], _WHOLE)
 
 
 def extent_of(x: Any) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from ..records.rules import not_implemented
 from ..records.shape_rules import data_dependent, dense, dtype_of
 from ..records.tangents import chosen_along
 from ..registry import ops, public, relabel
-from .counting import extent_of, ranked, tallied
+from .counting import distinct_few, extent_of, is_few, ranked, tallied
 from .cumulative import run_rows
 from .folding import gathered, reduced_shape, scattered, to_last
 from .reduction import chosen_grad, require_bool, require_elements, require_tensor, scatter_back
@@ -169,7 +169,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     return sort(input, dim, descending).indices
 
 
-@public(out="exact")
+@public(out="exact", planned=True)
 def msort(input: Tensor) -> Tensor:
     """The tensor sorted along its first dimension.
 
@@ -286,7 +286,7 @@ def kth_op(backend: Any, x: Any, dim: int, keepdim: bool, k: int) -> Any:
     return _taken(xp, x, places[(slice(None),) * dim + (k - 1,)], dim, keepdim)
 
 
-@public(out=True)
+@public(out=True, planned=True)
 def kthvalue(input: Tensor, k: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """The k-th smallest elements along a dimension, and their indices.
 
@@ -368,7 +368,7 @@ def _lowest(d: Any) -> int:
     return int(np.iinfo(d.numpy).min)
 
 
-@public(out=True)
+@public(out=True, planned=True)
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median (the lower of two) of all elements, or along a dimension with its index.
 
@@ -379,7 +379,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return _median_of("median", input, dim, keepdim)
 
 
-@public(out=True)
+@public(out=True, planned=True)
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of the elements that are not NaN.
 
@@ -398,7 +398,7 @@ def mode_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
     return _of_each_sorted(backend, most_frequent, x, dim, keepdim)
 
 
-@public(out=True)
+@public(out=True, planned=True)
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """The most frequent elements along a dimension (the smallest among equals), and the index of the last of each.
 
@@ -443,6 +443,8 @@ def _distinct_integers(x: Any, inverse: bool) -> tuple[Any, Any, Any] | None:
 
 def _distinct_elements(x: Any, wants_inverse: bool) -> tuple[Any, Any, Any]:
     """The same of all elements, which are sorted for that. Without `wants_inverse`, the second may be missing."""
+    if is_few(x):
+        return distinct_few(x, wants_inverse)
     if (quick := _distinct_integers(x, wants_inverse)) is not None:
         return quick
     flat = x.reshape(-1)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..._autograd.node import Node
+from ..._core import allocation
 from ..._core import random_draws as draws
 from ..._core import random_samplers as samplers
 from ..._core import random_transforms as transforms
-from ..._core.allocation import LARGE, not_planned
+from ..._core.allocation import LARGE
 from ..._core.devices import _local as current
 from ..._core.dtypes import FLOATING, default, dtype, float32, int64
 from ..._core.layouts import contiguous_format
 from ..._core.random import FEW, MersenneState
-from ..._core.sizes import size_argument
 from ..._core.state import CUDA, DUAL, GRAD, META, local, modes
 from ..._dispatch import backend_of
 from ..._tensor import Tensor, bump, wrap
@@ -28,7 +29,7 @@ from ..records.out import resize_out, write_out
 from ..records.rewriting import rewrite_history
 from ..records.rules import not_implemented, type_name
 from ..records.writable import check_writable
-from ..registry import ops, public, quick, relabel
+from ..registry import ops, public, put_before, quick, relabel
 from .conversion import host_array
 from .creation import like
 from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, shape_argument
@@ -171,70 +172,84 @@ def _is_plain_size(size: tuple[Any, ...]) -> bool:
 # -- new tensors -------------------------------------------------------------------------------------------------
 
 
-def _is_ordinary() -> bool:
-    """Whether a new tensor is one of the default device, and nobody maps over batches or infers."""
-    return current.device is None and modes.inferring is None and not local.batches
+def _quickly(write: Callable[..., bool], like: bool = False) -> Callable[[Any], Any]:
+    """Puts before rand(2, 3) or the like, or rand_like(x), what makes a few in single precision; `write` fills an array, or returns False."""
+
+    def decorate(slow: Any) -> Any:
+        @functools.wraps(slow)
+        def call(*size: Any, **options: Any) -> Any:
+            if options or modes.on or not size or default.float is not float32 or modes.inferring is not None:
+                return slow(*size, **options)
+            if allocation.watcher is not None or current.device is not None or local.batches:
+                return slow(*size)
+            shape = size[0] if len(size) == 1 else size
+            if like:
+                if (
+                    not isinstance(shape, Tensor)
+                    or shape._k > GRAD
+                    or shape.dtype is not float32
+                    or not shape._array.flags.c_contiguous
+                ):
+                    return slow(*size)
+                shape = shape._array.shape
+            try:
+                array = _empty(shape, _SINGLE)
+            except (TypeError, ValueError, MemoryError):
+                return slow(*size)
+            if array.nbytes < LARGE:
+                engine = default_generator._engine
+                with engine.lock:
+                    if write(engine, array):
+                        return wrap(array, float32)
+            return slow(*size)
+
+        return put_before(slow, call)
+
+    return decorate
 
 
-def _written(write: Callable[..., bool], array: Any) -> Any:
-    """A new tensor around single precision that `write` fills, if it is not much."""
-    if array.nbytes < LARGE:
-        not_planned()
-        engine = default_generator._engine
-        with engine.lock:
-            if write(engine, array):
-                return wrap(array, float32)
-    return NotImplemented
-
-
-def _quickly(write: Callable[..., bool]) -> Callable[..., Any]:
-    """rand(2, 3) or the like in single precision, a few; `write` fills an array, or returns False."""
-
-    def fast(*size: Any) -> Any:
-        if default.float is not float32 or not size or not _is_ordinary():
-            return NotImplemented
-        try:
-            array = _empty(size[0] if len(size) == 1 else size, _SINGLE)
-        except (TypeError, ValueError, MemoryError):
-            return NotImplemented
-        return _written(write, array)
-
-    return fast
-
-
-def _quickly_like(write: Callable[..., bool]) -> Callable[..., Any]:
-    """The same for rand_like and its kind, of what is dense."""
-
-    def fast(input: Any) -> Any:
-        if not isinstance(input, Tensor) or input._k > GRAD or input.dtype is not float32 or not _is_ordinary():
-            return NotImplemented
-        x = input._array
-        return _written(write, _empty(x.shape, _SINGLE)) if x.flags.c_contiguous else NotImplemented
-
-    return fast
-
-
-def _quick_integers(*args: Any) -> Any:
-    """randint of a few."""
-    *bounds, size = args if len(args) in (2, 3) else (None, None)
-    low, high = bounds if len(bounds) == 2 else (0, bounds[0])
-    plain = low.__class__ is int and high.__class__ is int and size.__class__ is tuple and _is_ordinary()
-    if not plain or not -_WIDE < low < high < _WIDE or high - low >= _ONE_WORD:
+def _drawn_few(write: Callable[..., Any], size: Any, d: Any, *params: Any) -> Any:
+    """A new tensor of a few random numbers of the default stream, which `write` writes; NotImplemented if it is more, or not plain."""
+    if allocation.watcher is not None or modes.inferring is not None or current.device is not None or local.batches:
         return NotImplemented
     try:
-        array = _empty(size, np.int64)
+        array = _empty(size, d.numpy)
     except (TypeError, ValueError, MemoryError):
         return NotImplemented
     if array.size > FEW:
         return NotImplemented
-    not_planned()
     engine = default_generator._engine
     with engine.lock:
-        transforms.write_integers(engine, array, low, high - low)
-    return wrap(array, int64)
+        write(engine, array, *params)
+    return wrap(array, d)
 
 
-@quick(_quickly(MersenneState.write_floats))
+def _quick_integers(*args: Any) -> Any:
+    *bounds, size = args if len(args) in (2, 3) else (None, None)
+    low, high = bounds if len(bounds) == 2 else (0, bounds[0])
+    if low.__class__ is not int or high.__class__ is not int or size.__class__ is not tuple:
+        return NotImplemented
+    if not -_WIDE < low < high < _WIDE or high - low >= _ONE_WORD:
+        return NotImplemented
+    return _drawn_few(transforms.write_integers, size, int64, low, high - low)
+
+
+def _quick_order(n: Any) -> Any:
+    return _drawn_few(transforms.write_order, n, int64) if n.__class__ is int and n > 1 else NotImplemented
+
+
+def _quick_normals(mean: Any = 0.0, std: Any = 1.0, size: Any = None) -> Any:
+    if (
+        {mean.__class__, std.__class__} - {int, float}
+        or size.__class__ is not tuple
+        or not std >= 0
+        or default.float is not float32
+    ):
+        return NotImplemented
+    return _drawn_few(transforms.write_normals, size, float32, float(mean), float(std))
+
+
+@_quickly(MersenneState.write_floats)
 @public(method=False)
 def rand(*size: Any, **options: Any) -> Tensor:
     """Uniform random numbers in [0, 1).
@@ -250,7 +265,7 @@ def rand(*size: Any, **options: Any) -> Tensor:
     return _made("rand", draws.uniform, shape_argument("rand", size, options), options, default.float)
 
 
-@quick(_quickly(transforms.write_normals))
+@_quickly(transforms.write_normals)
 @public(method=False)
 def randn(*size: Any, **options: Any) -> Tensor:
     """Random numbers of the standard normal distribution."""
@@ -302,6 +317,7 @@ def _whole(name: str, value: Any) -> int:
     return int(value.__index__())
 
 
+@quick(_quick_order)
 @public(method=False)
 def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = None, **options: Any) -> Tensor:
     """A random order of the numbers from 0 to n - 1.
@@ -328,14 +344,14 @@ def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = Non
     return finished(made._array, d, k, options.pop("requires_grad", False))
 
 
-@quick(_quickly_like(MersenneState.write_floats))
+@_quickly(MersenneState.write_floats, like=True)
 @public(method=False)
 def rand_like(input: Tensor, **options: Any) -> Tensor:
     """Uniform random numbers in [0, 1), in the shape and dtype of `input`."""
     return _made_like("rand_like", draws.uniform, input, options)
 
 
-@quick(_quickly_like(transforms.write_normals))
+@_quickly(transforms.write_normals, like=True)
 @public(method=False)
 def randn_like(input: Tensor, **options: Any) -> Tensor:
     """Normal random numbers in the shape and dtype of `input`."""
@@ -533,6 +549,7 @@ def _normal_of_tensors(engine: Any, mean: Any, std: Any, numpy_dtype: Any) -> An
     return transforms.normal_tensor(engine, mean, std, numpy_dtype)
 
 
+@quick(_quick_normals)
 @public(method=False)
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, **options: Any
@@ -550,7 +567,13 @@ def normal(
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
         options.update(generator=generator, out=out)
         return _made(
-            "normal", transforms.normal, size_argument((size,)), options, default.float, float(mean), float(std)
+            "normal",
+            transforms.normal,
+            shape_argument("normal", (size,)),
+            options,
+            default.float,
+            float(mean),
+            float(std),
         )
     for t in (mean, std):
         if isinstance(t, Tensor) and t.dtype.category == FLOATING - 1:
