@@ -168,7 +168,7 @@ def _out_by_place(args: tuple[Any, ...]) -> Any:
 older_forms["norm"] = _out_by_place
 
 
-@public(out=True)
+@public(out=True, planned=True)
 @labelled("DistBackward0")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of the difference of two tensors.

@@ -191,7 +191,7 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype 
     return out if dim is None else relabel(out, "MeanBackward1")
 
 
-@public(out=True)
+@public(out=True, planned=True)
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """The mean over dimensions of the elements that are not NaN.
 
@@ -483,7 +483,7 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     return _extreme_values("amin", amin_op, input, dim, keepdim)
 
 
-@public()
+@public(planned=True)
 @labelled("AminmaxBackward0")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """The smallest and the largest elements, of all or along a dimension.
@@ -615,7 +615,7 @@ def _is_any_true(input: Tensor) -> Tensor:
     return _truth("any", input, None, False)
 
 
-@public()
+@public(planned=True)
 def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     """The number of elements that are not zero, over dimensions (all by default).
 

@@ -421,7 +421,7 @@ def _observation_weights(input: Tensor, count: int, fweights: Any, aweights: Any
     return weights
 
 
-@public()
+@public(planned=True)
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:

@@ -236,7 +236,7 @@ def unshuffle_pixels(backend: Any, x: Any, r: int) -> Any:
     return _shuffled(x, r, True)
 
 
-@public("pixel_shuffle", "nn.functional.pixel_shuffle", method=False)
+@public("pixel_shuffle", "nn.functional.pixel_shuffle", method=False, planned=True)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(…, C r², H, W) to (…, C, H r, W r)."""
     shape, r = input._array.shape, upscale_factor
@@ -259,7 +259,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return shuffle_pixels(input, r)
 
 
-@public("pixel_unshuffle", "nn.functional.pixel_unshuffle", method=False)
+@public("pixel_unshuffle", "nn.functional.pixel_unshuffle", method=False, planned=True)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(…, C, H r, W r) to (…, C r², H, W)."""
     shape, r = input._array.shape, downscale_factor
@@ -297,6 +297,7 @@ def shuffle_channels(backend: Any, x: Any, groups: int) -> Any:
     "native_channel_shuffle",
     "nn.functional.native_channel_shuffle",
     method=False,
+    planned=True,
 )
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Takes the channels of `groups` groups in turn."""

@@ -209,19 +209,19 @@ def _as_columns(x: Tensor) -> Tensor:
     return ops.reshape(x, (x._array.size, 1)) if x._array.ndim < 2 else x
 
 
-hstack = public(method=False, out=True)(
+hstack = public(method=False, out=True, planned=True)(
     _of_list(
         "hstack", "Joins tensors side by side: along the second dimension, vectors along the first.",
         lambda x: ops.atleast_1d(x), lambda xs: cat(xs, 0 if xs[0]._array.ndim == 1 else 1),
     )
 )  # fmt: skip
-vstack = public(method=False, out=True, aliases=("row_stack",))(
+vstack = public(method=False, out=True, aliases=("row_stack",), planned=True)(
     _of_list("vstack", "Joins tensors one below the other.", lambda x: ops.atleast_2d(x), lambda xs: cat(xs, 0))
 )
-dstack = public(method=False, out=True)(
+dstack = public(method=False, out=True, planned=True)(
     _of_list("dstack", "Joins tensors along the third dimension.", lambda x: ops.atleast_3d(x), lambda xs: cat(xs, 2))
 )
-column_stack = public(method=False, out=True)(
+column_stack = public(method=False, out=True, planned=True)(
     _of_list("column_stack", "Joins tensors side by side, vectors as columns.", _as_columns, lambda xs: cat(xs, 1))
 )
 

@@ -183,7 +183,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return diagonal_op(input, offset, *diagonal_dims(input, dim1, dim2))
 
 
-@public()
+@public(planned=True)
 @labelled("DiagEmbedBackward0")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zeros with the last dimension of `input` on a diagonal of two new dimensions."""

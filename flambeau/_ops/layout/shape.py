@@ -66,7 +66,7 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     return flip_op.call(input, _wrapped_dims(given, input._array.ndim) if given else ())
 
 
-@public()
+@public(planned=True)
 def fliplr(input: Tensor) -> Tensor:
     """The columns in reverse order."""
     if input._array.ndim < 2:
@@ -74,7 +74,7 @@ def fliplr(input: Tensor) -> Tensor:
     return flip_op(input, (1,))
 
 
-@public()
+@public(planned=True)
 def flipud(input: Tensor) -> Tensor:
     """The rows in reverse order."""
     if input._array.ndim < 1:
@@ -124,7 +124,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
     return roll_op.call(input, steps, wrapped)
 
 
-@public()
+@public(planned=True)
 @labelled("Rot90Backward0")
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """The tensor turned by k right angles in the plane of two dimensions."""
@@ -349,7 +349,7 @@ tril = _triangle("tril", True)
 triu = _triangle("triu", False)
 
 
-@public(out="exact")
+@public(out="exact", planned=True)
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The matrix with a vector on a diagonal, or a copy of a matrix's diagonal.
 
@@ -367,13 +367,13 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {ndim}D")
 
 
-@public()
+@public(planned=True)
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """The matrix with all elements of `input` on a diagonal."""
     return diag(ops.reshape(input, (-1,)) if input._array.size else ops.reshape(input, (0,)), offset)
 
 
-@public(out=True)
+@public(out=True, planned=True)
 @labelled("TraceBackward0")
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""

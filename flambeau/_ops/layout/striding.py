@@ -53,7 +53,8 @@ def strided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: in
         return x.__class__(shape, x.dtype, x.data + offset, strides)
     if x.flags.c_contiguous and offset >= 0 and x.size:
         try:
-            return _ndarray(shape, x.dtype, x, offset, strides)
+            made = _ndarray(shape, x.dtype, x, offset, strides)
+            return made if x.__class__ is _ndarray else made.view(x.__class__)  # it is watched
         except (TypeError, ValueError):  # the view goes beyond `x` itself
             pass
     owner = owner_of(x)

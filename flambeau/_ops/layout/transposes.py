@@ -10,8 +10,8 @@ from ..._core.state import SPARSE, SPECIAL, modes
 from ..._tensor import Tensor
 from ..records.batching import turned
 from ..records.view_op import view_of, view_primitive
-from ..registry import functions, methods, public
-from .views import permute, permute_op, transpose
+from ..registry import functions, methods, ops, public
+from .views import transpose
 
 
 @view_primitive(lambda g, x_shape: t(g), "t", batch=turned)
@@ -43,7 +43,7 @@ def _t_property(x: Tensor) -> Tensor:
                 "for batches of matrices, or permute",
                 stacklevel=2,
             )
-    return permute(x, tuple(range(ndim - 1, -1, -1))) if ndim else permute_op(x, ())
+    return ops.permute(x, tuple(range(ndim - 1, -1, -1)))
 
 
 def _mt_property(x: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ def _mt_property(x: Tensor) -> Tensor:
             raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
         warnings.warn("Tensor.mT is deprecated on 0-D tensors, which it leaves as they are", stacklevel=2)
         return x
-    return transpose(x, -2, -1)
+    return ops.transpose(x, -2, -1)
 
 
 def _h_property(x: Tensor) -> Tensor:

@@ -189,7 +189,7 @@ def view_as_dtype(x: Tensor, d: dtype_class) -> Tensor:
 @public("Tensor.view_as")
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """`input` viewed in the shape of `other`."""
-    return view(input, other._array.shape)
+    return ops.view(input, other._array.shape)
 
 
 @public("Tensor.reshape_as")
@@ -222,6 +222,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @public()
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension."""
+    if input._array.size and input._array.flags.c_contiguous:
+        return ops.view(input, -1)
     made = contiguous(input)
     made = reshape(made, (-1,)) if made._array.size else reshape(made, (0,))
     return relabel(made, "ViewBackward0", copied_shape_op)
@@ -502,7 +504,7 @@ def expand(input: Tensor, *size: Any, **named: Any) -> Tensor:
 @public("Tensor.expand_as")
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """`input` expanded to the shape of `other`."""
-    return expand(input, other._array.shape)
+    return ops.expand(input, other._array.shape)
 
 
 def broadcast_to(input: Tensor, *size: Any, **named: Any) -> Tensor:
@@ -521,7 +523,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
     shape = broadcast_shapes(*[x._array.shape for x in tensors])
-    return tuple(x if x._array.shape == tuple(shape) else expand(x, shape) for x in tensors)
+    return tuple([x if x._array.shape == tuple(shape) else ops.expand(x, shape) for x in tensors])
 
 
 # -- memory order ------------------------------------------------------------------------------------------------

@@ -388,7 +388,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return ops.reshape(ops.mm(rows, columns), shape)
 
 
-@public(out=True)
+@public(out=True, planned=True)
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: a block of `other` for every element of `input`.
 
@@ -443,7 +443,7 @@ def _check_chain(tensors: Sequence[Tensor]) -> None:
             )
 
 
-@public("linalg.multi_dot", method=False, out="exact")
+@public("linalg.multi_dot", method=False, out="exact", planned=True)
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of a chain of matrices, in the order that takes the fewest multiplications.
 

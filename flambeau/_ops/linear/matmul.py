@@ -396,7 +396,7 @@ def check_vectors(name: str, **arguments: Tensor) -> None:
             raise RuntimeError(f"{name}: Expected 1-D argument {argument}, but got {t._array.ndim}-D")
 
 
-@public("linalg.vecdot", method=False, out=True)
+@public("linalg.vecdot", method=False, out=True, planned=True)
 @registry.out_dtypes("linalg.vecdot: Expected out of dtype{made} but found {out}")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The dot products of vectors along a dimension; the first ones are conjugated.

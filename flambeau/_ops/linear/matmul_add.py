@@ -464,7 +464,7 @@ def _check_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         _check_expand(bias._array.shape, (*x[:-1], w[0]), bias.dtype)
 
 
-@public("nn.functional.bilinear", "bilinear", method=False)
+@public("nn.functional.bilinear", "bilinear", method=False, planned=True)
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 @ weight[i] @ input2 + bias[i] for every output i.
 

@@ -24,7 +24,7 @@ from .solvers import linalg_inv
 # -- powers --------------------------------------------------------------------------------------------------------
 
 
-@public("linalg.matrix_power", "matrix_power", method="matrix_power", out="exact")
+@public("linalg.matrix_power", "matrix_power", method="matrix_power", out="exact", planned=True)
 def linalg_matrix_power(A: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices, of their inverse for negative n.
 
@@ -233,7 +233,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 # -- matrices made of vectors --------------------------------------------------------------------------------------
 
 
-@public("linalg.vander", method=False)
+@public("linalg.vander", method=False, planned=True)
 def linalg_vander(x: Tensor, N: int | None = None) -> Tensor:
     """The matrix of the powers 0 to N - 1 of each element.
 

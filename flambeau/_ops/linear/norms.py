@@ -31,7 +31,7 @@ from .spectra import linalg_svdvals
 _ORDERS = (1.0, -1.0, 2.0, -2.0, math.inf, -math.inf)
 
 
-@public("linalg.matrix_norm", method=False, out="exact")
+@public("linalg.matrix_norm", method=False, out="exact", planned=True)
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:
@@ -89,7 +89,7 @@ def _with_dtype(name: str, a: Tensor, d: dtype | None) -> Tensor:
     return ops.to_dtype(a, d)
 
 
-@public("linalg.norm", method=False, out="exact")
+@public("linalg.norm", method=False, out="exact", planned=True)
 def linalg_norm(
     A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None
 ) -> Tensor:
@@ -133,7 +133,7 @@ def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> T
     return matrix_norm(input, "nuc", dim, keepdim)
 
 
-@public("linalg.cond", method=False, out=True)
+@public("linalg.cond", method=False, out=True, planned=True)
 def linalg_cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition number ‖A‖ ‖A⁻¹‖ in a norm of matrices; infinite for singular ones.
 
@@ -200,7 +200,7 @@ _MODES = {
 _MANY = 25  # rows from which a product is faster than differences
 
 
-@public(method=False)
+@public(method=False, planned=True)
 @labelled("CdistBackward0")
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"

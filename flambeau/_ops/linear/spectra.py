@@ -489,7 +489,7 @@ def linalg_eigvals(A: Tensor) -> Tensor:
 # -- rank ----------------------------------------------------------------------------------------------------------
 
 
-@public("linalg.matrix_rank", method=False, out=True)
+@public("linalg.matrix_rank", method=False, out=True, planned=True)
 def linalg_matrix_rank(
     A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Tensor:

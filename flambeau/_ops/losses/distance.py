@@ -152,7 +152,7 @@ _scaled = pointwise(
 )  # fmt: skip
 
 
-@public("pairwise_distance", "nn.functional.pairwise_distance", method=False)
+@public("pairwise_distance", "nn.functional.pairwise_distance", method=False, planned=True)
 @labelled("NormBackward1")
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dimension."""
@@ -164,7 +164,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return ops.norm(difference, p, last, keepdim)
 
 
-@functional
+@functional(planned=True)
 def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """Vectors along a dimension divided by their p-norm, which counts as `eps` at least."""
     length = ops.norm(input, p, dim, True)
@@ -258,7 +258,7 @@ def margin_ranking_loss(
     return reduced(ops.clamp_min(-target * (input1 - input2) + margin, 0), reduction)
 
 
-@functional
+@functional(planned=True)
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",

@@ -441,6 +441,7 @@ def eye(
     return made if out is None else write_out(out, made, "eye")
 
 
+@remembered
 @public(method=False)
 def scalar_tensor(
     s: Any,
@@ -473,7 +474,7 @@ def complex_op(backend: Any, re: Any, im: Any) -> Any:
     strides = joint_strides(shape, *[(a.shape, a.strides, a.itemsize) for a in (re, im)])
     order = sorted(range(len(shape)), key=strides.__getitem__, reverse=True)
     lying = [shape[d] for d in order]
-    made = backend.xp.empty((*lying, 2), re.dtype)
+    made = backend.empty((*lying, 2), re.dtype)
     back = sorted(range(len(shape)), key=order.__getitem__)
     made.transpose(*back, len(shape))[..., 0] = re
     made.transpose(*back, len(shape))[..., 1] = im
@@ -499,7 +500,7 @@ def _complex_out(out: Tensor, real: Tensor) -> None:
         )
 
 
-@public(method=False)
+@public(method=False, planned=True)
 def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
     """Complex numbers of their real and imaginary parts.
 
@@ -514,7 +515,7 @@ def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
     return into_out(out, complex, (real, imag), {})
 
 
-@public(method=False)
+@public(method=False, planned=True)
 @labelled("PolarBackward0")
 def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
     """Complex numbers of their absolute values and angles."""

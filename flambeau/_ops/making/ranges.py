@@ -335,7 +335,7 @@ def triu_indices(
     return _triangle("triu_indices", False, row, col, offset, dtype, device, layout)
 
 
-@public(method=False)
+@public(method=False, planned=True)
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The matrix of powers of a vector's elements.
 

@@ -323,7 +323,7 @@ def take_op(backend: Any, x: Any, index: Any) -> Any:
     return kernels.take_rows(backend, x.reshape(-1), index.reshape(-1), 0, True).reshape(index.shape)
 
 
-@public(out="exact")
+@public(out="exact", planned=True)
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Elements of the flattened input at the given positions.
 
@@ -396,7 +396,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return put_op, (input, index, source, bool(accumulate))
 
 
-@public(out=True)
+@public(out=True, planned=True)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Elements picked along a dimension; input and indices broadcast. Without `dim` both count as flat.
 
@@ -578,7 +578,7 @@ def _common(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return a if a.dtype is d else ops.to_dtype(a, d), b if b.dtype is d else ops.to_dtype(b, d)
 
 
-@public(out="exact", method=False)
+@public(out="exact", method=False, planned=True)
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The number of the bucket between sorted boundaries that each value falls into.
 

@@ -125,7 +125,7 @@ class Watched(np.ndarray):
     ) -> Any:
         if not copy and dtype == self.dtype:
             return self
-        if order != "C" and not self.flags.c_contiguous:
+        if order != "C" and self.ndim > 1 and not self.flags.c_contiguous:
             raise Unplannable("a copy in another order")
         made = _current().empty(self.shape, dtype)
         _current().move(made, self)
@@ -247,6 +247,11 @@ class Watch:
             source.flags.writeable = False
         elif self.place(source)[0] == self.place(target)[0]:
             raise Unplannable("a copy within one array")
+        if target.dtype.kind == "c" and source.dtype.kind != "c" and target.ndim and target.flags.c_contiguous:
+            parts = target.view(np.dtype(target.dtype.char.lower())).reshape(*target.shape, 2)
+            self.move(parts[..., 0], source)
+            self.move(parts[..., 1], 0)
+            return
         if source.dtype != target.dtype:
             call = cast_kernel(BY_NUMPY[source.dtype], BY_NUMPY[target.dtype])
             if call is None:

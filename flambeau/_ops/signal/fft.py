@@ -501,7 +501,7 @@ def _rolled(name: str, x: Tensor, dim: Any, places: Callable[[int], int]) -> Ten
     return ops.roll(x, tuple(places(shape[wrap_dim(d, len(shape))]) for d in dims), dims)
 
 
-@public("fft.fftshift", method=False)
+@public("fft.fftshift", method=False, planned=True)
 def fft_fftshift(input: Tensor, dim: Any = None) -> Tensor:
     """Moves the frequency zero to the middle.
 
@@ -512,7 +512,7 @@ def fft_fftshift(input: Tensor, dim: Any = None) -> Tensor:
     return _rolled("fftshift", input, dim, lambda n: n // 2)
 
 
-@public("fft.ifftshift", method=False)
+@public("fft.ifftshift", method=False, planned=True)
 def fft_ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     """Moves the frequency zero from the middle to the front.
 
