@@ -84,7 +84,9 @@ def adopted(ufunc: Any, types: str) -> Any:
     address, own = (_VOID_P.from_address(start + 8 * place).value or 0 if start else 0 for start in (functions, data))
     sides = types.partition("->")
     inputs, outputs = ([_CODE[c] for c in side] for side in (sides[0], sides[2]))
-    return make_ufunc(ufunc.__name__, address, inputs, outputs, ufunc.signature, _Foreign(address, own))
+    made = make_ufunc(ufunc.__name__, address, inputs, outputs, ufunc.signature, _Foreign(address, own))
+    del addresses[made]  # it always needs its data
+    return made
 
 
 _splitting: dict[Any, Any] = {}

@@ -150,3 +150,19 @@ def test_loops_of_numpy_are_adopted():
     own(x, np.float32(1), made)
     assert own in loops and np.allclose(made, np.fft.rfft(x), atol=1e-5)
     assert adopted(fft.rfft_n_even, "ee->F") is fft.rfft_n_even and adopted(np.add, "ff->f") is np.add
+
+
+@pytest.mark.parametrize("name", ["fft", "fft2", "ifft down", "svdvals", "qr", "eigh", "inv", "lu"])
+def test_parts_of_compiled_programs(name):
+    def total(a, s):
+        return sum(t.abs().sum() for t in parts(CALLS[name](a * 2, s + 1)))
+
+    compiled = torch.compile(total)
+    for seed in range(3):
+        a, s = matrices(4, torch.float64, seed)
+        first, second = a.clone().requires_grad_(), a.clone().requires_grad_()
+        made, wanted = compiled(first, s), total(second, s)
+        torch.testing.assert_close(made, wanted)
+        if wanted.requires_grad:
+            made.backward(), wanted.backward()
+            torch.testing.assert_close(first.grad, second.grad)
