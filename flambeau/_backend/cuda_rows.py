@@ -8,10 +8,12 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .._core.dtypes import BY_NUMPY
 from .._kernel.reduce import FOLDS, finish
 from .._kernel.render_rows import Schedule, held_packs, render_rows
-from .._kernel.rows import Rows, variances
+from .._kernel.rows import Rows, variances, visits
 from .cuda_layout import NUMPY, merged
 
 _BLOCKS = 1056  # blocks that keep a large GPU busy
@@ -23,6 +25,7 @@ _HELD = 8  # packs that a thread holds in registers: rows of 16 took half as lon
 _SHARE = (
     4  # packs that a thread has of a row, where there are rows enough: less of its time goes into finding and joining
 )
+_MUCH = 1 << 18  # elements from which several launches are worth their time
 _FEW = 512  # elements that a thread folds in their own precision
 
 
@@ -82,6 +85,7 @@ class RowKernels:
         self.programs: dict[Any, Rows] = {}
         self.launches: dict[Any, Launch] = {}
         self.folds: dict[Any, Any] = {}
+        self.constants: dict[tuple[int, float], Any] = {}
 
     def map(self, name: str, rows: Rows, arrays: Sequence[Any], dim: int) -> Any:
         """A new array like the first, made by a program along one dimension."""
@@ -154,9 +158,9 @@ class RowKernels:
     ) -> Launch:  # fmt: skip
         """A program along `dims` of arrays of one shape; operands and results of one value a row lack those dimensions.
 
-        With `pieces`, results have one more dimension in front: what each piece of a row gives.
+        With `pieces`, results of one value a row have one more dimension in front: what each piece of a row gives.
         """
-        first, lead = arrays[0], pieces > 1
+        first, lead = arrays[0], pieces > 1 and not rows.each
         kept = _sorted([d for d in range(len(first.shape)) if d not in dims], first.strides)
         gone = _sorted(dims, first.strides)
         places = {d: i for i, d in enumerate(sorted(kept))}
@@ -175,11 +179,11 @@ class RowKernels:
         dense = len(lengths) == 1 and lengths[0] >= 256 and all(w[0] == o.dtype.itemsize for w, o in zip(along, walked))
         m, n = math.prod(sizes), math.prod(lengths)
         columns = _down_columns(first, dims)
-        piece = -(-n // (pieces * 16)) * 16 if lead else n
+        piece = -(-n // (pieces * 16)) * 16 if pieces > 1 else n
         codes = [BY_NUMPY[o.dtype].code for o in operands]
         how = Schedule(len(sizes), len(lengths), dense, columns)
         lanes = min(_power(-(-min(piece, n) // 4)), how.threads // _ACROSS if columns else how.threads)
-        if dense and not lead and not columns and len(rows.stages) + rows.each > 1:
+        if dense and pieces == 1 and not columns and len(rows.stages) + rows.each > 1:
             kinds, held = [BY_NUMPY[o.dtype].code for o in walked], count_walked - rows.late
             while m >= _BLOCKS * how.threads // lanes * 2 and lanes > 32 and held_packs(kinds, lanes // 2, n) <= _SHARE:
                 lanes //= 2
@@ -200,28 +204,85 @@ class RowKernels:
 
     def run(
         self, name: str, rows: Rows, arrays: Sequence[Any], outs: Sequence[Any], dims: Sequence[int],
-        numbers: Sequence[float] = (), pieces: int = 1,
+        numbers: Sequence[float] = (), pieces: int = 1, count: int = 0,
     ) -> None:  # fmt: skip
-        """A program along `dims` of arrays, into others. What stands for one may be (array or address, how it is read)."""
+        """A program along `dims` of arrays, into others. What stands for one may be (array or address, how it is read) or, for what is
+        fixed, a number of NumPy's. `count` is what the program is told of the length of rows, if not their length here."""
         if rows.parts or rows.weighed():
             self._run_in_parts(name, rows, arrays, outs, dims, numbers)
             return
         shape = arrays[0][1].shape if isinstance(arrays[0], tuple) else arrays[0].shape
         kept = tuple([n for d, n in enumerate(shape) if d not in dims])
         walked = len(arrays) + rows.numbers - rows.fixed
+        arrays = [self._constant(a) if a.__class__ is np.ndarray else a for a in arrays]
         given = [
-            a[1] if isinstance(a, tuple) else _spread(a, shape if k < walked else kept) for k, a in enumerate(arrays)
+            a[1] if isinstance(a, tuple) and a[1].shape else _spread(a[1] if isinstance(a, tuple) else a, shape if k < walked else kept)
+            for k, a in enumerate(arrays)
         ]  # fmt: skip
+        if rows.each and not count and _is_split(rows, given[0], dims):
+            self._run_split(name, rows, list(zip(arrays, given)), outs, dims, numbers)
+            return
         given += [a[1] if isinstance(a, tuple) else Operand(a.shape, a.strides, a.dtype) for a in outs]
-        key = (rows, tuple(dims), pieces, *given)
+        key = (rows, tuple(dims), pieces, count, *given)
         found = self.launches.get(key)
         if found is None:
-            count = math.prod(given[0].shape[d] for d in dims)
+            count = count or math.prod(given[0].shape[d] for d in dims)
             kinds, code = (given[: len(arrays)], given[len(arrays) :]), BY_NUMPY[given[0].dtype].code
             found = self.prepare(name, rows, *kinds, dims, code, count, pieces)
             _remember(self.launches, key, found)
         bits = [struct.unpack("q", struct.pack("d", v))[0] for v in numbers]
         found([a[0] if isinstance(a, tuple) else a for a in (*arrays, *outs)], bits)
+
+    def _constant(self, number: Any) -> tuple[int, Operand]:
+        """A number in the GPU's memory, by its address there."""
+        key = self.backend.xp.cuda.runtime.getDevice(), number.item()
+        found = self.constants.get(key)
+        if found is None:
+            found = self.constants[key] = self.backend.xp.asarray(number)
+        return int(found.data.ptr), Operand((), (), number.dtype)
+
+    def _run_split(
+        self, name: str, rows: Rows, arrays: Sequence[Any], outs: Sequence[Any], dims: Sequence[int], numbers: Any
+    ) -> None:
+        """Few long rows: many blocks fold pieces of each, then many make its elements from the totals.
+
+        Pieces are runs of memory: rows whose elements lie apart are folded along the innermost of their dimensions first."""
+        first, walked = arrays[0][1], len(arrays) + rows.numbers - rows.fixed
+        shape, count = first.shape, math.prod(first.shape[d] for d in dims)
+        code = BY_NUMPY[first.dtype].code
+        columns = _down_columns(first, dims)
+        along = tuple(dims) if columns else (min(dims, key=lambda d: abs(first.strides[d])),)
+        inner = tuple([n for d, n in enumerate(shape) if d not in along])
+        kept = [d for d in range(len(shape)) if d not in along]
+        apart = [i for i, d in enumerate(kept) if d in dims]  # dimensions of rows that are folded second
+
+        def over(a: Any, operand: Operand) -> tuple[Any, Operand]:
+            """What is fixed in a row, as it is read by each of its pieces."""
+            strides = iter(operand.strides)
+            return a, Operand(inner, tuple([0 if i in apart else next(strides) for i in range(len(inner))]), operand.dtype)
+
+        arrays = [(a[0] if isinstance(a, tuple) else a, operand) for a, operand in arrays]
+        arrays = [*arrays[:walked], *[over(*a) for a in arrays[walked:]]]
+        blocks = math.prod(inner) // (_ACROSS if columns else 1)
+        length = math.prod(shape[d] for d in along)
+        pieces = self._pieces(columns, math.prod(inner), length) if blocks < _BLOCKS else 1
+        kinds = [BY_NUMPY[operand.dtype].code for _, operand in arrays] + ["f64"] * rows.numbers
+        totals: list[tuple[Any, Operand]] = []
+        for visit in visits(rows._replace(moments=False), kinds):
+            made = [
+                self.backend.empty((pieces, *inner) if pieces > 1 else inner, NUMPY[FOLDS[rows.stages[s][0]].wide(code)])
+                for s in visit
+            ]
+            program = _visit_program(rows, tuple(visit), walked)
+            self.run(f"{name}_sums", program, [*arrays, *totals], made, along, numbers, pieces, count)
+            gone = tuple(apart) if pieces == 1 else (0, *[i + 1 for i in apart])
+            for s, part in zip(visit, made):
+                fold = FOLDS[rows.stages[s][0]].again
+                whole = self.fold(part, gone, fold, BY_NUMPY[part.dtype].code, None) if gone else part
+                totals.append(over(whole, Operand(whole.shape, whole.strides, whole.dtype)))
+        results = [outs[0], *[over(a, Operand(a.shape, a.strides, a.dtype)) for a in outs[1:]]]
+        last = _last_program(rows, walked)
+        self.run(f"{name}_last", last, [*arrays, *totals], results, along, numbers, pieces, count)
 
     def _run_in_parts(
         self, name: str, rows: Rows, arrays: Sequence[Any], outs: Sequence[Any], dims: Sequence[int], numbers: Any
@@ -277,6 +338,62 @@ def _down_program(rows: Rows, count: int) -> Rows:
         return "sum", lambda m, *given: lift(m, *given[:count], given[-1])
 
     return Rows(tuple([stage(lift) for lift in rows.down]), lambda m, *sums: sums[:-1], each=False)
+
+
+def _in_order(rows: Rows, given: Sequence[Any], before: int) -> tuple[Any, ...]:
+    """What is fixed in a program, and the totals of its first stages as later steps get them; in `given` these stand before the numbers."""
+    *own, count = given
+    place = rows.fixed - rows.numbers
+    totals = [rows.finished(s, t, count) for s, t in enumerate(own[place : place + before])]
+    return *own[:place], *own[place + before :][: rows.numbers], *totals
+
+
+@functools.cache
+def _visit_program(rows: Rows, visit: tuple[int, ...], walked: int) -> Rows:
+    """Some stages of a program over operands of which so many have elements; totals of the stages before are operands, too."""
+    early, before = walked - rows.late, visit[0]
+    end = early + rows.fixed + before
+
+    def stage(fold: str, lift: Any, *rest: Any) -> tuple[str, Any]:
+        def lifted(m: Any, *given: Any) -> Any:
+            fixed = _in_order(rows, [*given[early:end], given[-1]], before)
+            return lift(m, *given[:early], *fixed, *given[end:])
+
+        return fold, lifted
+
+    return Rows(
+        tuple([stage(*rows.stages[s]) for s in visit]), lambda m, *given: given[-1 - len(visit) : -1], each=False,
+        fixed=rows.fixed + before, late=rows.late, numbers=rows.numbers,
+    )  # fmt: skip
+
+
+@functools.cache
+def _last_program(rows: Rows, walked: int) -> Rows:
+    """The last step of a program whose totals are operands."""
+    count = len(rows.stages)
+    end = walked + rows.fixed + count
+
+    def settle(m: Any, *given: Any) -> Any:
+        values = _in_order(rows, given, count)
+        return values[rows.fixed :] if rows.settle is None else rows.settle(m, *values, given[-1])
+
+    def last(m: Any, *given: Any) -> Any:
+        fixed = _in_order(rows, [*given[walked:end], given[-1]], count)[: rows.fixed]
+        return rows.last(m, *given[:walked], *fixed, *given[end:])
+
+    return Rows((), last, fixed=rows.fixed + count, settle=settle, numbers=rows.numbers)
+
+
+def _is_split(rows: Rows, first: Operand, dims: Sequence[int]) -> bool:
+    """Whether rows are shared by many blocks: few of them, or such that lie apart, and enough to do for several launches."""
+    if rows.picks or rows.indexed or rows.reused or rows.down:
+        return False
+    length, size = math.prod(first.shape[d] for d in dims), math.prod(first.shape)
+    if size < _MUCH:
+        return False
+    columns = _down_columns(first, dims)
+    apart = not columns and len(merged([first.shape[d] for d in dims], [[first.strides[d] for d in dims]])[0]) > 1
+    return apart or size // length // (_ACROSS if columns else 1) < _BLOCKS // 4
 
 
 @functools.cache

@@ -92,7 +92,7 @@ def trial(rows: Rows, types: Sequence[str]) -> Iterator[Llvm]:
         totals.append(Value(r, f"%total{s}", kind))
 
 
-def _visits(rows: Rows, types: Sequence[str]) -> list[list[int]]:
+def visits(rows: Rows, types: Sequence[str]) -> list[list[int]]:
     """The stages by visit of a row: one that does not look at totals of a visit takes part in it."""
     visits: list[list[int]] = []
     for s, r in enumerate(trial(rows, types)):
@@ -123,7 +123,7 @@ class _Writer:
         self.b = next((a.shape[dims.index("b")] for a, dims in zip(arrays, layout) if "b" in dims), None)
         if self.b is not None:
             self.count = self.n * self.b
-        self.visits = _visits(rows, [a.type for a in arrays[:inputs]])
+        self.visits = visits(rows, [a.type for a in arrays[:inputs]])
         self.picked: list[Any] = []
         self.single = {k: arrays[k][()] for k in range(inputs) if not layout[k]}
 

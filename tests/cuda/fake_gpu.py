@@ -79,12 +79,17 @@ class Array(bytes):
     def reshape(self, *shape):
         return self.like(self.numpy().reshape(*shape))
 
+    def __setitem__(self, key, value):
+        self.numpy()[key] = value.numpy() if isinstance(value, Array) else value
+
     def fill(self, value):
         self.numpy()[...] = value
 
     @classmethod
     def of(cls, values):
-        made = cls(values.shape, values.dtype)
+        order = sorted(range(values.ndim), key=lambda d: -values.strides[d])
+        dense = values.size and values.transpose(order).flags.c_contiguous
+        made = cls(values.shape, values.dtype, strides=values.strides if dense else None)
         made.numpy()[...] = values
         return made
 
@@ -123,6 +128,7 @@ class _Pinned(ctypes.Structure):
 
 xp = types.SimpleNamespace(
     ndarray=Array,
+    asarray=Array.of,
     cuda=types.SimpleNamespace(
         get_current_stream=lambda: types.SimpleNamespace(ptr=77),
         Device=lambda index: contextlib.nullcontext(),

@@ -4,6 +4,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._backend import cuda_rows
+from flambeau._core.state import CUDA
 
 from .fake_gpu import back, on_gpu
 
@@ -143,3 +144,43 @@ def test_margins_and_angles(gpu):
     agree(lambda x, t: F.multi_margin_loss(x, t, p=2, reduction="none"), x, target)
     agree(lambda x, t, w: F.multi_margin_loss(x, t, weight=w, reduction="none"), x, target, torch.rand(300))
     agree(lambda x, t: F.multilabel_margin_loss(x, t, reduction="none"), x, labels)
+
+
+@pytest.mark.parametrize("much", [1 << 18, 16], ids=["whole", "split"])
+@pytest.mark.parametrize("last", [False, True], ids=["planes", "channels_last"])
+@pytest.mark.parametrize("d", [torch.float32, torch.bfloat16], ids=str)
+def test_batch_norm(gpu, monkeypatch, d, last, much):
+    """A block for each channel, or pieces of channels by many blocks; as planes and side by side in memory."""
+    monkeypatch.setattr(cuda_rows, "_MUCH", much)
+    torch.manual_seed(0)
+    x = torch.randn(3, 5, 6, 7) * 2 + 1
+    x = (x.to(memory_format=torch.channels_last) if last else x).to(d).requires_grad_()
+    w, b = torch.randn(5, requires_grad=True), torch.randn(5, requires_grad=True)
+    mean, var = torch.randn(5), torch.rand(5) + 0.5
+
+    def train(x, w, b):
+        own = [on_gpu(t) if x._k & CUDA else t.clone() for t in (mean, var)]
+        out = F.batch_norm(x, *own, w, b, training=True)
+        moved.append([back(t) if x._k & CUDA else t for t in own])
+        return out
+
+    moved = []
+    agree(train, x, w, b, d=d)
+    for a, e in zip(*moved):
+        close(a, e)
+    agree(lambda x: F.batch_norm(x, None, None, training=True), x, d=d)
+    here = mean, var
+    agree(lambda x, w, b: F.batch_norm(x, *([on_gpu(t) for t in here] if x._k & CUDA else here), w, b), x, w, b, d=d)
+    there = on_gpu(x.detach())
+    assert train(there, on_gpu(w), on_gpu(b)).stride() == x.stride()
+
+
+def test_few_long_rows_are_shared_by_many_blocks(gpu, monkeypatch):
+    monkeypatch.setattr(cuda_rows, "_MUCH", 16)
+    torch.manual_seed(0)
+    for shape, dim in [((2, 9001), 1), ((9001, 3), 0), ((2, 5000, 3), 1)]:
+        x = torch.randn(shape, requires_grad=True)
+        agree(lambda x: x.softmax(dim), x)
+        agree(lambda x: x.log_softmax(dim), x)
+    x = torch.randn(2, 9001, requires_grad=True)
+    agree(lambda x: F.layer_norm(x, (9001,)), x)

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..._backend.copies import row_major
 from ..._backend.cpu import cpu
-from ..._core.allocation import empty
 from ..._core.dtypes import FLOATING, dtype, float32, float64
 from ..._core.layouts import is_flat
 from ..._core.state import AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, modes
@@ -41,12 +40,12 @@ def _turned(x: Any) -> Any:
     return x.transpose(0, *range(2, x.ndim), 1)
 
 
-def _like(x: Any, columns: bool) -> Any:
+def _like(backend: Any, x: Any, columns: bool) -> Any:
     """A new array of the same shape, and with channels last if `x` has them so."""
     if columns and x.ndim > 3 and not x.flags.c_contiguous:
         shape, last = x.shape, x.ndim - 1
-        return empty((shape[0], *shape[2:], shape[1]), x.dtype).transpose(0, last, *range(1, last))
-    return empty(x.shape, x.dtype)
+        return backend.empty((shape[0], *shape[2:], shape[1]), x.dtype).transpose(0, last, *range(1, last))
+    return backend.empty(x.shape, x.dtype)
 
 
 def _laid(x: Any, columns: bool) -> Any:
@@ -67,8 +66,8 @@ def _ready(x: Any) -> Any:
 
 
 def normalized(
-    x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float
-) -> tuple[Any, ...]:
+    backend: Any, x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float,
+) -> tuple[Any, ...]:  # fmt: skip
     """The result, the means and the factors of the channels, and running statistics moved towards those of the batch.
 
     Where there are none, these begin at zero.
@@ -76,16 +75,16 @@ def normalized(
     given, x = x, _ready(x)
     rounded = given is x
     columns = _in_columns(x)
-    out = _like(x, columns)
+    out = _like(backend, x, columns)
     channels = x.shape[1]
     kept = x.dtype if weight is None else weight.dtype
-    mean, scale = empty(channels, kept), empty(channels, kept)
+    mean, scale = backend.empty((channels,), kept), backend.empty((channels,), kept)
     running = [number(0.0) if a is None else a for a in (running_mean, running_var)]
-    moved = [empty(channels, a.dtype if a.ndim else wide_of(x).numpy) for a in running]
+    moved = [backend.empty((channels,), a.dtype if a.ndim else wide_of(x).numpy) for a in running]
     outs = [_laid(out, columns), mean, scale, *moved]
     given = _laid(x, columns), _or(weight, 1), _or(bias, 0), running, momentum, eps
-    row_programs.channels(cpu, *given, outs, rounded, columns)
-    if not rounded and x.dtype.itemsize == 2:
+    row_programs.channels(backend, *given, outs, rounded and backend is cpu, columns)
+    if not rounded and x.dtype.itemsize == 2 and backend is cpu:
         out = _step_by_step(x, mean, scale, weight, bias)
     return out, mean, scale, *moved
 
@@ -106,22 +105,24 @@ def _or(parameter: Any, value: float) -> Any:
     return number(value) if parameter is None else parameter
 
 
-def gradients(g: Any, x: Any, weight: Any, mean: Any, scale: Any, fixed: bool = False) -> tuple[Any, Any, Any]:
+def gradients(
+    backend: Any, g: Any, x: Any, weight: Any, mean: Any, scale: Any, fixed: bool = False
+) -> tuple[Any, Any, Any]:
     """The gradients by x, weight and bias."""
     given, x = x, _ready(x)
-    if given is not x and x.dtype.itemsize == 2 and mean.dtype == x.dtype:
+    if given is not x and x.dtype.itemsize == 2 and mean.dtype == x.dtype and backend is cpu:
         return _gradients_step_by_step(g, x, weight, mean, scale)
     columns = _in_columns(x)
-    out = _like(x, columns)
+    out = _like(backend, x, columns)
     channels = x.shape[1]
     d = wide_of(x).numpy if weight is None else weight.dtype
-    by_weight, by_bias = empty(channels, d), empty(channels, d)
+    by_weight, by_bias = backend.empty((channels,), d), backend.empty((channels,), d)
     if not is_flat(g) and g.strides != x.strides:
-        held = _like(x, columns)
+        held = _like(backend, x, columns)
         held[...] = g
         g = held
     given = _laid(g, columns), _laid(x, columns), _or(weight, 1), mean, scale
-    row_programs.channels_backward(cpu, *given, [_laid(out, columns), by_weight, by_bias], fixed, columns)
+    row_programs.channels_backward(backend, *given, [_laid(out, columns), by_weight, by_bias], fixed, columns)
     return out, by_weight, by_bias
 
 
@@ -140,13 +141,14 @@ def _gradients_step_by_step(g: Any, x: Any, weight: Any, mean: Any, scale: Any) 
     return out, (second * scale.astype(wide)).astype(d), first.astype(d)
 
 
-def _by_given(x: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
+def _by_given(backend: Any, x: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
     """The result with given statistics."""
     x = _ready(x)
     columns = _in_columns(x)
-    out = _like(x, columns)
+    out = _like(backend, x, columns)
     given = [_laid(x, columns), mean, variance, _or(weight, 1), _or(bias, 0)]
-    cpu.along.run("given_norm", row_programs.GIVEN, given, [_laid(out, columns)], (0,) if columns else (1, 2), (eps,))
+    dims = (0,) if columns else (1, 2)
+    backend.along.run("given_norm", row_programs.GIVEN, given, [_laid(out, columns)], dims, (eps,))
     return out
 
 
@@ -193,7 +195,7 @@ def batch_norm_op(
     backend: Any, x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float
 ) -> Any:
     """The result, means and factors of the channels; means and unbiased variances with a share of `momentum` in what they were."""
-    return normalized(x, weight, bias, running_mean, running_var, momentum, eps)
+    return normalized(backend, x, weight, bias, running_mean, running_var, momentum, eps)
 
 
 def _second(
@@ -225,14 +227,14 @@ def batch_norm_back(
     backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, fixed: bool, wanted: Any
 ) -> Any:
     """The gradients by x, weight and bias, as far as `wanted`; `fixed` statistics do not depend on x."""
-    made = gradients(cotangent, x, weight, mean, scale, fixed)
+    made = gradients(backend, cotangent, x, weight, mean, scale, fixed)
     return tuple(a if want else None for a, want in zip(made, wanted))
 
 
 def _given_grad(g: Any, x: Any, mean: Any, variance: Any, weight: Any, eps: float, needs: Any) -> Any:
     scale = ops.reciprocal(ops.sqrt(ops.add(ops.to_dtype(variance, float64), eps)))
     wanted = needs[0], *needs[3:]
-    given = [in_dtype(t, x.dtype) for t in (mean, scale)]
+    given = [in_dtype(t, float32 if x.dtype.itemsize == 2 else x.dtype) for t in (mean, scale)]
     by_x, *rest = batch_norm_back(g, x, weight, *given, eps, True, wanted)
     return by_x, None, None, *rest
 
@@ -248,7 +250,7 @@ def _given_grad(g: Any, x: Any, mean: Any, variance: Any, weight: Any, eps: floa
 )
 def given_op(backend: Any, x: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
     """The result by given statistics, which do not require gradients."""
-    return _by_given(x, mean, variance, weight, bias, eps)
+    return _by_given(backend, x, mean, variance, weight, bias, eps)
 
 
 # -- functions -----------------------------------------------------------------------------------------------------
@@ -268,8 +270,8 @@ def with_given(
     for t in (input, mean, variance, weight, bias):
         if t is not None:
             k |= t._k
-    usual = not k & ~(GRAD | META | CAPTURE | FUNCTION_MODE) and not (mean._k | variance._k) & GRAD
-    if usual and input.dtype.itemsize > 2:
+    usual = not k & ~(GRAD | META | CAPTURE | CUDA | FUNCTION_MODE) and not (mean._k | variance._k) & GRAD
+    if usual and (input.dtype.itemsize > 2 or k & CUDA):
         return given_op(input, mean, variance, weight, bias, eps)
     return _by_operations(input, mean, variance, weight, bias, eps)
 
@@ -339,13 +341,13 @@ def _batch_norm(
     for t in (input, weight, bias, running_mean, running_var):
         if t is not None:
             k |= t._k
-    if k & ~(AUTOCAST | CAPTURE | FUNCTION_MODE) <= GRAD:
+    if k & ~(AUTOCAST | CAPTURE | CUDA | FUNCTION_MODE) <= GRAD:
         out, mean, scale, *moved = batch_norm_op(input, weight, bias, running_mean, running_var, momentum, eps)
         for t, new in zip((running_mean, running_var), moved):
             if t is not None:
                 _renew(t, new)
         return out, mean, scale
-    if k & (CUDA | META):
+    if k & META:
         mean, variance = (ops.detach(f(input)) for f in (_mean, _variance))
         out, scale = composed(_formula, input, weight, bias, eps), ops.rsqrt(variance + eps)
         count = input._array.size // shape[1]
