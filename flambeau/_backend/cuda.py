@@ -111,46 +111,55 @@ class Pointwise:
 
 
 class Kernel:
-    """A `lang.Kernel` on the GPU, with the calling convention of a generalized ufunc."""
+    """A `lang.Kernel` on the GPU, with the calling convention of a generalized ufunc. What stands for an array may be
+    (array or address, how it is read)."""
 
     def __init__(self, backend: Cuda, kernel: Any, types: tuple[str, ...], options: dict[str, Any]):
         self.backend, self.kernel, self.types, self.options = backend, kernel, types, options
-        self.functions: dict[int, Any] = {}
+        self.functions: dict[Any, Any] = {}
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         kernel = self.kernel
         operands = [*kernel.inputs, *kernel.outputs]
         count = len(kernel.inputs)
         outs = list(arrays[count:]) or ([] if out is None else list(out) if isinstance(out, (tuple, list)) else [out])
-        arrays = arrays[:count]
+        about = [a[1] if isinstance(a, tuple) else a for a in (*arrays[:count], *outs)]
         sizes = {}
-        for array, dims in zip([*arrays, *outs], operands):
-            for d, n in zip(dims, array.shape[array.ndim - len(dims) :]):
+        for array, dims in zip(about, operands):
+            for d, n in zip(dims, array.shape[len(array.shape) - len(dims) :]):
                 if sizes.setdefault(d, n) != n:
                     raise ValueError(f"{kernel.function.__name__}: sizes {sizes[d]} and {n} of dimension {d} differ")
-        lead = np.broadcast_shapes(*[a.shape[: a.ndim - len(dims)] for a, dims in zip(arrays, kernel.inputs)])
         if not outs:
+            lead = np.broadcast_shapes(*[a.shape[: len(a.shape) - len(dims)] for a, dims in zip(about, kernel.inputs)])
             outs = [
                 self.backend.empty((*lead, *(sizes[d] for d in dims)), NUMPY[t])
                 for dims, t in zip(kernel.outputs, self.types[count:])
             ]
-        given = [*arrays, *outs]
-        loops = [(a.shape[: a.ndim - len(dims)], a.strides[: a.ndim - len(dims)]) for a, dims in zip(given, operands)]
+            about += outs
+        ends = [len(a.shape) - len(dims) for a, dims in zip(about, operands)]
+        loops = [(a.shape[:end], a.strides[:end]) for a, end in zip(about, ends)]
         p = plan(loops[:count], (), loops[count:], dense=False)
         cores = [sizes[d] for d in kernel.dims]
-        steps = [s for a, dims in zip(given, operands) for s in a.strides[a.ndim - len(dims) :]]
-        function = self.functions.get(p.rank)
+        steps = [s for a, end in zip(about, ends) for s in a.strides[end:]]
+        function = self.functions.get((p.rank, p.index))
         if function is None:
             name = f"{kernel.function.__name__}_{p.rank}"
-            text = render_kernel(name, kernel, self.types, self.options, p.rank)
-            function = self.functions[p.rank] = self.backend.compiled(name, text)
+            text = render_kernel(name, kernel, self.types, self.options, p.rank, p.index)
+            function = self.functions[p.rank, p.index] = self.backend.compiled(name, text)
         if p.blocks:
+            given = [a[0] if isinstance(a, tuple) else a for a in (*arrays[:count], *outs)]
             function((p.blocks,), (THREADS,), (*given, *p.geometry, *cores, *steps))
         return outs[0] if len(outs) == 1 else tuple(outs)
 
 
+_WRONG = {
+    "class": "Target is out of bounds: class numbers of a loss on the GPU, in a call before this one, were not among the classes",
+    "index": "index out of range: a call on the GPU before this one was given an index beyond the size of its dimension",
+}
+
+
 class Errors:
-    """A word in the CPU's memory that kernels count wrong targets in. Whoever waits for the GPU looks at it afterwards."""
+    """Words in the CPU's memory that kernels write to where an operand is wrong. Whoever waits for the GPU looks at them afterwards."""
 
     def __init__(self, backend: Cuda):
         self.backend = backend
@@ -158,25 +167,32 @@ class Errors:
 
     def word(self) -> tuple[Any, Any]:
         """What a program adds the number of wrong targets to, as an operand and as a result."""
-        if self.words is None:
-            self.memory = self.backend.xp.cuda.alloc_pinned_memory(8)
-            self.words = np.frombuffer(self.memory, np.int64, 1)
-            self.words[0] = 0
-        operand = int(self.memory.ptr), Operand((), (), self.words.dtype)
+        operand = self.place("class")
         return operand, operand
 
+    def row(self, array: Any, size: int) -> tuple[Any, Operand]:
+        """What stands for a row of so many elements, none of which is read."""
+        return array, Operand((size,), (0,), array.dtype)
+
+    def place(self, what: str, shape: tuple[int, ...] = ()) -> tuple[int, Operand]:
+        """What a kernel writes to where an element of a shape is wrong."""
+        if self.words is None:
+            self.memory = self.backend.xp.cuda.alloc_pinned_memory(8 * len(_WRONG))
+            self.words = np.frombuffer(self.memory, np.int64, len(_WRONG))
+            self.words[:] = 0
+        place = 8 * list(_WRONG).index(what)
+        return int(self.memory.ptr) + place, Operand(shape, (0,) * len(shape), self.words.dtype)
+
     def found(self, word: Any) -> bool:
-        """Whether there were wrong targets: nobody waits to know that."""
+        """Whether something was wrong: nobody waits to know that."""
         return False
 
     def check(self) -> None:
         """Raises for what went wrong since the last time."""
-        if self.words is not None and self.words[0]:
-            count, self.words[0] = int(self.words[0]), 0
-            raise IndexError(
-                f"Target is out of bounds: {count} class numbers of a loss on the GPU, in a call before this one, were not "
-                "among the classes"
-            )
+        if self.words is not None and self.words.any():
+            wrong = next(text for text, word in zip(_WRONG.values(), self.words) if word)
+            self.words[:] = 0
+            raise IndexError(wrong)
 
 
 class Cuda:

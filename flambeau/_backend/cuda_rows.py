@@ -259,7 +259,9 @@ class RowKernels:
         def over(a: Any, operand: Operand) -> tuple[Any, Operand]:
             """What is fixed in a row, as it is read by each of its pieces."""
             strides = iter(operand.strides)
-            return a, Operand(inner, tuple([0 if i in apart else next(strides) for i in range(len(inner))]), operand.dtype)
+            return a, Operand(
+                inner, tuple([0 if i in apart else next(strides) for i in range(len(inner))]), operand.dtype
+            )
 
         arrays = [(a[0] if isinstance(a, tuple) else a, operand) for a, operand in arrays]
         arrays = [*arrays[:walked], *[over(*a) for a in arrays[walked:]]]
@@ -270,7 +272,9 @@ class RowKernels:
         totals: list[tuple[Any, Operand]] = []
         for visit in visits(rows._replace(moments=False), kinds):
             made = [
-                self.backend.empty((pieces, *inner) if pieces > 1 else inner, NUMPY[FOLDS[rows.stages[s][0]].wide(code)])
+                self.backend.empty(
+                    (pieces, *inner) if pieces > 1 else inner, NUMPY[FOLDS[rows.stages[s][0]].wide(code)]
+                )
                 for s in visit
             ]
             program = _visit_program(rows, tuple(visit), walked)

@@ -483,7 +483,9 @@ def _pack(size: int) -> str:
     return f"Pack<{size}>"
 
 
-def render_kernel(name: str, kernel: Any, types: Sequence[str], options: dict[str, Any], rank: int = 1) -> str:
+def render_kernel(
+    name: str, kernel: Any, types: Sequence[str], options: dict[str, Any], rank: int = 1, index: str = "i64"
+) -> str:
     """CUDA text of a `lang.Kernel`: one thread for each element of the dimensions around its core."""
     from .lang import Array, KernelScope, Walker  # the walker is only needed for such kernels
 
@@ -503,7 +505,7 @@ def render_kernel(name: str, kernel: Any, types: Sequence[str], options: dict[st
     places = ", ".join([*(f"x{k} + o{k}" for k in range(len(operands))), *(p.split()[-1] for p in [*cores, *steps])])
     return f"""{joined([r])}
 {KERNEL} void {name}({", ".join([*pointers, *_geometry(len(operands), rank), *cores, *steps])}) {{
-{_elements(len(operands), rank, "i64")}
+{_elements(len(operands), rank, index)}
   element({places});
   }}
 }}

@@ -79,6 +79,11 @@ class Array(bytes):
     def reshape(self, *shape):
         return self.like(self.numpy().reshape(*shape))
 
+    def __getitem__(self, key):
+        found = self.numpy()[key]
+        assert found.__array_interface__["data"][0] == self.data.ptr  # views that begin elsewhere are not made here
+        return self.like(found)
+
     def __setitem__(self, key, value):
         self.numpy()[key] = value.numpy() if isinstance(value, Array) else value
 
@@ -119,7 +124,7 @@ def addresses():
 class _Pinned(ctypes.Structure):
     """Memory of the CPU that kernels see: a buffer with an address."""
 
-    _fields_ = [("word", ctypes.c_int64)]
+    _fields_ = [("words", ctypes.c_int64 * 2)]
 
     @property
     def ptr(self):

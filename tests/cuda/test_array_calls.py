@@ -72,9 +72,20 @@ class Along:
     run = sums_down = moments
 
 
+class Errors(cuda_module.Errors):
+    """Places of NumPy's that kernels write to."""
+
+    def row(self, array, size):
+        return np.broadcast_to(np.zeros((), array.dtype), (min(size, 1 << 40),))
+
+    def place(self, what, shape=()):
+        return np.zeros(shape, np.int64)
+
+
 class Backend(cuda_module.Cuda):
     def __init__(self):
         super().__init__()
+        self.errors = Errors(self)
         self.product, self.along = self.multiplied, Along()
 
     def multiplied(self, x, y, added=None):

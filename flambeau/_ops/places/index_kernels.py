@@ -68,6 +68,23 @@ def gather_elements(m: Any, x: Any, index: Any, out: Any, found: Any, from_end: 
     found[()] = _gather_row(m, x, index, out, from_end)
 
 
+@kernel("(n),()->(),()")
+def gather_one(m: Any, x: Any, index: Any, out: Any, wrong: Any, from_end: Any) -> None:
+    """The same for one index."""
+    j = _place(m, index[()], x.n, from_end)
+    if j < m.cast(x.n, "u64"):
+        out[()] = x[j]
+    else:
+        wrong[()] = m.value(1, "i64")
+
+
+@kernel("(n),()->()")
+def note_outside(m: Any, x: Any, index: Any, wrong: Any, from_end: Any) -> None:
+    """Tells of an index out of range."""
+    if _place(m, index[()], x.n, from_end) >= m.cast(x.n, "u64"):
+        wrong[()] = m.value(1, "i64")
+
+
 @kernel("(h,w),(k),(k)->(k),()")
 def gather_pairs(m: Any, x: Any, row: Any, column: Any, out: Any, found: Any) -> None:
     """out[i] = x[row[i], column[i]], counted from the end where negative; ends at an index out of range and tells of it."""
@@ -258,8 +275,13 @@ def _range_checks(d: Any) -> tuple[Any, Any]:
 
 
 def first_outside(backend: Any, index: Any, low: int, high: int) -> int | None:
-    """The first index outside [low, high), or None."""
+    """The first index outside [low, high), or None, where `low` is 0 or -high. A GPU tells of it later, to who waits for it."""
     if index.size == 0:
+        return None
+    if backend is not cpu:
+        index = index if index.dtype in _CODE else index.astype(np.int64)
+        kind = backend.kernel(note_outside, (_CODE[index.dtype],) * 2 + ("i64",), from_end=low < 0)
+        kind(backend.errors.row(index, high), index, backend.errors.place("index", index.shape))
         return None
     if backend is cpu:
         flat = as_index(index)
@@ -279,8 +301,6 @@ def first_outside(backend: Any, index: Any, low: int, high: int) -> int | None:
         if not (_any(answers) if answers.ndim else answers):
             return None
     wrong = (index < low) | (index >= high)
-    if backend is not cpu and not bool(wrong.any()):
-        return None
     return int(index[wrong].reshape(-1)[0])
 
 
@@ -473,8 +493,14 @@ def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False
     if not x.size or not index.size:
         return backend.xp.empty(shape, x.dtype) if size or not index.size else None
     if backend is not cpu:
-        wrong = first_outside(backend, index, -size if from_end else 0, size) is not None
-        return None if wrong else x.take(index, dim)
+        index = index if index.dtype in _CODE else index.astype(np.int64)
+        code, out = BITS[x.dtype.itemsize][0], backend.empty(shape, x.dtype)
+        order = [*range(dim), *range(dim + 1, x.ndim), dim]
+        source = x.transpose(order)[(slice(None),) * dim + (None,)]
+        places = index.reshape(-1, *[1] * (x.ndim - 1 - dim))
+        kind = backend.kernel(gather_one, (code, _CODE[index.dtype], code, "i64"), from_end=from_end)
+        kind(source, places, out, backend.errors.place("index", shape))
+        return out
     index, out = as_index(index), empty(shape, x.dtype)
     source, made = bits(x), bits(out)
     code = BITS[x.dtype.itemsize][0]
