@@ -270,7 +270,7 @@ class RowKernels:
         pieces = self._pieces(columns, math.prod(inner), length) if blocks < _BLOCKS else 1
         kinds = [BY_NUMPY[operand.dtype].code for _, operand in arrays] + ["f64"] * rows.numbers
         totals: list[tuple[Any, Operand]] = []
-        for visit in visits(rows._replace(moments=False), kinds):
+        for visit in _visits(rows, tuple(kinds)):
             made = [
                 self.backend.empty(
                     (pieces, *inner) if pieces > 1 else inner, NUMPY[FOLDS[rows.stages[s][0]].wide(code)]
@@ -342,6 +342,11 @@ def _down_program(rows: Rows, count: int) -> Rows:
         return "sum", lambda m, *given: lift(m, *given[:count], given[-1])
 
     return Rows(tuple([stage(lift) for lift in rows.down]), lambda m, *sums: sums[:-1], each=False)
+
+
+@functools.cache
+def _visits(rows: Rows, kinds: tuple[str, ...]) -> list[list[int]]:
+    return visits(rows._replace(moments=False), kinds)
 
 
 def _in_order(rows: Rows, given: Sequence[Any], before: int) -> tuple[Any, ...]:

@@ -115,14 +115,14 @@ class Convolutions:
 
     def __call__(
         self, role: str, first: Any, second: Any, made: Any, stride: Sequence[int], padding: Sequence[int],
-        dilation: Sequence[int], groups: int,
+        dilation: Sequence[int], groups: int, last: bool,
     ) -> bool:  # fmt: skip
-        """Makes the last operand from the others, all dense, with channels first or side by side; False if cuDNN cannot."""
+        """Makes the last operand from the others, all dense, with channels first or last in memory; False if cuDNN cannot."""
         arrays = first, second, made
         code = BY_NUMPY[made.dtype].code
         device = self.backend.xp.cuda.runtime.getDevice()
         deterministic = settings.deterministic or config.deterministic
-        operands = tuple([(a.shape, not a.flags.c_contiguous) for a in arrays])
+        operands = tuple([(a.shape, last) for a in arrays])
         about = tuple(stride), tuple(padding), tuple(dilation), groups
         switches = deterministic, settings.benchmark, settings.allow_tf32
         key = device, role, code, operands, about, switches

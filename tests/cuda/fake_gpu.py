@@ -76,6 +76,9 @@ class Array(bytes):
     def transpose(self, *axes):
         return self.like(self.numpy().transpose(*axes))
 
+    def view(self, dtype):
+        return self.like(self.numpy().view(dtype))
+
     def reshape(self, *shape):
         return self.like(self.numpy().reshape(*shape))
 

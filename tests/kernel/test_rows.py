@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flambeau._backend.cpu import cpu
-from flambeau._kernel.rows import Rows, _described, _visits, row_kernel
+from flambeau._kernel.rows import Rows, _described, row_kernel, visits
 
 RANDOM = np.random.default_rng(0)
 
@@ -107,8 +107,8 @@ def test_what_the_last_stage_lifted_is_used_again():
 def test_stages_that_do_not_need_each_other_are_one_visit():
     first, second = ("sum", lambda m, x, count: x), ("sum", lambda m, x, total, count: x * x)
     third = ("sum", lambda m, x, total, squares, count: x * m.cast(total, x.type))
-    assert _visits(Rows((first, second), max), ["f32"]) == [[0, 1]]
-    assert _visits(Rows((first, second, third), max), ["f32"]) == [[0, 1], [2]]
+    assert visits(Rows((first, second), max), ["f32"]) == [[0, 1]]
+    assert visits(Rows((first, second, third), max), ["f32"]) == [[0, 1], [2]]
 
 
 def test_past_the_caches_it_computes_the_same():

@@ -496,10 +496,10 @@ def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False
         index = index if index.dtype in _CODE else index.astype(np.int64)
         code, out = BITS[x.dtype.itemsize][0], backend.empty(shape, x.dtype)
         order = [*range(dim), *range(dim + 1, x.ndim), dim]
-        source = x.transpose(order)[(slice(None),) * dim + (None,)]
+        source = bits(x).transpose(order)[(slice(None),) * dim + (None,)]
         places = index.reshape(-1, *[1] * (x.ndim - 1 - dim))
         kind = backend.kernel(gather_one, (code, _CODE[index.dtype], code, "i64"), from_end=from_end)
-        kind(source, places, out, backend.errors.place("index", shape))
+        kind(source, places, bits(out), backend.errors.place("index", shape))
         return out
     index, out = as_index(index), empty(shape, x.dtype)
     source, made = bits(x), bits(out)

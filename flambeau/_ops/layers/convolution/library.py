@@ -41,7 +41,8 @@ def _made(conv: Conv, role: str, first: Any, second: Any, shape: tuple[int, ...]
     if conv.work and windows == conv.counts and max(first.size, second.size, math.prod(shape)) < _MOST:
         for last in (True, False) if is_channels_last(first) or is_channels_last(second) else (False,):
             a, b, out = _dense(first, last), _dense(second, last), _room(conv, shape, last)
-            if conv.backend.convolutions(role, a, b, out, conv.stride, conv.padding, conv.dilation, conv.groups):
+            about = conv.stride, conv.padding, conv.dilation, conv.groups
+            if conv.backend.convolutions(role, a, b, out, *about, last):
                 return out
     return _by_matrices(conv, role, first, second)
 
