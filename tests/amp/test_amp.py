@@ -246,3 +246,18 @@ def test_devices_that_are_not_here_can_be_named():
         with torch.autocast(kind, enabled=False):
             assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32
     assert torch.get_autocast_dtype("mps") is torch.float16 and torch.get_autocast_dtype("xla") is torch.bfloat16
+
+
+@pytest.mark.parametrize("name, args", [("relu_", ()), ("pow_", (3,)), ("exp_", ()), ("add_", (1.5,)), ("mul_", (0.3,))])
+def test_writes_are_left_alone(name, args):
+    """In place nothing is cast, and the memory is written to as without autocast."""
+    x = torch.tensor([0.3, 1.7, 2.9], dtype=torch.bfloat16)
+    wanted = getattr(x.clone(), name)(*args)
+    with torch.autocast("cpu"):
+        given = x.clone()
+        place = given.data_ptr()
+        made = getattr(given, name)(*args)
+        leaf = x.clone().requires_grad_()
+        getattr(leaf * 1, name)(*args).sum().backward()
+    assert made is given and given.data_ptr() == place and made.dtype is torch.bfloat16 and made.equal(wanted)
+    assert leaf.grad.dtype is torch.bfloat16

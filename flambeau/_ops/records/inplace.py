@@ -12,6 +12,7 @@ from ..._autograd.node import edge_of
 from ..._backend.cpu import PARALLEL, cpu
 from ..._core.dtypes import can_cast
 from ..._core.state import (
+    AUTOCAST,
     BATCHED,
     CAPTURE,
     CUDA,
@@ -131,7 +132,8 @@ def _written(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         taken = registry.overridden(getattr(ops, op.name + "_", None) or pointwise_in_place_form(op), others, {})
         if taken is not NotImplemented:
             return taken
-    special = k & (BATCHED | SPARSE | QUANTIZED | ~(GRAD | CUDA | FUNCTION_MODE | PROFILE | SAVED_HOOKS | 0x3FF))
+    usual = GRAD | CUDA | AUTOCAST | FUNCTION_MODE | PROFILE | SAVED_HOOKS | 0x3FF  # autocast leaves writes alone
+    special = k & (BATCHED | SPARSE | QUANTIZED | ~usual)
     if special or k & (POSTPONED | DUAL | META):
         if not k & BATCHED:
             check_writable(t, args)
