@@ -248,7 +248,9 @@ def test_devices_that_are_not_here_can_be_named():
     assert torch.get_autocast_dtype("mps") is torch.float16 and torch.get_autocast_dtype("xla") is torch.bfloat16
 
 
-@pytest.mark.parametrize("name, args", [("relu_", ()), ("pow_", (3,)), ("exp_", ()), ("add_", (1.5,)), ("mul_", (0.3,))])
+@pytest.mark.parametrize(
+    "name, args", [("relu_", ()), ("pow_", (3,)), ("exp_", ()), ("add_", (1.5,)), ("mul_", (0.3,))]
+)
 def test_writes_are_left_alone(name, args):
     """In place nothing is cast, and the memory is written to as without autocast."""
     x = torch.tensor([0.3, 1.7, 2.9], dtype=torch.bfloat16)
