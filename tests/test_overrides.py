@@ -1,5 +1,7 @@
 """`__torch_function__`: subclasses, classes that are no tensors, and modes."""
 
+import sys
+
 import pytest
 
 import flambeau as torch
@@ -371,3 +373,25 @@ def test_activations_without_an_inplace_form_are_seen_as_themselves():
     assert fn.logsigmoid(x) == (fn.logsigmoid, (), {})
     assert fn.softshrink(x) == (fn.softshrink, (0.5,), {})
     assert fn.hardshrink(x) == (fn.hardshrink, (0.5,), {})
+
+
+def test_a_debugger_may_look_at_what_modes_are_asked_in():
+    """Frames of attributes that ask modes have all variables that their code names."""
+
+    class Asked(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            return function(*args, **(kwargs or {}))
+
+    def look(frame, event, argument):
+        if event == "call":
+            seen.append(set(frame.f_locals))
+
+    seen, x = [], torch.tensor([1.0, 2.0])
+    before = sys.getprofile()
+    with Asked():
+        sys.setprofile(look)
+        try:
+            made = [x.__radd__(2.0), x.__rsub__(2.0), x.__floordiv__(2.0), x.type(), x.is_floating_point()]
+        finally:
+            sys.setprofile(before)
+    assert seen and made[0].tolist() == [3.0, 4.0] and made[1].tolist() == [1.0, 0.0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from inspect import CO_VARARGS
 from sys import getrefcount
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from .._core.state import AUTOCAST, BATCHED, DISPATCH, FUNCTION_MODE, OVERRIDE, QUANTIZED, local, modes
@@ -236,11 +236,9 @@ class _Attributes:
             plain = FunctionType(own, function.__globals__, name, function.__defaults__, function.__closure__)
             plain.__kwdefaults__ = function.__kwdefaults__
             function.__globals__.setdefault("_ask_modes", self.ask)
-            code = _asking.__code__
+            code = _asking(own.co_freevars)
             constants = tuple(len(self.known) if c == _NUMBER else c for c in code.co_consts)
-            code = code.replace(
-                co_consts=constants, co_freevars=own.co_freevars, co_name=own.co_name, co_filename=own.co_filename
-            )
+            code = code.replace(co_consts=constants, co_name=own.co_name, co_filename=own.co_filename)
             self.asking.append((function, own, code))
             self.known.append((shown, plain))
 
@@ -260,8 +258,16 @@ class _Attributes:
 _NUMBER = 1 << 40  # stands for an attribute's number in the code below
 
 
-def _asking(*args: Any, **named: Any) -> Any:
-    return _ask_modes(1 << 40, args, named)  # type: ignore[name-defined]  # noqa: F821
+@functools.cache
+def _asking(free: tuple[str, ...]) -> CodeType:
+    """The code that asks, for functions with these free variables. It names them: only code that takes its variables from
+    the function leaves a frame whose locals a debugger may look at."""
+    given = "".join([f"    {name} = None\n" for name in free])
+    never = f"        if 0: {', '.join(free)}\n" if free else ""
+    inner = f"    def asking(*args, **named):\n{never}        return _ask_modes({_NUMBER}, args, named)\n"
+    made: dict[str, Any] = {}
+    exec(f"def outer():\n{given}{inner}    return asking", made)
+    return made["outer"]().__code__
 
 
 attributes = _Attributes()
