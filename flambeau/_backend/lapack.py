@@ -139,6 +139,7 @@ def _small_call(name: str, arguments: Sequence[Any]) -> Any:
     statics = tuple([a.dtype.char if isinstance(a, np.ndarray) else a for a in arguments])
     found = _loop_of(_PREFIXES[kind] + name, statics)
     if found is None:
+        _loop_of.cache_clear()  # there may be one later
         return None
     loop, words, rooms = found
     info = zeros(count, _spelling()[1])

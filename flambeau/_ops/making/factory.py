@@ -160,6 +160,8 @@ def remembered(slow: Any) -> Any:
             return NotImplemented
         values = (*args, *named.values()) if named else args
         kinds = [v.__class__ for v in values]
+        if not _SETTINGS.issuperset(kinds):
+            return NotImplemented
         try:
             key: Any = (
                 repr(values) if float in kinds and 0.0 in values else values,
@@ -172,8 +174,6 @@ def remembered(slow: Any) -> Any:
             return NotImplemented
         watching = allocation.watcher is not None and allocation.watcher.here()
         if found is None:
-            if not _SETTINGS.issuperset(kinds):
-                return NotImplemented
             found = slow(*args, **named)
             if found._k or found._array.nbytes > _REMEMBERED:
                 return found
