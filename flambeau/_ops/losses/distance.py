@@ -164,7 +164,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return ops.norm(difference, p, last, keepdim)
 
 
-@functional()
+@functional
 def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """Vectors along a dimension divided by their p-norm, which counts as `eps` at least."""
     length = ops.norm(input, p, dim, True)
