@@ -16,7 +16,7 @@ from .registry import functions, methods, ops, records
 _FAMILIES = {
     "pointwise": "bounds rounding exponential trigonometric activation gates special foreach",
     "layout": "metadata view_copies shape joining resizing",
-    "making": "creation ranges from_data random",
+    "making": "creation ranges from_data random samples",
     "folds": "reduction statistics softmax norms cumulative differences sorting histogram hashing masked segments",
     "places": "selection indexing scatter embedding embedding_bag",
     "linear": "matmul matmul_add einsum factors solvers spectra norms matrix_functions grouped",

@@ -1,4 +1,4 @@
-"""Random tensors: new ones, in place, and samples from distributions given by tensors."""
+"""Random tensors: new ones, and in place."""
 
 from __future__ import annotations
 
@@ -11,30 +11,24 @@ import numpy as np
 from ..._autograd.node import Node
 from ..._core import allocation
 from ..._core import random_draws as draws
-from ..._core import random_samplers as samplers
 from ..._core import random_transforms as transforms
 from ..._core.allocation import LARGE
 from ..._core.devices import _local as current
 from ..._core.dtypes import FLOATING, default, dtype, float32, int64
-from ..._core.layouts import contiguous_format
 from ..._core.random import FEW, MersenneState
 from ..._core.state import CUDA, DUAL, GRAD, META, local, modes
 from ..._dispatch import backend_of
 from ..._tensor import Tensor, bump, wrap
-from ..records import tangents
-from ..records.batching import is_differentiated
-from ..records.casting import broadcast_error
 from ..records.inplace import assign
 from ..records.out import resize_out, write_out
 from ..records.rewriting import rewrite_history
-from ..records.rules import not_implemented, type_name
+from ..records.rules import type_name
 from ..records.writable import check_writable
-from ..registry import ops, public, put_before, quick, relabel
+from ..registry import ops, public, put_before, quick
 from .conversion import host_array
 from .creation import like
 from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, shape_argument
 from .generator import default_generator, draw, draw_at, engine_of
-from .implicit import drawn_dirichlet, drawn_gamma
 
 _empty, _SINGLE = np.empty, np.dtype(np.float32)
 _WIDE, _ONE_WORD = (
@@ -65,7 +59,7 @@ def engine_zeros(info: tuple[Any, dtype, int]) -> Tensor:
 _histories: dict[str, _Drawn] = {}
 
 
-def _history(name: str, *sources: Any) -> Node | None:
+def history_of(name: str, *sources: Any) -> Node | None:
     """The node behind values drawn for tensors of which one requires grad."""
     if not local.grad or not any(isinstance(t, Tensor) and t._k & GRAD for t in sources):
         return None
@@ -85,7 +79,7 @@ def fill(t: Tensor, name: str, function: Callable[..., Any], generator: Any, *pa
     if not isinstance(t, Tensor):
         raise TypeError(f"{name}_(): argument 'input' must be Tensor, not {type(t).__name__}")
     check_writable(t)
-    node = _history(name, t)
+    node = history_of(name, t)
     array = t._array
     if t._k & META:
         function(engine, 0, t.dtype.numpy, *params)  # for its checks
@@ -121,12 +115,12 @@ def _normal_one_by_one(engine: Any, shape: Any, numpy_dtype: Any, mean: float = 
     return transforms.normal(engine, shape, numpy_dtype, mean, std, contiguous=False)
 
 
-def _made(
+def new_tensor(
     name: str, function: Callable[..., Any], shape: tuple[int, ...], options: dict[str, Any], d: Any, *params: Any
 ) -> Tensor:
     """A new random tensor with the options that all functions making tensors have."""
     if local.batches:
-        return mapped.new(lambda lead: _made(name, function, (*lead, *shape), dict(options), d, *params))
+        return mapped.new(lambda lead: new_tensor(name, function, (*lead, *shape), dict(options), d, *params))
     out = options.pop("out", None)
     generator = options.pop("generator", None)
     given = as_dtype(options.pop("dtype", None), name)
@@ -208,7 +202,7 @@ def _quickly(write: Callable[..., bool], like: bool = False) -> Callable[[Any], 
     return decorate
 
 
-def _drawn_few(write: Callable[..., Any], size: Any, d: Any, *params: Any) -> Any:
+def drawn_few(write: Callable[..., Any], size: Any, d: Any, *params: Any) -> Any:
     """A new tensor of a few random numbers of the default stream, which `write` writes; NotImplemented if it is more, or not plain."""
     if allocation.watcher is not None or modes.inferring is not None or current.device is not None or local.batches:
         return NotImplemented
@@ -231,22 +225,11 @@ def _quick_integers(*args: Any) -> Any:
         return NotImplemented
     if not -_WIDE < low < high < _WIDE or high - low >= _ONE_WORD:
         return NotImplemented
-    return _drawn_few(transforms.write_integers, size, int64, low, high - low)
+    return drawn_few(transforms.write_integers, size, int64, low, high - low)
 
 
 def _quick_order(n: Any) -> Any:
-    return _drawn_few(transforms.write_order, n, int64) if n.__class__ is int and n > 1 else NotImplemented
-
-
-def _quick_normals(mean: Any = 0.0, std: Any = 1.0, size: Any = None) -> Any:
-    if (
-        {mean.__class__, std.__class__} - {int, float}
-        or size.__class__ is not tuple
-        or not std >= 0
-        or default.float is not float32
-    ):
-        return NotImplemented
-    return _drawn_few(transforms.write_normals, size, float32, float(mean), float(std))
+    return drawn_few(transforms.write_order, n, int64) if n.__class__ is int and n > 1 else NotImplemented
 
 
 @_quickly(MersenneState.write_floats)
@@ -262,7 +245,7 @@ def rand(*size: Any, **options: Any) -> Tensor:
     if not options and _is_plain_size(size):
         d = default.float
         return draw(draws.uniform, default_generator._engine, d, size, d.numpy)
-    return _made("rand", draws.uniform, shape_argument("rand", size, options), options, default.float)
+    return new_tensor("rand", draws.uniform, shape_argument("rand", size, options), options, default.float)
 
 
 @_quickly(transforms.write_normals)
@@ -272,7 +255,7 @@ def randn(*size: Any, **options: Any) -> Tensor:
     if not options and _is_plain_size(size):
         d = default.float
         return draw(transforms.normal, default_generator._engine, d, size, d.numpy)
-    return _made("randn", transforms.normal, shape_argument("randn", size, options), options, default.float)
+    return new_tensor("randn", transforms.normal, shape_argument("randn", size, options), options, default.float)
 
 
 @quick(_quick_integers)
@@ -294,7 +277,7 @@ def randint(*args: Any, **options: Any) -> Tensor:
         size = rest.pop()
     low, high = _bounds("randint", rest, options)
     shape = shape_argument("randint", (size,))
-    return _made("randint", draws.randint, shape, options, int64, low, high)
+    return new_tensor("randint", draws.randint, shape, options, int64, low, high)
 
 
 def _bounds(name: str, given: list[Any], options: dict[str, Any]) -> tuple[int, int]:
@@ -465,7 +448,7 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
         return mapped.filled(lambda t, p: bernoulli_(t, p, generator=generator), input, p)
     check_writable(input)
     engine = engine_of(generator, "bernoulli_", input._k)
-    node = _history("bernoulli", input, p)
+    node = history_of("bernoulli", input, p)
     if not input._k & META:
         order = _memory_order(input._array)
         wide = np.broadcast_to(host_array(p), input._array.shape).transpose(order)
@@ -507,199 +490,6 @@ def cauchy_(input: Tensor, median: float = 0, sigma: float = 1, *, generator: An
     return fill(input, "cauchy", transforms.cauchy, generator, float(median), float(sigma))
 
 
-# -- distributions given by tensors ------------------------------------------------------------------------------
-
-
-def _sampled(
-    name: str, function: Callable[..., Any], generator: Any, d: dtype, sources: tuple[Any, ...], *args: Any
-) -> Tensor:
-    """Samples drawn for the elements of tensors; gradients through them are zero."""
-    if local.batches:
-        return mapped.sampled(lambda *sources: _sampled(name, function, generator, d, sources, *args), sources)
-    k = 0
-    for t in sources:
-        if isinstance(t, Tensor):
-            k |= t._k & (CUDA | META)
-    engine = engine_of(generator, name, k)
-    if k & META:
-        shape = np.broadcast_shapes(*[t._array.shape for t in sources if isinstance(t, Tensor)])
-        values = wrap(memory(shape, d, META), d, META)
-    else:
-        values = draw(function, engine, d, *[host_array(t) if isinstance(t, Tensor) else t for t in sources], *args)
-    if k & CUDA:
-        values = wrap(backend_of(CUDA).from_numpy(values._array), d, CUDA)
-    node = _history(name, *sources)
-    if node is not None:
-        values._edge, values._k = (node, 0), values._k | GRAD
-    if local.duals is not None and any(isinstance(t, Tensor) and t._k & DUAL for t in sources):
-        tangents.set_tangent(values, ops.zeros_like(values))
-    return values
-
-
-def _check_floating(name: str, t: Any) -> None:
-    if not isinstance(t, Tensor):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(t).__name__}")
-    if t.dtype.category != FLOATING:
-        raise not_implemented(name, t.dtype)
-
-
-def _normal_of_tensors(engine: Any, mean: Any, std: Any, numpy_dtype: Any) -> Any:
-    if isinstance(std, np.ndarray) and not bool((std >= 0).all()):
-        raise RuntimeError("normal expects all elements of std >= 0.0")
-    return transforms.normal_tensor(engine, mean, std, numpy_dtype)
-
-
-@quick(_quick_normals)
-@public(method=False)
-def normal(
-    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, **options: Any
-) -> Tensor:
-    """Normal random numbers with a mean and deviation for each element, or for all elements of a size.
-
-    >>> import flambeau as torch
-    >>> torch.normal(torch.zeros(3), 1.0).shape
-    torch.Size([3])
-    """
-    if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
-        if size is None:
-            raise TypeError("normal() received an invalid combination of arguments: a size is needed with two numbers")
-        if std < 0:
-            raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-        options.update(generator=generator, out=out)
-        return _made(
-            "normal",
-            transforms.normal,
-            shape_argument("normal", (size,)),
-            options,
-            default.float,
-            float(mean),
-            float(std),
-        )
-    for t in (mean, std):
-        if isinstance(t, Tensor) and t.dtype.category == FLOATING - 1:
-            raise not_implemented("normal_kernel_cpu", t.dtype)
-    if isinstance(std, Tensor):
-        if std.dtype.is_complex:
-            raise RuntimeError("normal expects standard deviation to be non-complex")
-    elif std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    d = (mean if isinstance(mean, Tensor) else std).dtype
-    if isinstance(mean, Tensor) and isinstance(std, Tensor):
-        try:
-            np.broadcast_shapes(mean._array.shape, std._array.shape)
-        except ValueError:
-            raise broadcast_error((mean, std)) from None
-    made = _sampled("normal", _normal_of_tensors, generator, d, (mean, std), d.numpy)
-    relabel(made, f"NormalBackward{isinstance(mean, Tensor) + 2 * isinstance(std, Tensor)}")
-    return made if out is None else write_out(out, made, "normal")
-
-
-@public()
-def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
-    """0 and 1, where each element of `input` is the probability of 1 (or `p` is, for all).
-
-    >>> import flambeau as torch
-    >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
-    tensor([0., 1.])
-    """
-    if p is not None:
-        if local.batches and not isinstance(p, Tensor):
-            made = mapped.like(lambda t: bernoulli(t, p, generator=generator), input)
-        else:
-            made = bernoulli_(ops.empty_like(input, memory_format=contiguous_format), p, generator=generator)
-        return made if out is None else write_out(out, made, "bernoulli")
-    if out is not None and isinstance(out, Tensor) and out.dtype is not input.dtype:  # zeros and ones fit every dtype
-        resize_out(out, input._array.shape)
-        return bernoulli_(out, input, generator=generator)
-    _check_floating("bernoulli_tensor_cpu_p_", input)
-    made = _sampled("bernoulli", draws.bernoulli_tensor, generator, input.dtype, (input,), input.dtype.numpy)
-    return made if out is None else write_out(out, made, "bernoulli")
-
-
-@public()
-def multinomial(
-    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None
-) -> Tensor:
-    """Indices drawn with the weights in the last dimension of `input`.
-
-    >>> import flambeau as torch
-    >>> torch.multinomial(torch.tensor([0.0, 1.0]), 3, replacement=True)
-    tensor([1, 1, 1])
-    """
-    array = input._array
-    if array.ndim not in (1, 2):
-        raise RuntimeError("prob_dist must be 1 or 2 dim")
-    if input.dtype.category != FLOATING:
-        kind = type_name(input.dtype)
-        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {kind}")
-    if out is not None and out.dtype is not int64:
-        raise RuntimeError(f"multinomial expects Long tensor out, got: {type_name(out.dtype)}")
-    if num_samples <= 0:
-        raise RuntimeError("cannot sample n_sample <= 0 samples")
-    if not replacement and num_samples > array.shape[-1]:
-        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-    if local.batches:
-        return mapped.sampled(lambda t: _multinomial_rows(t, num_samples, replacement, generator), (input,))
-    if input._k & META:
-        return ops.empty((*array.shape[:-1], num_samples), dtype=int64, device="meta")
-    weights = host_array(input)
-    wide = weights.astype(np.float32) if weights.dtype.itemsize == 2 else weights
-    if not bool(((wide >= 0) & (wide < np.inf)).all()):
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if array.size and not bool((wide.sum(-1) > 0).all()):
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    made = draw(
-        transforms.multinomial, engine_of(generator, "multinomial", input._k), int64, weights, num_samples, replacement
-    )
-    if input._k & CUDA:
-        made = wrap(backend_of(CUDA).from_numpy(made._array), int64, CUDA)
-    return made if out is None else write_out(out, made, "multinomial")
-
-
-def _multinomial_rows(input: Tensor, num_samples: int, replacement: bool, generator: Any) -> Tensor:
-    """`multinomial` of any number of dimensions."""
-    *lead, n = input._array.shape
-    made = ops.multinomial(ops.reshape(input, (-1, n)), num_samples, replacement, generator=generator)
-    return ops.reshape(made, (*lead, num_samples))
-
-
-@public(method=False)
-def poisson(input: Tensor, generator: Any = None) -> Tensor:
-    """Random counts, where each element of `input` is the rate.
-
-    >>> import flambeau as torch
-    >>> torch.poisson(torch.zeros(2))
-    tensor([0., 0.])
-    """
-    _check_floating("poisson_cpu", input)
-    return _sampled("poisson", samplers.poisson, generator, input.dtype, (input,))
-
-
-@public(method=False)
-def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
-    """Random numbers of successes among `count` trials of probability `prob`."""
-    for name, t in (("count", count), ("prob", prob)):
-        if t.dtype.category != FLOATING:
-            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {type_name(t.dtype)}")
-    if count.dtype is not prob.dtype:
-        raise RuntimeError(f"Found dtype {type_name(prob.dtype)} but expected {type_name(count.dtype)}")
-    return _sampled("binomial", samplers.binomial, generator, count.dtype, (count, prob))
-
-
-@public(method=False)
-def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
-    """Samples of the gamma distribution with the shape parameters in `input`, differentiable by them."""
-    drawn = _sampled("standard_gamma", samplers.standard_gamma, generator, input.dtype, (ops.detach(input),))
-    return drawn_gamma(input, drawn) if is_differentiated(input) else drawn
-
-
-@public(method=False)
-def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
-    """Samples of the Dirichlet distribution with the concentrations in `input`, differentiable by them."""
-    drawn = _sampled("sample_dirichlet", samplers.dirichlet, generator, input.dtype, (ops.detach(input),))
-    return drawn_dirichlet(input, drawn) if is_differentiated(input) else drawn
-
-
 SCHEMAS = """
 rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
@@ -732,18 +522,4 @@ exponential_(Tensor(a!) self, float lambd=1., *, Generator? generator=None) -> T
 geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)
 log_normal_(Tensor(a!) self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor(a!)
 cauchy_(Tensor(a!) self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor(a!)
-normal.Tensor_float(Tensor mean, float std=1., *, Generator? generator=None) -> Tensor
-normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor
-normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor
-normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
-normal.out(Tensor self, float mean=0., float std=1., *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)
-bernoulli(Tensor self, *, Generator? generator=None) -> Tensor
-bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor
-bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor
-bernoulli.float_out(Tensor self, float p=0.5, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)
-multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor
-poisson(Tensor self, Generator? generator=None) -> Tensor
-binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor
-_standard_gamma(Tensor self, Generator? generator=None) -> Tensor
-_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor
 """
