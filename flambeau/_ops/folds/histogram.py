@@ -8,22 +8,21 @@ from typing import Any
 import numpy as np
 
 from ..._backend.cpu import cpu
-from ..._core import allocation, return_types
-from ..._core.dtypes import BY_NUMPY, FLOATING, INTEGER, float32, float64, int64
+from ..._core import return_types
+from ..._core.dtypes import BY_NUMPY, FLOATING, INTEGER, float32, float64
 from ..._core.sizes import check_room
-from ..._core.state import CUDA, META, modes
+from ..._core.state import CUDA, META
 from ..._kernel.sort import upper_bound
-from ..._tensor import Tensor, computed, wrap
+from ..._tensor import Tensor, computed
 from ..records.casting import checked_number
 from ..records.primitive import primitive
 from ..records.rules import not_implemented
 from ..records.shape_rules import data_dependent, dtype_of
-from ..registry import ops, public, quick
-from .counting import extent_of, is_few, tallied, tallied_bins
+from ..registry import ops, public
+from .counting import extent_of, tallied, tallied_bins
 from .reduction import require_tensor
 
 _FEW = 1 << 14  # elements up to which NumPy counts as quickly
-_SHORT = 1 << 10  # counts of a few elements
 _LARGEST = 2**63 - 1
 _NEGATIVE = "bincount only supports 1-d non-negative integral inputs."
 
@@ -39,20 +38,6 @@ def bincount_op(backend: Any, x: Any, weights: Any, length: int) -> Any:
     return xp.bincount(x, weights.astype("float64"), length).astype(kind)
 
 
-def _quick_bincount(input: Any, weights: Any = None, minlength: Any = 0) -> Any:
-    """The counts of a few integers that are small themselves."""
-    if weights is not None or not isinstance(input, Tensor) or input._k or minlength.__class__ is not int:
-        return NotImplemented
-    x = input._array
-    if x.ndim != 1 or not x.size or not is_few(x) or not 0 <= minlength <= _SHORT or allocation.watcher is not None:
-        return NotImplemented
-    low, high = extent_of(x)
-    if not 0 <= low <= high <= _SHORT or modes.inferring is not None:
-        return NotImplemented
-    return wrap(np.bincount(x.astype(np.int64, copy=False), minlength=minlength), int64)
-
-
-@quick(_quick_bincount)
 @public()
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often (or with which total weight) each non-negative integer occurs.
