@@ -73,7 +73,7 @@ def normalized(
     Where there are none, these begin at zero.
     """
     given, x = x, _ready(x)
-    rounded = given is x
+    rounded, steps = given is x and backend is cpu, _in_steps(backend, given, x)
     columns = _in_columns(x)
     out = _like(backend, x, columns)
     channels = x.shape[1]
@@ -83,10 +83,15 @@ def normalized(
     moved = [backend.empty((channels,), a.dtype if a.ndim else wide_of(x).numpy) for a in running]
     outs = [_laid(out, columns), mean, scale, *moved]
     given = _laid(x, columns), _or(weight, 1), _or(bias, 0), running, momentum, eps
-    row_programs.channels(backend, *given, outs, rounded and backend is cpu, columns)
-    if not rounded and x.dtype.itemsize == 2 and backend is cpu:
+    row_programs.channels(backend, *given, outs, rounded, columns)
+    if steps:
         out = _step_by_step(x, mean, scale, weight, bias)
     return out, mean, scale, *moved
+
+
+def _in_steps(backend: Any, given: Any, x: Any) -> bool:
+    """Whether PyTorch rounds after every operation: strided 16-bit inputs, on a CPU."""
+    return given is not x and x.dtype.itemsize == 2 and backend is cpu
 
 
 def _step_by_step(x: Any, mean: Any, scale: Any, weight: Any, bias: Any) -> Any:
@@ -110,7 +115,7 @@ def gradients(
 ) -> tuple[Any, Any, Any]:
     """The gradients by x, weight and bias."""
     given, x = x, _ready(x)
-    if given is not x and x.dtype.itemsize == 2 and mean.dtype == x.dtype and backend is cpu:
+    if _in_steps(backend, given, x) and mean.dtype == x.dtype:
         return _gradients_step_by_step(g, x, weight, mean, scale)
     columns = _in_columns(x)
     out = _like(backend, x, columns)

@@ -279,7 +279,9 @@ def first_outside(backend: Any, index: Any, low: int, high: int) -> int | None:
     if index.size == 0:
         return None
     if backend is not cpu:
-        index = index if index.dtype in _CODE else index.astype(np.int64)
+        if high <= 0:  # the libraries of GPUs would take the remainder by it
+            return int(index.reshape(-1)[0])
+        index = as_index(index)
         kind = backend.kernel(note_outside, (_CODE[index.dtype],) * 2 + ("i64",), from_end=low < 0)
         kind(backend.errors.row(index, high), index, backend.errors.place("index", index.shape))
         return None
@@ -493,7 +495,7 @@ def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False
     if not x.size or not index.size:
         return backend.xp.empty(shape, x.dtype) if size or not index.size else None
     if backend is not cpu:
-        index = index if index.dtype in _CODE else index.astype(np.int64)
+        index = as_index(index)
         code, out = BITS[x.dtype.itemsize][0], backend.empty(shape, x.dtype)
         order = [*range(dim), *range(dim + 1, x.ndim), dim]
         source = bits(x).transpose(order)[(slice(None),) * dim + (None,)]
