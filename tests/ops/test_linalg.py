@@ -359,3 +359,16 @@ def test_small_complex_triangular_systems_are_exact():
         b = torch.randn(3, 7, columns, dtype=torch.complex64, generator=g)
         want = torch.linalg.solve_triangular(a.to(torch.complex128), b.to(torch.complex128), upper=True)
         assert torch.equal(torch.linalg.solve_triangular(a, b, upper=True), want.to(torch.complex64))
+
+
+def test_arguments_have_the_names_of_pytorch():
+    """Older names of functions call their first argument `input`, those of torch.linalg `A`."""
+    x = torch.eye(3) * 2
+    assert torch.det(input=x) == torch.linalg.det(A=x) == x.det() == 8
+    assert torch.inverse(input=x).equal(torch.linalg.inv(A=x)) and x.inverse().equal(torch.eye(3) / 2)
+    assert torch.matrix_power(input=x, n=2).equal(torch.linalg.matrix_power(input=x, n=2))
+    assert torch.cholesky_solve(input=x, input2=x).equal(torch.cholesky_solve(x, x))
+    assert torch.cholesky_inverse(input=x).equal(torch.eye(3) / 4)
+    for wrong in (lambda: torch.det(A=x), lambda: torch.inverse(A=x), lambda: torch.linalg.det(input=x)):
+        with pytest.raises(TypeError):
+            wrong()

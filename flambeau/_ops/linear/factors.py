@@ -243,13 +243,14 @@ def cholesky_solve_op(backend: Any, b: Any, factor: Any, upper: bool) -> Any:
 
 
 @public(out=True, planned=True)
-def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
-    """X with A @ X = B, given the Cholesky factor of A.
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    """X with A @ X = input, given the Cholesky factor of A.
 
     >>> import flambeau as torch
     >>> torch.cholesky_solve(torch.tensor([[8.0]]), torch.tensor([[2.0]]))
     tensor([[2.]])
     """
+    B, L = input, input2
     check_matrix("cholesky_solve", B, "B")
     check_square("cholesky_solve", L, "L")
     check_same("cholesky_solve", B, L, "B", "L")
@@ -275,16 +276,16 @@ def cholesky_inverse_op(backend: Any, factor: Any, upper: bool) -> Any:
     return cholesky_solve_op.forward(backend, eye, factor, upper)
 
 
-@public(out=True)
-def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+@public(out=True, planned=True)
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A, given the Cholesky factor of A.
 
     >>> import flambeau as torch
     >>> torch.cholesky_inverse(torch.tensor([[2.0]]))
     tensor([[0.2500]])
     """
-    check_square("cholesky_inverse", L, "A")
-    return cholesky_inverse_op(L, upper)
+    check_square("cholesky_inverse", input, "A")
+    return cholesky_inverse_op(input, upper)
 
 
 # -- LU ------------------------------------------------------------------------------------------------------------

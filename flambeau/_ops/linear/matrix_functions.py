@@ -25,7 +25,7 @@ from .solvers import linalg_inv
 
 
 @public("linalg.matrix_power", "matrix_power", method="matrix_power", out="exact", planned=True)
-def linalg_matrix_power(A: Tensor, n: int) -> Tensor:
+def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices, of their inverse for negative n.
 
     >>> import flambeau as torch
@@ -33,6 +33,7 @@ def linalg_matrix_power(A: Tensor, n: int) -> Tensor:
     tensor([[1., 3.],
             [0., 1.]])
     """
+    A = input
     if not isinstance(A, Tensor):
         raise TypeError(f"linalg_matrix_power(): argument 'input' (position 1) must be Tensor, not {type(A).__name__}")
     shape = A._array.shape

@@ -98,7 +98,7 @@ def inverse_op(backend: Any, a: Any) -> Any:
         return solve_op.forward(backend, a, xp.broadcast_to(xp.eye(a.shape[-1], dtype=a.dtype), a.shape))
 
 
-@public("linalg.inv", "inverse", method="inverse", out="exact", planned=True)
+@public("linalg.inv", method=False, out="exact", planned=True)
 def linalg_inv(A: Tensor) -> Tensor:
     """The inverse of square matrices; raises `linalg.LinAlgError` for singular ones.
 
@@ -111,6 +111,12 @@ def linalg_inv(A: Tensor) -> Tensor:
     made, info = inverse_op(A)
     check_info(info, _singular("linalg.inv"))
     return made
+
+
+@public(out="exact", planned=True)
+def inverse(input: Tensor) -> Tensor:
+    """`linalg.inv`, by its older name."""
+    return linalg_inv(input)
 
 
 @public("linalg.inv_ex", method=False, out="exact", planned=True)
@@ -254,7 +260,7 @@ def det_op(backend: Any, a: Any) -> Any:
     return rows_of(made)
 
 
-@public("linalg.det", "det", method="det", out="exact", planned=True)
+@public("linalg.det", method=False, out="exact", planned=True)
 def linalg_det(A: Tensor) -> Tensor:
     """The determinant of square matrices.
 
@@ -264,6 +270,12 @@ def linalg_det(A: Tensor) -> Tensor:
     """
     check_square("linalg.det", A)
     return det_op(A)
+
+
+@public(out="exact", planned=True)
+def det(input: Tensor) -> Tensor:
+    """`linalg.det`, by its older name."""
+    return linalg_det(input)
 
 
 def _slogdet_grad(given: Any, a: Tensor, outs: Any) -> Tensor | None:
