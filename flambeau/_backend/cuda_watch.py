@@ -142,13 +142,19 @@ class Shadow:
             raise Unwatchable("elements by index")
         return self._with(self._lies[(*parts, Ellipsis) if Ellipsis not in parts else key])
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        watch, target = watching(), self[key]
+        if watch is None or not isinstance(value, Shadow) or (value.shape, value.dtype) != (target.shape, target.dtype):
+            raise Unwatchable("a value")
+        watch.backend.copy(value, target)
+
     def __len__(self) -> int:
         return len(self._lies)
 
     def _refuse(self, *args: Any, **named: Any) -> Any:
         raise Unwatchable("a value")
 
-    __bool__ = __int__ = __float__ = __complex__ = __index__ = __iter__ = __contains__ = __setitem__ = _refuse
+    __bool__ = __int__ = __float__ = __complex__ = __index__ = __iter__ = __contains__ = _refuse
 
 
 class Watch:

@@ -50,7 +50,7 @@ class Modes:
     def enter(self, bit: int) -> None:
         with self.lock:
             self.counts[bit] += 1
-            self.on |= bit & ~BATCHED  # records see by their tensors whether these are batched
+            self._set(self.on | bit & ~BATCHED)  # records see by their tensors whether these are batched
             self.overrides |= bit & _ASKED
             if bit == FUNCTION_MODE:
                 self._watch()
@@ -63,10 +63,13 @@ class Modes:
         with self.lock:
             self.counts[bit] -= 1
             if not self.counts[bit]:
-                self.on &= ~bit
+                self._set(self.on & ~bit)
                 self.overrides &= ~(bit & _ASKED)
             if bit == FUNCTION_MODE:
                 self._watch()
+
+    def _set(self, on: int) -> None:
+        self.on = AUTOCAST if on == AUTOCAST else on  # one object, which machine code knows
 
     def _watch(self) -> None:
         while self.watched is not None and self.watched != (self.counts[FUNCTION_MODE] > 0):
@@ -95,6 +98,7 @@ class Local(threading.local):
     inference = False
     captures: Any = ()  # open recordings, innermost last
     autocast: Any = None
+    casting = 0  # the number of what autocast does in this thread: plans are good for one of them
     function_modes: Any = ()  # innermost last
     dispatch_modes: Any = ()  # the same of modes below autograd
     fake: Any = None  # the FakeTensorMode that is on

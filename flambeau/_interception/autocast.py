@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from .._core.allocation import not_planned
 from .._core.devices import device
 from .._core.dtypes import FLOATING, bfloat16, dtype, float16, float32, float64, promote_types
 from .._core.state import AUTOCAST, BATCHED, CUDA, GRAD, META, local, modes
@@ -38,6 +39,10 @@ def _policies(name: str) -> dict[str, str]:
 _WITH_STATE = frozenset(("gru", "gru_cell", "lstm", "lstm_cell"))
 
 
+# What autocast may do, by the types that it uses on both devices: plans know it by these numbers.
+_numbers: dict[tuple[dtype | None, ...], int] = {(None, None): 0}
+
+
 class Settings:
     """What autocast does in one thread."""
 
@@ -48,6 +53,7 @@ class Settings:
         self.cached = True  # whether the 16-bit copy of a parameter is kept until the outermost block ends
         self.copies: dict[int, tuple[Tensor, Tensor]] = {}
         self.nesting = 0
+        self.number = 0
 
     def switch(self, kind: str, on: bool) -> None:
         self.on[kind] = on
@@ -58,6 +64,15 @@ class Settings:
         elif not active and local.autocast is not None:
             local.autocast = None
             modes.leave(AUTOCAST)
+        self.tell()
+
+    def tell(self) -> None:
+        """Says to this thread's plans what autocast does now."""
+        about = tuple([self.dtypes[kind] if self.on[kind] else None for kind in KINDS[:2]])
+        if about not in _numbers:
+            with modes.lock:
+                _numbers.setdefault(about, 2 * len(_numbers))
+        local.casting = self.number = _numbers[about] and _numbers[about] + self.cached
 
     def run(self, function: Any, args: Any, named: Any) -> Any:
         """The result of a call whose tensors have the types that it should have; NotImplemented if any will do."""
@@ -65,14 +80,13 @@ class Settings:
         policies = _policies(name)
         if not policies:
             return NotImplemented
-        first = next((a for a in _tensors((*args, *named.values()))), None)
+        first = args[0] if args and isinstance(args[0], Tensor) else next(_tensors((*args, *named.values())), None)
         if first is None or first._k & META:
             return NotImplemented
         kind = "cuda" if first._k & CUDA else "cpu"
         policy = policies.get(kind) if self.on[kind] else None
-        alone = (
-            modes.overrides & ~BATCHED == AUTOCAST
-        )  # otherwise a mode or a class will be asked, and may run anything
+        # Otherwise a mode or a class will be asked, and may run anything.
+        alone = modes.overrides & ~BATCHED == AUTOCAST
         if policy is None and not (alone and "whole" in policies):
             return NotImplemented
         while alone and hasattr(function, "public"):  # it has a short path
@@ -89,26 +103,22 @@ class Settings:
             target = float32
         else:
             target = _widest((*args, *named.values()))
-        changed = False
+        given = [self.fit(a, target) for a in args]
+        options = {key: self.fit(a, target) for key, a in named.items()} if named else named
+        if alone:
+            return self.without(lambda: function(*given, **options))
+        before, after = (*args, *named.values()), (*given, *options.values())
+        return function(*given, **options) if any([a is not b for a, b in zip(before, after)]) else NotImplemented
 
-        def fit(value: Any) -> Any:
-            nonlocal changed
-            if isinstance(value, Tensor):
-                d = value.dtype
-                if d is target or d.category != FLOATING or d is float64:
-                    return value
-                changed = True
-                return self.cast(value, target)
-            if value.__class__ is list or value.__class__ is tuple:
-                return value.__class__([fit(v) for v in value])
-            return value
-
-        def call() -> Any:
-            given = [fit(a) for a in args]
-            options = {key: fit(a) for key, a in named.items()} if named else named
-            return function(*given, **options) if changed or alone else NotImplemented
-
-        return self.without(call) if alone else call()
+    def fit(self, value: Any, target: dtype) -> Any:
+        """An argument whose tensors have a type, if they have one that it stands for."""
+        if isinstance(value, Tensor):
+            d = value.dtype
+            return value if d is target or d.category != FLOATING or d is float64 else self.cast(value, target)
+        if value.__class__ is list or value.__class__ is tuple:
+            fitted = [self.fit(v, target) for v in value]
+            return value if all([a is b for a, b in zip(value, fitted)]) else value.__class__(fitted)
+        return value
 
     def beside_state(self, function: Any, args: Any, named: Any, state: Any, target: dtype) -> Any:
         """The result of a recurrent function in float32, from inputs and weights that are rounded to 16 bits."""
@@ -131,18 +141,19 @@ class Settings:
 
     def without(self, call: Any) -> Any:
         """The result of a call for which this thread's autocast is off: what runs inside it has its types."""
-        local.autocast = None
+        local.autocast, local.casting = None, 0
         modes.leave(AUTOCAST)
         try:
             return call()
         finally:
-            local.autocast = self
+            local.autocast, local.casting = self, self.number
             modes.enter(AUTOCAST)
 
     def cast(self, x: Tensor, target: dtype) -> Tensor:
         """A tensor in another type; for parameters the copy is kept, so that a second use finds it."""
         keep = self.cached and target is not float32 and x._k & GRAD and x._edge is None
         if keep:
+            not_planned()  # which copy there is Python finds out each time
             found = self.copies.get(id(x))
             if found is not None and found[1].dtype is target and (found[1]._k & GRAD or not local.grad):
                 return found[1]

@@ -117,6 +117,7 @@ def get_autocast_dtype(device_type: str) -> dtype:
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     """Sets the 16-bit type that autocast uses on a type of device, in this thread."""
     settings().dtypes[kind_of(device_type)] = dtype
+    settings().tell()
 
 
 def is_autocast_cpu_enabled() -> bool:
@@ -157,6 +158,7 @@ def is_autocast_cache_enabled() -> bool:
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Says whether copies of parameters in the 16-bit type are kept for further uses."""
     settings().cached = bool(enabled)
+    settings().tell()
 
 
 def clear_autocast_cache() -> None:

@@ -31,6 +31,9 @@ class Pointer(bytes):
     def ptr(self):
         return int.from_bytes(self, "little")
 
+    def __add__(self, offset):
+        return Pointer(_alive[id(self)][1][offset:])
+
 
 class Array(bytes):
     """Shape and strides as vectors (begin, end), then dtype and memory."""
@@ -71,10 +74,14 @@ class Array(bytes):
         return np.asarray(place).view(self.dtype)
 
     def like(self, lies):
-        return Array(lies.shape, lies.dtype, self.data, lies.strides)
+        offset = lies.__array_interface__["data"][0] - self.data.ptr
+        return Array(lies.shape, lies.dtype, self.data + offset if offset else self.data, lies.strides)
 
     def transpose(self, *axes):
         return self.like(self.numpy().transpose(*axes))
+
+    def swapaxes(self, one, other):
+        return self.like(self.numpy().swapaxes(one, other))
 
     def view(self, dtype):
         return self.like(self.numpy().view(dtype))
@@ -83,9 +90,7 @@ class Array(bytes):
         return self.like(self.numpy().reshape(*shape))
 
     def __getitem__(self, key):
-        found = self.numpy()[key]
-        assert found.__array_interface__["data"][0] == self.data.ptr  # views that begin elsewhere are not made here
-        return self.like(found)
+        return self.like(self.numpy()[key])
 
     def __setitem__(self, key, value):
         self.numpy()[key] = value.numpy() if isinstance(value, Array) else value

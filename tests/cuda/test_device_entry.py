@@ -1,6 +1,7 @@
 """Plans on a GPU, carried out by machine code, with a GPU of the CPU's memory."""
 
 import os
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,10 +9,12 @@ import pytest
 
 import flambeau as torch
 from flambeau._core.state import CUDA, GRAD
+from flambeau._interception.autocast import settings
 from flambeau._kernel.native.plan import Table
 from flambeau._kernel.native.site import site
 from flambeau._ops.making.generator import draw
 from flambeau._ops.plans.device_plans import Memory, _bits
+from flambeau._ops.registry import records
 from flambeau._tensor import wrap
 
 from . import fake_gpu
@@ -144,3 +147,63 @@ def test_a_product_is_planned_for_streams_with_a_handle_of_their_own(gpu, monkey
     assert memory.plan(gpu, lambda x: x @ x, [on_gpu([[1.0]])], False) is None
     products.handle.own[0, 77] = 177
     assert products.handle() == 177 and calls == [(7, 77)]
+
+
+def in_python(call):
+    """The result of a call, and how many functions of the package it called."""
+    seen = []
+    sys.setprofile(lambda frame, event, arg: seen.append(frame.f_code.co_filename) if event == "call" else None)
+    try:
+        out = call()
+    finally:
+        sys.setprofile(None)
+    return out, len([file for file in seen if "flambeau" in file and "tests" not in file and "cuda_layout" not in file])
+
+
+def test_views_are_made_by_machine_code(gpu):
+    values = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    x, leaf = on_gpu(values), on_gpu(values, requires_grad=True)
+    for _ in range(5):
+        turned, first = in_python(lambda: x.transpose(0, 1))
+        pieces, second = in_python(lambda: leaf.split(1))
+        wide, third = in_python(lambda: torch.unsqueeze(leaf, 1))
+    assert (first, second, third) == (0, 0, 0)
+    assert turned._k == CUDA and turned._edge is None and turned._storage is x._storage is not None
+    assert turned._array.numpy().tolist() == values.T.tolist() and turned._view[0] is x
+    assert [p._array.numpy().tolist() for p in pieces] == [[[0.0, 1.0, 2.0]], [[3.0, 4.0, 5.0]]]
+    assert {id(p._edge[0]) for p in pieces} == {id(pieces[0]._edge[0])} and [p._edge[1] for p in pieces] == [0, 1]
+    assert wide._k == CUDA | GRAD and wide._edge[0].edges == ((leaf, 0),) and wide.shape == (2, 1, 3)
+    turned._array[0] = np.float32(9.0)
+    assert x._array.numpy()[:, 0].tolist() == [9.0, 9.0]
+    with torch.no_grad():
+        for _ in range(5):
+            wide, calls = in_python(lambda: torch.unsqueeze(leaf, 1))
+        assert calls == 0 and wide._k == CUDA and wide._edge is None
+
+
+def test_records_that_are_planned_by_themselves(gpu):
+    """Not only as a part of planned functions: a cast is one."""
+    x = on_gpu([[1.5, -2.5]])
+    for _ in range(5):
+        out, n = natively(lambda: records["to_dtype"](x, torch.float64))
+    assert n == 1 and out.dtype is torch.float64 and out._array.numpy().tolist() == [[1.5, -2.5]]
+
+
+def test_autocast_has_plans_of_its_own(gpu):
+    x = on_gpu([[0.5, -0.25]])
+    short = records["to_dtype"](x, torch.bfloat16)
+    for _ in range(5):
+        plain, n = natively(lambda: torch.exp(short))
+    assert n == 1 and plain.dtype is torch.bfloat16
+    own = settings()
+    own.switch("cuda", True)
+    try:
+        for _ in range(5):
+            wide, n = natively(lambda: torch.exp(short))
+            total, m = natively(lambda: x + x)
+    finally:
+        own.switch("cuda", False)
+    assert wide.dtype is torch.float32 and n == 2  # a cast, then the function
+    np.testing.assert_allclose(wide._array.numpy(), np.exp([[0.5, -0.25]]), rtol=1e-6)
+    assert m == 1 and total.dtype is torch.float32
+    assert torch.exp(short).dtype is torch.bfloat16

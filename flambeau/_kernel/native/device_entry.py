@@ -15,8 +15,8 @@ from typing import Any
 
 from .device_plan import ARGUMENT, ARGUMENTS, CALL, RESULT, RESULTS
 from .dialect import compile_function
-from .entry import KNOWN, KNOWN_NAMES, MARK, PARTS, SLOW, Offsets, fill, in_tuple, plan_of, without_plan
-from .plan import ABSENT, DEVICE, FLOAT, INT, KEPT, LOOPS, PATTERN, PLAN, RETURNED, TOGETHER
+from .entry import KNOWN, KNOWN_NAMES, MARK, PARTS, SLOW, Offsets, casting, fill, in_tuple, plan_of, without_plan
+from .plan import ABSENT, DEVICE, FLOAT, INT, KEPT, LOOPS, PATTERN, PLAN, RETURNED, TOGETHER, VIEWS
 
 _HEAD = object.__basicsize__
 _TYPE = _HEAD - 8
@@ -94,7 +94,7 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
         m.run("Py_DecRef", recording)
         if recording != at.true:
             history = 0
-    m.put(key, 0, history)
+    m.put(key, 0, history | casting(m, at, place_of))
     m.put(key, 8, DEVICE)
     m.put(key, 16, m.call(there.stream))
     m.put(key, 24, m.word(at.modes, place_of.default))
@@ -103,6 +103,11 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
     if plan == 0:
         return m.call("PyObject_Vectorcall", without_plan(m, site, h, at), args, given, names)
     results, returned, calls = m.word(plan, 0), m.word(plan, RETURNED), m.word(plan, LOOPS)
+    if results == VIEWS:
+        made = m.call(at.device_views, plan, m.word(parts, 8), m.word(site, KNOWN), at.two, at.three)
+        if made != 0:
+            return made
+        results = 0
     if results == 0:  # known to have none
         return m.call("PyObject_Vectorcall", slow, args, given, names)
     # 3. Arrays for the results, and for what is needed on the way to them.

@@ -20,6 +20,7 @@ from .dialect import compile_function, inline, is_kept, run_loops
 from .plan import (  # fmt: skip
     ABSENT,
     ALIKE,
+    CASTING,
     FLOAT,
     INT,
     KEPT,
@@ -50,6 +51,7 @@ KNOWN_NAMES = (
     "tensor", "parameter", "ndarray", "new", "attach", "zero", "one", "none", "true", "false", "float", "int", "tuple", "list", "size",
     "str", "dtype", "new_tuple", "modes", "local", "grad", "mark", "node", "kept", "sequence", "inference", "seen", "two", "three",
     "device", "gpu", "destination", "settings", "exchange", "aligned", "views", "storage", "add_view", "inherited",
+    "autocast", "casting", "out", "device_views",
 )  # fmt: skip
 SEEN, WAYS = 1 << 10, 4  # sets of descriptions that came without a plan, of all sites, and how many are in each
 # Words of a site, in bytes.
@@ -174,11 +176,23 @@ def in_tuple(m, objects, count, together, at):
     return made
 
 
+@inline
+def casting(m, at, place_of):
+    """What autocast does in this thread, among the bits of a description's first word."""
+    bits = m.number(0)
+    if m.word(at.modes, place_of.on) != at.zero:
+        number = m.call("PyObject_GetAttr", at.local, at.casting)
+        m.run("Py_DecRef", number)
+        bits = m.call("PyLong_AsLong", number) << CASTING
+    return bits
+
+
 def _entry(m, self, args, given, names, place_of):
     site = m.word(m.word(self, place_of.words), place_of.buffer)
     at = m.fields(m.word(site, KNOWN), KNOWN_NAMES)
     slow, count, arguments = m.word(site, SLOW), given, m.word(site, COUNT)
-    if m.word(at.modes, place_of.on) != at.zero:
+    on = m.word(at.modes, place_of.on)
+    if (on != at.zero) & (on != at.autocast):
         return m.call("PyObject_Vectorcall", slow, args, given, names)
     if count > m.word(site, POSITIONAL):
         return m.call("PyObject_Vectorcall", slow, args, given, names)
@@ -195,9 +209,11 @@ def _entry(m, self, args, given, names, place_of):
             for i in range(arguments):
                 if m.word(m.word(site, NAMES), i * 8) == name:
                     found = i
-            if found < count:  # unknown, or given by position
-                return m.call("PyObject_Vectorcall", slow, args, given, names)
-            m.put(values, found * 8 + 8, m.word(args, (count + j) * 8))
+            if found >= count:
+                m.put(values, found * 8 + 8, m.word(args, (count + j) * 8))
+            else:  # unknown, or given by position; `out=None` says nothing
+                if (name != at.out) | (m.word(args, (count + j) * 8) != at.none):
+                    return m.call("PyObject_Vectorcall", slow, args, given, names)
     # Lists are taken apart: a number that says how many there are, then each by itself.
     parts, all_parts = m.space(PARTS + 1), 0
     for i in range(arguments):
@@ -267,7 +283,7 @@ def _entry(m, self, args, given, names, place_of):
     key, bases, numbers = m.space(_WORDS), m.space(_OPERANDS), m.space(3 * PARTS)
     n, inputs, runtime = 0, 1, m.word(site, RUNTIME)
     m.put(bases, 0, 0)  # from here a constant's own address leads to it
-    m.put(key, 0, history)
+    m.put(key, 0, history | casting(m, at, place_of))
     m.put(key, 8, m.word(at.modes, place_of.default))  # what integers become beside floats
     n = 2
     if alike != 0:
@@ -344,7 +360,7 @@ def _entry(m, self, args, given, names, place_of):
         return m.call("PyObject_Vectorcall", without_plan(m, site, h, at), args, given, names)
     results, returned, loops = m.word(plan, 0), m.word(plan, RETURNED), m.word(plan, LOOPS)
     if results == VIEWS:
-        made = m.call(at.views, plan, m.word(values, 8), m.word(site, KNOWN))
+        made = m.call(at.views, plan, m.word(values, 8), m.word(site, KNOWN), at.zero, at.one)
         if made != 0:
             return made
         results = 0

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core.sizes import Size
-from ..._core.state import modes
+from ..._core.state import local, modes
 from ..render_llvm import NOT_NUMPY
 
 PLANS = 512  # of one table; one takes some kilobytes
 MIX = 0x9E3779B97F4A7C1  # a description's number is made with it
 ABSENT, FLOAT, INT, ALIKE, SEVERAL, DEVICE = range(10, 16)  # tags in a description
+CASTING = 32  # bits before the number of what autocast does, in its first word
 # Places in a plan, in bytes: how many results there are is at 0; then where what describes results begins, and its size for one.
 RETURNED, LOOPS, RECORD, TOGETHER, PATTERN, KEPT, LONG = 8, 16, 24, 32, 40, 48, 56
 PLAN, RESULT = 64, 56
@@ -45,10 +46,11 @@ def description(
 ) -> list[int]:
     """The words that arguments are described by; `alike` leaves shapes out, `history` says which require gradients.
 
-    The default dtype is told, too: what integers become depends on it. Of calls on a GPU the `stream` is.
+    The default dtype is told, too: what integers become depends on it; and what autocast does. Of calls on a GPU the `stream` is.
     """
     default = id(modes.default)
-    words = [history, default] if stream is None else [history, DEVICE, stream, default]
+    first = history | local.casting << CASTING
+    words = [first, default] if stream is None else [first, DEVICE, stream, default]
     if alike:
         words.append(ALIKE)
     for i, a in enumerate(taken_apart(args)):

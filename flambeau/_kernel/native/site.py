@@ -18,7 +18,7 @@ import numpy as np
 from ..._core import allocation
 from ..._core.dtypes import dtype
 from ..._core.sizes import Size
-from ..._core.state import local, modes
+from ..._core.state import AUTOCAST, local, modes
 from .. import ahead, elf
 from . import pool
 from .device_entry import Lies, compile_device_entry, gpu_words
@@ -37,7 +37,7 @@ from .entry import (
     new_array,
 )  # fmt: skip
 from .plan import Table, absent
-from .views import compile_views
+from .views import compile_device_views, compile_views
 
 
 class _Method(ctypes.Structure):
@@ -72,7 +72,7 @@ class Site(types.ModuleType):
 
         def missed(*args: Any, **named: Any) -> Any:
             out = self.slow(*args, **named)  # raises what there is to raise
-            if not modes.on and table.accepts():
+            if (not modes.on or modes.on == AUTOCAST) and table.accepts():
                 rest = [named.get(name, absent) for name in self.parameters[len(args) :]]
                 remember([*args, *rest], out)
             return out
@@ -131,6 +131,7 @@ class _Entries:
             tuple=tuple, list=list, size=Size, str=str, dtype=dtype, new_tuple=tuple.__new__, modes=modes, local=local,
             grad=sys.intern("grad"), mark=_mark, node=node, kept=kept, inference=inference, sequence=sequence, two=2, three=3,
             destination=sys.intern("destination"), storage=storage, add_view=storage.add_view, inherited=sys.intern("inherited"),
+            autocast=AUTOCAST, casting=sys.intern("casting"), out=sys.intern("out"),
         )  # fmt: skip
         self.objects = list(found.values())
         self.known = array.array("q", [id(found[name]) if name in found else 0 for name in KNOWN_NAMES])
@@ -209,6 +210,7 @@ class _Entries:
             return False
         self.gpu = gpu_words({**found, "array": id(type(make()))})
         self.known[KNOWN_NAMES.index("gpu")] = self.gpu.buffer_info()[0]
+        self.known[KNOWN_NAMES.index("device_views")] = compile_device_views(self.offsets, lies)
         self.known[KNOWN_NAMES.index("device")] = compile_device_entry(self.offsets, lies)
         return True
 

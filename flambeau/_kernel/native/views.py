@@ -14,8 +14,8 @@ _HEAD = object.__basicsize__
 _TYPE = _HEAD - 8
 _KEPT = 0x500  # flags of an array that its views have: aligned, writable
 MOST = 24  # views of one call
-# Words of such a plan, in bytes; then of each view rank, shape, strides, bytes from the argument's beginning, what the operation was given
-# besides, and what its node keeps, knows of the argument and of its results.
+# Words of such a plan, in bytes; then of each view rank, shape, strides (of one on a GPU: what makes its array, 0, its strides), bytes from
+# the argument's beginning, what the operation was given besides, and what its node keeps, knows of the argument and of its results.
 COUNT, OP, TOGETHER, SHARED, DEEPEST, FIRST = range(8, 56, 8)
 _EACH = 64
 
@@ -33,6 +33,11 @@ class ViewPlan:
         numbers = array.array("q", shape), array.array("q", strides)
         self.keep += [*numbers, *about]
         self.views += [len(shape), *[n.buffer_info()[0] for n in numbers], offset, *map(id, about)]
+
+    def device_view(self, make: Any, strides: Sequence[int], offset: int, *about: Any) -> None:
+        """One on a GPU, whose array `make` makes of a place in memory and strides."""
+        self.keep += [make, strides, *about]
+        self.views += [id(make), 0, id(strides), offset, *map(id, about)]
 
     def words(self) -> array.array[int]:
         return array.array("q", [VIEWS, len(self.views) * 8 // _EACH, *self.fixed, *self.views])
@@ -74,8 +79,41 @@ def new_node(m, plan, about, x, at, place_of):
     return node
 
 
-def _views(m, plan, x, known, place_of):
-    """The views of x; 0 if Python must make them."""
+@inline
+def array_view(m, own, about, at, lies):
+    """The array of a view; 0 if there is no memory."""
+    base, descr = m.word(own, _HEAD + 32), m.word(own, _HEAD + 40)
+    if base == 0:
+        base = own
+    if m.word(base, _TYPE) != at.ndarray:  # memory that is not an array's
+        base = own
+    m.run("Py_IncRef", descr)
+    start, flags = m.word(own, _HEAD) + m.word(about, 24), m.half(own, _HEAD + 48) & _KEPT
+    there = m.call(at.new, at.ndarray, descr, m.word(about, 0), m.word(about, 8), m.word(about, 16), start, flags, 0)
+    if there != 0:
+        m.put(there, _HEAD + 32, base)
+        m.run("Py_IncRef", base)
+    return there
+
+
+@inline
+def device_array_view(m, own, about, at, lies):
+    """The same on a GPU."""
+    given, there = m.space(2), m.number(0)
+    offset = m.call("PyLong_FromLong", m.word(about, 24))
+    if offset != 0:
+        place = m.call("PyNumber_Add", m.word(own, lies.data), offset)
+        m.run("Py_DecRef", offset)
+        if place != 0:
+            m.put(given, 0, place)
+            m.put(given, 8, m.word(about, 16))
+            there = m.call("PyObject_Vectorcall", m.word(about, 0), given, 2, 0)
+            m.run("Py_DecRef", place)
+    return there
+
+
+def _views(m, plan, x, known, plain, recorded, place_of, new_view, lies):
+    """The views of x; 0 if Python must make them. Properties of tensors without history are `plain`, of those with one `recorded`."""
     at = m.fields(known, KNOWN_NAMES)
     if m.word(at.modes, place_of.inferring) != at.none:
         return 0
@@ -107,37 +145,26 @@ def _views(m, plan, x, known, place_of):
     shared = m.word(plan, SHARED)
     if shared != 0:
         made, version = at.three, at.zero
-    node, k = 0, at.zero
+    node, k = 0, plain + 0
     if recording != at.true:
         made, version = at.one, m.word(owner, place_of.version)
     else:
         k = m.word(x, place_of.k)
-    if (k != at.zero) & (shared != 0):
+    if (k == recorded) & (shared != 0):
         node = new_node(m, plan, plan + FIRST, x, at, place_of)
         if node == 0:
             m.run("PyErr_Clear")
             return 0
-    base, dtype, descr = m.word(own, _HEAD + 32), m.word(x, place_of.dtype), m.word(own, _HEAD + 40)
-    if base == 0:
-        base = own
-    if m.word(base, _TYPE) != at.ndarray:  # memory that is not an array's
-        base = own
-    objects, flags = m.space(MOST), m.half(own, _HEAD + 48) & _KEPT
+    objects, dtype = m.space(MOST), m.word(x, place_of.dtype)
     for i in range(m.word(plan, COUNT)):
         about = plan + FIRST + i * _EACH
-        m.run("Py_IncRef", descr)
-        start = m.word(own, _HEAD) + m.word(about, 24)
-        there = m.call(
-            at.new, at.ndarray, descr, m.word(about, 0), m.word(about, 8), m.word(about, 16), start, flags, 0
-        )
+        there = new_view(m, own, about, at, lies)
         t, link = m.call("PyType_GenericAlloc", at.tensor, 0), m.call("PyTuple_New", 7)
-        if (k != at.zero) & (shared == 0):
+        if (k == recorded) & (shared == 0):
             node = new_node(m, plan, about, x, at, place_of)
-        if (there == 0) | (t == 0) | (link == 0) | ((k != at.zero) & (node == 0)):
+        if (there == 0) | (t == 0) | (link == 0) | ((k == recorded) & (node == 0)):
             m.run("PyErr_Clear")  # Python says what the matter is
             return 0
-        m.put(there, _HEAD + 32, base)
-        m.run("Py_IncRef", base)
         m.put(t, place_of.array, there)
         m.put(t, place_of.dtype, dtype)
         m.put(t, place_of.k, k)
@@ -198,6 +225,14 @@ def _views(m, plan, x, known, place_of):
     return m.word(objects, 0)
 
 
+_GIVEN = ["plan", "x", "known", "plain", "recorded"]
+
+
 def compile_views(offsets: Offsets) -> int:
     """The address of the function."""
-    return compile_function("views", _views, ["plan", "x", "known"], place_of=offsets)
+    return compile_function("views", _views, _GIVEN, place_of=offsets, new_view=array_view, lies=None)
+
+
+def compile_device_views(offsets: Offsets, lies: Any) -> int:
+    """The same for tensors on a GPU, whose arrays have their parts at known places."""
+    return compile_function("device_views", _views, _GIVEN, place_of=offsets, new_view=device_array_view, lies=lies)

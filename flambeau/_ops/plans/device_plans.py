@@ -53,6 +53,13 @@ class Memory:
             words = description(values, Tensor, history, stream=backend.stream())
             self.table.add(words, self.plan(backend, function, values, bool(history)) or NO_PLAN, values)
 
+    def remember_views(self, plan: Callable[[], Any], values: Sequence[Any], history: int) -> None:
+        """The same of views, whose plan is known."""
+        backend = backend_of(CUDA)
+        if backend.ready() and values[0]._array.__class__ is backend.xp.ndarray:
+            words = description(values, Tensor, history, stream=backend.stream())
+            self.table.add(words, plan() or NO_PLAN, values)
+
     def plan(self, backend: Any, function: Any, values: Sequence[Any], history: bool) -> DevicePlan | None:
         try:
             return self._watched(backend, function, values, history)
@@ -120,6 +127,17 @@ def _written(backend: Any, watch: Watch, outs: Sequence[Any], kept: Sequence[Any
             raise Unwatchable("too many arguments")
         plan.call(kernel, address, sizes, [(s if s < 0 else numbers[s], value) for s, value in args])
     return plan
+
+
+def address_of(array: Any) -> int:
+    """Where an array on a GPU begins."""
+    return int(array.data.ptr)
+
+
+def maker(array: Any) -> Callable[..., Any]:
+    """What makes arrays like one on a GPU, of a place in its memory and strides."""
+    kind: Callable[..., Any] = type(array)
+    return functools.partial(kind, array.shape, array.dtype)
 
 
 def _maker(backend: Any, x: Shadow) -> Callable[[], Any]:

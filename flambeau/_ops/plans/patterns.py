@@ -20,7 +20,7 @@ class Unplannable(Exception):
 
 
 def pattern_of(
-    outs: Sequence[Tensor], given: Sequence[Any], kept: list[Any] | None = None, in_order: bool = False
+    outs: Sequence[Tensor | None], given: Sequence[Any], kept: list[Any] | None = None, in_order: bool = False
 ) -> Any:
     """The nodes that these results have, in words, for machine code that gives such nodes to other results; None if there are none.
 
@@ -43,7 +43,7 @@ def pattern_of(
     def whose(edge: Any) -> int:
         return -1 if edge is None else edge[1] + (index[id(edge[0])] << 8)
 
-    numbers = [whose(t._edge) for t in outs]
+    numbers = [whose(None if t is None else t._edge) for t in outs]
 
     def besides(array: Any, edge: Any) -> int:
         if kept is None:
@@ -60,7 +60,7 @@ def pattern_of(
         if in_order and i < len(given) and s is given[i]:
             return ARGUMENT, i
         if isinstance(s, SavedOutput):
-            own = next((j for j, t in enumerate(outs) if t._storage is s and t._view is None), -1)
+            own = next((j for j, t in enumerate(outs) if t is not None and t._storage is s and t._view is None), -1)
             if own < 0:
                 own = besides(s.array, (node, s.number) if s.k else None)
             return OUTPUT, own + (s.number << 8)
@@ -90,10 +90,10 @@ def pattern_of(
     return Words("q", [*words, *numbers], things)
 
 
-def _history(outs: Sequence[Tensor], last: bool) -> list[Node]:
+def _history(outs: Sequence[Tensor | None], last: bool) -> list[Node]:
     """All nodes behind results, the oldest first; or those alone that made them."""
     found: dict[int, Node] = {}
-    waiting = [t._edge[0] for t in outs if t._edge is not None]
+    waiting = [t._edge[0] for t in outs if t is not None and t._edge is not None]
     while waiting:
         node = waiting.pop()
         if id(node) not in found and not isinstance(node, Tensor):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..._autograd.node import Node, SavedOutput, sequence
+from ..._backend.cpu import cpu
 from ..._core import allocation
 from ..._core.layouts import is_dense
 from ..._core.state import CUDA, GRAD, local, modes
@@ -49,6 +50,8 @@ def pointwise_site(
             return
         alike, history = is_alike(args), _history(args)
         made = plan(op, args, record, runtime, alike)
+        if local.casting and op.variant(cpu, op.common(args))[1][0] is not out.dtype:
+            made = None  # autocast has changed the operands
         if made is not None and history and out._edge is not None:
             with contextlib.suppress(Unplannable):
                 if not alike or out._edge[0].info is None:  # which holds shapes
@@ -136,8 +139,8 @@ def _planned(slow: Any, name: str, views: bool = False) -> Any:
 def planned_call(call: Any, names: Sequence[str]) -> Any:
     """The call of a record, whose arguments go by position, planned by watching it."""
 
-    def by_name(**given: Any) -> Any:
-        return call(*given.values())
+    def by_name(*values: Any, **given: Any) -> Any:
+        return call(*values, *given.values())
 
     table = Table()
     return site(call, _remembering(by_name, names, table, len(names)), table, names) if _native else call
@@ -190,15 +193,13 @@ def _remembering_views(function: Any, names: Sequence[str], table: Table, positi
         x, history = values[0], _history(values)
         if not isinstance(x, Tensor) or sum([isinstance(a, Tensor) for a in taken_apart(values)]) > 1:
             return  # elements of another one may count
-        if x._k & CUDA:
-            on_device.remember(_way(function), values, history)
-            return
-        if x._k > GRAD:
-            return
         deep = x._view is not None and x._view[4] >= LONGEST_CHAIN
-        if deep or x._array.__class__ is not np.ndarray or inherited(x) is not None or modes.inferring is not None:
+        if deep or inherited(x) is not None or modes.inferring is not None:
             return  # which others that are described alike are not
-        table.add(description(values, Tensor, history), view_plan(x, out) or NO_PLAN, values)
+        if x._k | GRAD == CUDA | GRAD:
+            on_device.remember_views(lambda: view_plan(x, out), values, history)
+        elif x._k <= GRAD and x._array.__class__ is np.ndarray:
+            table.add(description(values, Tensor, history), view_plan(x, out) or NO_PLAN, values)
 
     return remember
 
@@ -213,7 +214,9 @@ def view_plan(x: Tensor, out: Any) -> ViewPlan | None:
         or any([t.__class__ is not Tensor or t._view is None for t in outs])
     ):
         return None
-    op, number, address = outs[0]._view[1], outs[0]._view[3], address_function()
+    op, number = outs[0]._view[1], outs[0]._view[3]
+    on_gpu = x._array.__class__ is not np.ndarray
+    address = device_plans.address_of if on_gpu else address_function()
     plan = ViewPlan(op, type(out) if several else None, number is not None, LONGEST_CHAIN)
     for i, t in enumerate(outs):
         link, node = t._view, None if t._edge is None else t._edge[0]
@@ -231,7 +234,11 @@ def view_plan(x: Tensor, out: Any) -> ViewPlan | None:
             if not own or node.op is not op or not is_fixed(node.saved):
                 return None
             about = node.saved, node.info, node.outputs
-        plan.view(t._array.shape, t._array.strides, address(t._array) - address(x._array), link[2], *about)
+        offset = address(t._array) - address(x._array)
+        if on_gpu:
+            plan.device_view(device_plans.maker(t._array), t._array.strides, offset, link[2], *about)
+        else:
+            plan.view(t._array.shape, t._array.strides, offset, link[2], *about)
     return plan
 
 
