@@ -9,6 +9,7 @@ import numpy as np
 
 from .._backend.placement import gpu_count
 from .._core.dtypes import BY_NUMPY, FLOATING
+from .._core.layouts import is_dense
 from .._core.state import CUDA
 from .._dispatch import backend_of
 from .._kernel.optim import Formula
@@ -16,15 +17,19 @@ from .._kernel.optim_cuda import CHUNK, THREADS, render
 
 
 def suits(rows: list[tuple[Any, ...]]) -> bool:
-    """Whether all arrays of parameters, gradients and states are dense, on the one GPU, and of one floating dtype."""
+    """Whether all arrays of parameters, gradients and states are dense and laid out alike, on the one GPU, and of one floating dtype."""
     d = rows[0][0].dtype
     known = BY_NUMPY.get(d)
     if gpu_count() != 1 or known is None or known.category != FLOATING or d.itemsize < 2:
         return False
     for row in rows:
-        shape = row[0].shape
+        shape, strides = row[0].shape, row[0].strides
+        if not is_dense(shape, strides, d.itemsize):
+            return False
         for array in row:
-            if isinstance(array, np.ndarray) or array.dtype != d or array.shape != shape or not array._c_contiguous:
+            if isinstance(array, np.ndarray) or array.dtype != d or array.shape != shape:
+                return False
+            if array.strides != strides and any([s != t and n > 1 for s, t, n in zip(array.strides, strides, shape)]):
                 return False
     return True
 

@@ -25,6 +25,8 @@ from ..records.tangents import linear
 from ..registry import ops, public, relabel
 from .joining_arrays import joined
 
+_APART = 16  # arrays on a GPU that are copied one by one
+
 
 def _counted(shapes: Any) -> list[bool]:
     """Which tensors take part: PyTorch skips empty vectors among tensors of any other shape."""
@@ -72,7 +74,20 @@ def cat_op(backend: Any, xs: Any, dim: int) -> Any:
             if x.shape == (0,):
                 xs = [x for x, taken in zip(xs, _counted([x.shape for x in xs])) if taken]
                 break
-    return joined(xs, dim, channels) if backend is cpu else backend.xp.concatenate(xs, dim)
+    if backend is cpu:
+        return joined(xs, dim, channels)
+    return _copied(backend, xs, dim) if len(xs) <= _APART else backend.xp.concatenate(xs, dim)
+
+
+def _copied(backend: Any, xs: Any, dim: int) -> Any:
+    """The same by a launch for each, which plans can carry out."""
+    shape, end = list(xs[0].shape), 0
+    shape[dim] = sum([x.shape[dim] for x in xs])
+    made = backend.empty(tuple(shape), xs[0].dtype)
+    for x in xs:
+        end += x.shape[dim]
+        backend.copy(x, made[(*[slice(None)] * dim, slice(end - x.shape[dim], end))])
+    return made
 
 
 def _overlap(x: Any, y: Any) -> bool:
