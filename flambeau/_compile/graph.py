@@ -31,16 +31,16 @@ class Value:
 class Node:
     """One operation: `op(*args, **named)`, with values in the place of tensors, gives `outs` (None where it gave no tensor).
 
-    `op` is a record, or a Python function (`opaque`).
+    `op` is a record, or a Python function (`opaque`); in traces it is the name of an operator of PyTorch's library.
     """
 
     __slots__ = ("args", "line", "named", "op", "opaque", "outs", "several", "writes")
 
     def __init__(
-        self, op: Any, args: tuple[Any, ...], outs: tuple[Value | None, ...] = (), several: bool = False,
+        self, op: Any, args: Any, outs: Sequence[Any] = (), several: Any = False,
         named: dict[str, Any] | None = None, opaque: bool = False, writes: Sequence[Value] = (), line: Any = None,
     ):  # fmt: skip
-        self.op, self.args, self.outs, self.several, self.named = op, args, outs, several, named
+        self.op, self.args, self.outs, self.several, self.named = op, args, outs, several, named or {}
         self.opaque, self.writes, self.line = opaque, tuple(writes), line
 
     @property
@@ -50,12 +50,11 @@ class Node:
     def operands(self) -> Iterator[Value]:
         """The values among the arguments, in their order."""
         yield from values_in(self.args)
-        if self.named:
-            yield from values_in(tuple(self.named.values()))
+        yield from values_in(self.named)
 
     def __repr__(self) -> str:
         outs = ", ".join("_" if v is None else repr(v) for v in self.outs)
-        named = [f"{key}={value!r}" for key, value in (self.named or {}).items()]
+        named = [f"{key}={value!r}" for key, value in self.named.items()]
         return f"{outs} = {self.name}({', '.join([*map(repr, self.args), *named])})"
 
 
@@ -126,13 +125,10 @@ def _place(line: Any) -> str:
 
 def values_in(a: Any) -> Iterator[Value]:
     """All values in nested lists, tuples and dicts."""
-    if a.__class__ is Value:
+    if isinstance(a, Value):
         yield a
-    elif a.__class__ is tuple or a.__class__ is list:
-        for b in a:
-            yield from values_in(b)
-    elif a.__class__ is dict:
-        for b in a.values():
+    elif isinstance(a, (tuple, list, dict)):
+        for b in a.values() if isinstance(a, dict) else a:
             yield from values_in(b)
 
 

@@ -215,7 +215,7 @@ class Lowering:
         """A view of what Python knows, made by its own operation."""
         node = v.node
         assert node is not None
-        out = node.op(*replaced(node.args, Value, self.tensor), **replaced(node.named or {}, Value, self.tensor))
+        out = node.op(*replaced(node.args, Value, self.tensor), **replaced(node.named, Value, self.tensor))
         return (out if node.several else (out,))[node.outs.index(v)]
 
     def _array(self, v: Value) -> Any:
@@ -228,7 +228,7 @@ class Lowering:
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
     def _python(self, node: Node, number: int) -> None:
-        named = replaced(node.named or {}, Value, self.tensor)
+        named = replaced(node.named, Value, self.tensor)
         out = node.op(*replaced(node.args, Value, self.tensor), **named)
         given = [self.places[v][0] for v in node.operands() if v in self.places]
         for v, t in zip(node.outs, out if node.several else (out,)):

@@ -149,9 +149,7 @@ class Run:
                 t = self._external(v)
             else:
                 node = v.node
-                out = node.op(
-                    *replaced(node.args, Value, self.tensor), **replaced(node.named or {}, Value, self.tensor)
-                )
+                out = node.op(*replaced(node.args, Value, self.tensor), **replaced(node.named, Value, self.tensor))
                 t = (out if node.several else (out,))[node.outs.index(v)]
             self.tensors[v] = t
         return t
@@ -191,14 +189,14 @@ class Run:
     def _call(self, step: Call) -> None:
         node, args = step.what, list(step.what.args)
         if step.alone:
-            out = node.op(*node.args, **(node.named or {}))
+            out = node.op(*node.args, **node.named)
         elif step.places:
             find = self._as_given if step.makes else self.tensor
             for i in step.places:
                 args[i] = find(args[i])
             out = node.op(*args)
         else:
-            out = node.op(*replaced(node.args, Value, self.tensor), **replaced(node.named or {}, Value, self.tensor))
+            out = node.op(*replaced(node.args, Value, self.tensor), **replaced(node.named, Value, self.tensor))
         for v, t in zip(node.outs, out if node.several else (out,)):
             if v is not None:
                 if not step.makes or not lies_as(v, t) or any([t is b for b in args]):

@@ -17,7 +17,7 @@ def graph_module(graph: Graph) -> fx.GraphModule:
         nodes[v] = made.placeholder(f"arg{i}_1")
     for node in graph.nodes:
         if node.opaque:
-            function, args, named = node.op, node.args, node.named or {}
+            function, args, named = node.op, node.args, node.named
         else:
             function, args, named = aten_call(node.op, node.args)
         call = made.call_function(

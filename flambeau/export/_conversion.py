@@ -242,7 +242,7 @@ class converted:
                 self._operator(item, stack)
 
     def _operator(self, node: Node, stack: dict[str, tuple[str, str]]) -> None:
-        first = node.outputs[0] if node.outputs else None
+        first = node.outs[0] if node.outs else None
         if first is not None and first.kind != "Tensor":
             self._number(node, first, stack)
             return
@@ -253,14 +253,13 @@ class converted:
                 named.setdefault("device", CPU if first is None else first.example.device)
             named = dict(sorted({**named, "pin_memory": False}.items(), key=lambda item: options.index(item[0])))
         made = self._call(overload, self._argument(args), {k: self._argument(v) for k, v in named.items()}, node, stack)
-        made.meta["val"] = self._described(first) if node.form == "one" and first is not None else None
-        if node.form == "one":
+        if not node.several:
+            made.meta["val"] = None if first is None else self._described(first)
             if first is not None:
                 self.nodes[id(first)] = made
             return
-        described = [self._described(v) for v in node.outputs]
-        made.meta["val"] = tuple(described) if node.form == "tuple" else described
-        for i, (value, val) in enumerate(zip(node.outputs, described)):
+        made.meta["val"] = node.several(self._described(v) for v in node.outs)
+        for i, (value, val) in enumerate(zip(node.outs, made.meta["val"])):
             part = self._call(operator.getitem, (made, i), {}, node, stack, "getitem")
             part.meta["val"] = val
             self.nodes[id(value)] = part
@@ -285,8 +284,8 @@ class converted:
             "call_function", target, tuple(args), named, name=name or getattr(target, "_opname", None)
         )
         made.meta["nn_module_stack"] = stack
-        if node.place:
-            made.meta["stack_trace"] = node.place
+        if node.line:
+            made.meta["stack_trace"] = node.line
         if node.part:
             made.meta["part"] = node.part
         return made

@@ -91,7 +91,7 @@ class Recorder(Tracer):
             constant.name = f"CONSTANTS.{self._lift(constant.example)}"
             self._alive.append(constant)
             made = Value("Tensor", out)
-            self._add(Node("lift_fresh_copy", [constant], {}, [made], "one"))
+            self._add(Node("lift_fresh_copy", [constant], [made]))
             self._bind(out, made)
         return out
 
@@ -134,7 +134,7 @@ class Recorder(Tracer):
 
     def _add(self, node: Node) -> None:
         super()._add(node)
-        node.place, node.part = _stack(), self.part
+        node.line, node.part = _stack(), self.part
 
     @staticmethod
     def warn(what: str) -> None:

@@ -49,12 +49,12 @@ class Run:
         self.places: dict[int, Any] = {id(v): ("input", i) for i, v in enumerate(self.inputs) if isinstance(v, Value)}
         self.places.update((id(v), ("state", name)) for name, (_, v) in self.recorder.state.items())
         for i, node in enumerate(self.nodes):
-            self.places.update((id(v), (i, k)) for k, v in enumerate(node.outputs))
+            self.places.update((id(v), (i, k)) for k, v in enumerate(node.outs))
 
     def without_elements(self) -> Run:
         """The same recording, of whose results only shapes are kept."""
         for node in self.nodes:
-            for value in node.outputs:
+            for value in node.outs:
                 if isinstance(value.example, Tensor):
                     value.example = _without_memory(value.example.detach())
         self.recorder._alive.clear()
@@ -96,12 +96,12 @@ def _compare(first: Run, other: Run) -> dict[Any, tuple[int, int]]:
     if len(first.nodes) != len(other.nodes):
         raise _Different("the module runs more or fewer operators")
     for i, (m, n) in enumerate(zip(first.nodes, other.nodes)):
-        if m.op != n.op or m.named.keys() != n.named.keys() or len(m.outputs) != len(n.outputs):
+        if m.op != n.op or m.named.keys() != n.named.keys() or len(m.outs) != len(n.outs):
             raise _Different(f"the module runs aten::{n.op} instead of aten::{m.op}")
         same(m.args, n.args, (i, "args"))
         for key in m.named:
             same(m.named[key], n.named[key], (i, "named", key))
-        for a, b in zip(m.outputs, n.outputs):
+        for a, b in zip(m.outs, n.outs):
             if a.kind != b.kind or (isinstance(a.example, Tensor) and a.example.dim() != b.example.dim()):
                 raise _Different(f"aten::{m.op} gives another kind of result")
     same(first.results, other.results, ("results",))
@@ -378,8 +378,8 @@ class DynamicSizes(Sizes):
                 self._describe(value, same, known, [])
         for i, node in enumerate(base.nodes):
             atoms = [(e, values) for e, values in self._operands(node, i)]
-            for k, value in enumerate(node.outputs):
-                same = [run.nodes[i].outputs[k] for run in self.runs]
+            for k, value in enumerate(node.outs):
+                same = [run.nodes[i].outs[k] for run in self.runs]
                 if value.kind == "Tensor":
                     known = [
                         self._fit([v.example._array.shape[d] for v in same], atoms, node)
@@ -413,7 +413,7 @@ class DynamicSizes(Sizes):
         if e is None:
             raise UserError(
                 f"Constraints violated ({self.labels})!\n  - The sizes of aten::{node.op} are {sorted(set(values))} for different sizes of "
-                f"the arguments; no expression was found for them.\n{node.place}"
+                f"the arguments; no expression was found for them.\n{node.line}"
             )
         return e
 

@@ -114,7 +114,7 @@ class _Reader:
             op, args = _as_recorded_there(node)
             inputs = [self.argument(a) for a in args]
             kind = op if "::" in op else f"aten::{op}"
-            self.add(kind, inputs, [self.value(v) for v in node.outputs])
+            self.add(kind, inputs, [self.value(v) for v in node.outs])
         graph._outputs = [self.value(v) for v in results]
         return graph
 

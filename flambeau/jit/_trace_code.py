@@ -8,6 +8,7 @@ import math
 import re
 from typing import Any
 
+from .._compile.graph import values_in
 from .._core.devices import device
 from .._library.schema_texts import float_places
 from .._tensor import Tensor
@@ -16,7 +17,7 @@ from ._adoption import Adoption
 from ._errors import Problem
 from ._program import Program
 from ._script_module import TopLevelTracedModule, TracedModule
-from ._tracer import Call, Node, ScriptCall, Tracer, Value, values_in
+from ._tracer import Call, Node, ScriptCall, Tracer, Value
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -100,17 +101,10 @@ def prune(call: Call, needed: set[Value]) -> None:
             prune(item, needed)
             if item.items:
                 kept.append(item)
-        elif _has_effect(item) or any(v in needed for v in item.outputs):
-            for argument in (*item.args, *item.named.values()):
-                needed.update(values_in(argument))
+        elif _has_effect(item) or any(v in needed for v in item.outs):
+            needed.update(item.operands())
             kept.append(item)
     call.items = kept[::-1]
-
-
-def _uses(item: Any) -> list[Value]:
-    if isinstance(item, Call):
-        return [v for inner in item.items for v in _uses(inner)]
-    return [v for argument in (*item.args, *item.named.values()) for v in values_in(argument)]
 
 
 # -- text --------------------------------------------------------------------------------------------------------
@@ -186,10 +180,8 @@ class _Method:
         parts += [f"{k}={self.argument(v)}" for k, v in node.named.items()]
         space, _, name = node.op.rpartition("::")
         text = f"{'ops.' + space if space else 'torch'}.{name}({', '.join(parts)})"
-        if node.form == "one":
-            self.lines.append(f"{self.bind(node.outputs[0])} = {text}")
-        else:
-            self.lines.append(f"{', '.join(self.bind(v) for v in node.outputs)}, = {text}")
+        names = ", ".join([self.bind(v) for v in node.outs])
+        self.lines.append(f"{names}{',' if node.several else ''} = {text}")
 
     def script(self, call: ScriptCall) -> None:
         """Writes the call of something scripted, and takes its result apart."""
@@ -241,7 +233,7 @@ class Writer:
 
     def top(self, name: str, parameters: list[tuple[str, Any]], out: Any) -> None:
         """The method that was traced. `parameters` are names with values or structures of values."""
-        outputs = _structure_values(out)
+        outputs = list(values_in(out))
         prune(self.tracer.top, set(outputs))
         self._find_outputs(self.tracer.top, outputs)
         method = _Method(self, self.tracer.top)
@@ -275,7 +267,7 @@ class Writer:
     def _find_outputs(self, top: Call, results: list[Value]) -> None:
         """For every call, the values made inside of it that are used outside, in the order of their making."""
         users: dict[Value, set[Call]] = {}  # value -> calls in which it is used
-        order: dict[Value, int] = {}
+        makers: dict[Value, Call] = {}  # in the order of their making
 
         def walk(call: Call, chain: tuple[Call, ...]) -> None:
             self._outside[call] = []
@@ -283,17 +275,15 @@ class Writer:
                 if isinstance(item, Call):
                     walk(item, (*chain, item))
                     continue
-                for value in _uses(item):
+                for value in item.operands():
                     users.setdefault(value, set()).add(call)
-                for value in item.outputs:
-                    order[value] = len(order)
-                    value.call = call
+                makers.update(dict.fromkeys(item.outs, call))
 
         walk(top, (top,))
         for value in results:
             users.setdefault(value, set()).add(top)
-        for value in order:
-            call = value.call
+        for value, maker in makers.items():
+            call: Call | None = maker
             while call is not None and call is not top:
                 if any(not _within(user, call) for user in users.get(value, ())):
                     self._outside[call].append(value)
@@ -301,9 +291,9 @@ class Writer:
 
     def method(self, call: Call) -> tuple[list[Value], list[Value], str]:
         """Writes the method for a call: (inputs, outputs, its name)."""
-        made = {v for node in call.nodes() for v in node.outputs}
+        made = {v for node in call.nodes() for v in node.outs}
         inputs = []
-        for value in dict.fromkeys(_uses(call)):
+        for value in dict.fromkeys(v for node in call.nodes() for v in node.operands()):
             inside = value.attribute is not None and value.attribute.startswith(call.path + ".")
             if value not in made and not inside and not value.name.startswith("CONSTANTS."):
                 inputs.append(value)
@@ -344,14 +334,6 @@ def _within(call: Call | None, outer: Call) -> bool:
             return True
         call = call.parent
     return False
-
-
-def _structure_values(value: Any) -> list[Value]:
-    if isinstance(value, Value):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [v for part in value for v in _structure_values(part)] if isinstance(value, (list, tuple)) else []
 
 
 def _structure_type(value: Any) -> str:

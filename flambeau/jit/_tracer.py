@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .._compile import graph
+from .._compile.graph import values_in
 from .._core.sizes import Size
 from .._core.state import local
 from .._interception.overrides import TorchFunctionMode, dispatch
@@ -31,29 +33,29 @@ class TracerWarning(Warning):
         """Nothing to do: operations of this package warn nobody."""
 
 
-class Value:
+class Value(graph.Value):
     """A result or input in a recording. `kind` is a TorchScript type; `example` is what stood there."""
 
-    __slots__ = ("attribute", "call", "example", "kind", "name", "node")
+    __slots__ = ("attribute", "example", "kind", "name")
 
     def __init__(self, kind: str, example: Any = None, name: str = ""):
-        self.kind, self.example, self.name = kind, example, name
+        self.kind, self.example, self.name, self.node = kind, example, name, None
         self.attribute: str | None = None  # full path of a parameter or buffer
-        self.node: Node | None = None
-        self.call: Call | None = None
+
+    def __repr__(self) -> str:
+        return f"%{self.attribute or self.name or self.kind}"
 
 
-class Node:
-    """One operator: name without namespace, arguments (with values for tensors and sizes) and results."""
+class Node(graph.Node):
+    """One operator: `op` is its name without namespace, `several` the kind of sequence that it gives, if it gives one."""
 
-    __slots__ = ("args", "form", "named", "op", "outputs", "part", "place", "scope")
+    __slots__ = ("part", "scope")
 
-    def __init__(self, op: str, args: list[Any], named: dict[str, Any], outputs: list[Value], form: str):
-        self.op, self.args, self.named, self.outputs, self.form = op, args, named, outputs, form
+    def __init__(self, op: str, args: list[Any], outs: Any, several: Any = False, named: dict[str, Any] | None = None):
+        super().__init__(op, args, outs, several, named)
         self.scope = ""  # set by hooks of programs, see Tracer.push_scope
-        self.place = ""  # the lines that it ran for, where a recording keeps them
         self.part = 0  # of a program that is cut into several, see Recorder.part
-        for value in outputs:
+        for value in outs:
             value.node = self
 
 
@@ -64,7 +66,7 @@ class ScriptCall(Node):
     __slots__ = ("result", "target")
 
     def __init__(self, target: Any, args: list[Any], named: dict[str, Any], result: Any):
-        super().__init__("", args, named, list(values_in(result)), "one")
+        super().__init__("", args, list(values_in(result)), named=named)
         self.target, self.result = target, result
 
 
@@ -82,17 +84,6 @@ class Call:
                 yield from item.nodes()
             else:
                 yield item
-
-
-def values_in(argument: Any) -> Iterator[Value]:
-    """The values among the arguments of a node."""
-    if isinstance(argument, Value):
-        yield argument
-    elif isinstance(argument, (list, tuple)):
-        for a in argument:
-            yield from values_in(a)
-    elif isinstance(argument, dict):
-        yield from values_in(list(argument.values()))
 
 
 # -- numbers that depend on sizes --------------------------------------------------------------------------------
@@ -211,10 +202,8 @@ class Tracer(TorchFunctionMode):
 
     def add_input(self, t: Any, name: str) -> Value:
         """Declares an input: a tensor of the example."""
-        value = Value("Tensor", t, name)
-        value.call = self.top
-        self.inputs.append(value)
-        return self._bind(t, value)
+        self.inputs.append(Value("Tensor", t, name))
+        return self._bind(t, self.inputs[-1])
 
     def value_of(self, t: Any) -> Any:
         """The value of a tensor or traced number; a constant if it was never met."""
@@ -247,18 +236,11 @@ class Tracer(TorchFunctionMode):
         outputs = []
         for t in out if several else (out,):
             value = Value("Tensor", t)
-            value.call = self.call
             if isinstance(t, Tensor):
                 self._bind(t, value)
             outputs.append(value)
-        form = (
-            "one"
-            if not several
-            else "tuple"
-            if hasattr(type(out), "_fields") or gives_several(op) or op == "unique_dim"
-            else "list"
-        )
-        self._add(Node(op, arguments, options, outputs, form))
+        kind = tuple if hasattr(type(out), "_fields") or gives_several(op) or op == "unique_dim" else list
+        self._add(Node(op, arguments, outputs, several and kind, options))
 
     def _add(self, node: Node) -> None:
         node.scope = "/".join(self._scopes)
@@ -279,8 +261,7 @@ class Tracer(TorchFunctionMode):
         """A number computed from traced ones."""
         whole = isinstance(result, int)
         value = Value("int" if whole else "float", result)
-        value.call = self.call
-        self._add(Node(op, [self._encoded(a) for a in args], {}, [value], "one"))
+        self._add(Node(op, [self._encoded(a) for a in args], [value]))
         made = TracedInt(result) if whole else TracedFloat(result)
         made.value = value
         return made
@@ -320,7 +301,6 @@ class Tracer(TorchFunctionMode):
                 return part
             kind = "Tensor" if isinstance(part, Tensor) else "int" if isinstance(part, int) else "float"
             value = values[id(part)] = Value(kind, part)
-            value.call = self.call
             return value if kind != "Tensor" else self._bind(part, value)
 
         def traced(part: Any) -> Any:

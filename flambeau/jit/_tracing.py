@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from .._autograd.modes import no_grad
+from .._compile.graph import values_in
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..nn.modules.module import Module
@@ -16,7 +17,7 @@ from ._recorded_graph import recorded_graph
 from ._script_module import ScriptModule
 from ._trace_code import Writer, traced_module, type_of
 from ._trace_scripts import Scripts
-from ._tracer import TracedFloat, TracedInt, Tracer, Value, values_in, warn_user, watched
+from ._tracer import TracedFloat, TracedInt, Tracer, Value, warn_user, watched
 from ._units import ScriptFunction
 
 

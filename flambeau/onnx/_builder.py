@@ -163,4 +163,4 @@ def kind_of(value: Any) -> dtype:
 
 
 def result_kind(node: Node) -> dtype:
-    return kind_of(node.outputs[0])
+    return kind_of(node.outs[0])

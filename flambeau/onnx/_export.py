@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .._autograd.modes import no_grad
+from .._compile.graph import values_in
 from .._core.symbolic import SymInt
 from .._library.schema_texts import gives_view
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..export.exported_program import ExportedProgram
-from ..jit._trace_code import _structure_values, prune
-from ..jit._tracer import TracerWarning, Value, values_in
+from ..jit._trace_code import prune
+from ..jit._tracer import TracerWarning, Value
 from ..jit._tracing import record
 from ..nn.modules.module import Module
 from . import _table_layers, _table_shapes
@@ -176,8 +177,8 @@ def export(
         parameters, out, list(input_names or ()), list(output_names or ()), axes, bool(export_params),
         bool(keep_initializers_as_inputs), dict(custom_opsets or {}),
     )  # fmt: skip
-    inputs = [v.example for _, part in parameters for v in _structure_values(part)]
-    program = ONNXProgram(proto, model, inputs, [v.example for v in _structure_values(out)])
+    inputs = [v.example for _, part in parameters for v in values_in(part)]
+    program = ONNXProgram(proto, model, inputs, [v.example for v in values_in(out)])
     if verify:
         check(program)
     if f is not None:
@@ -292,7 +293,7 @@ class _Writer:
         export_params: bool, as_inputs: bool, domains: dict[str, int],
     ) -> Any:  # fmt: skip
         b, helper = self.b, self.onnx.helper
-        outputs = _structure_values(out)
+        outputs = list(values_in(out))
         prune(self.tracer.top, set(outputs))
         inputs = self._inputs(parameters, input_names, axes)
         for node in self.tracer.top.nodes():
@@ -345,7 +346,7 @@ class _Writer:
     def _inputs(self, parameters: Any, names: list[str], axes: dict[str, dict[int, str]]) -> list[Any]:
         made, number = [], 0
         for parameter, structure in parameters:
-            values = _structure_values(structure)
+            values = list(values_in(structure))
             for i, value in enumerate(values):
                 name = names[number] if number < len(names) else parameter if len(values) == 1 else f"{parameter}.{i}"
                 number += 1
@@ -369,7 +370,7 @@ class _Writer:
             raise UnsupportedOperatorError(name, self.opset)
         made = row(self.b, node, *node.args, **node.named)
         results = made if isinstance(made, (list, tuple)) else [made]
-        for value, name in zip(node.outputs, results):
+        for value, name in zip(node.outs, results):
             self.b.names[value] = name
         if node.op.endswith("_") and not node.op.endswith("__") and isinstance(node.args[0], Value):
             self._written(node.args[0], results[0])
@@ -386,7 +387,7 @@ class _Writer:
         b = self.b
         b.names[value] = name
         maker = value.node
-        if maker is None or not any(True for a in maker.args for _ in values_in(a)):
+        if maker is None or next(values_in(maker.args), None) is None:
             return
         if not gives_view(maker.op) or value.example._view is None:
             return

@@ -24,7 +24,7 @@ def forms(opset: int) -> Callable[[str], Any]:
             first = next((a for a in given if isinstance(a, Value)), None)
             made = row(
                 g.builder,
-                Node(name, given, named, [Value("Tensor", first.example if first else None)], "one"),
+                Node(name, given, [Value("Tensor", first.example if first else None)], named=named),
                 *given,
                 **named,
             )

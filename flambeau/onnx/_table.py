@@ -246,13 +246,13 @@ def _div(b: Builder, n: Node, x: Any, y: Any, rounding_mode: Any = None) -> str:
     left, right, kind = _pair(b, x, y)
     mode = "floor" if n.op.startswith("floor") else rounding_mode
     if mode is None:
-        if isinstance(n.outputs[0].example, Tensor):
+        if isinstance(n.outs[0].example, Tensor):
             like = result_kind(n)
             left, right = b.t(x, like), b.t(y, like)
         elif kind.name == "int64":
             left, right = b.cast(left, DTYPES[6]), b.cast(right, DTYPES[6])
         return b.add("Div", left, right)
-    sizes = not isinstance(n.outputs[0].example, Tensor)  # never negative
+    sizes = not isinstance(n.outs[0].example, Tensor)  # never negative
     if not kind.is_floating_point and mode == "floor" and not sizes:
         left = b.add("Sub", left, b.add("Mod", left, right))
     made = b.add("Div", left, right)

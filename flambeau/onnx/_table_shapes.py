@@ -123,7 +123,7 @@ def _repeat(b: Builder, n: Node, x: Any, repeats: Any) -> str:
 def _cat(b: Builder, n: Node, tensors: Any, dim: int = 0, **named: Any) -> str:
     like = result_kind(n)
     parts = [b.t(t, like) for t in tensors if n.op == "stack" or t.example.dim() > 1 or t.example.numel()]
-    axis = dim % len(n.outputs[0].example.shape)
+    axis = dim % len(n.outs[0].example.shape)
     if n.op == "stack":
         parts = [b.unsqueeze(p, [axis]) for p in parts]
     return b.add("Concat", *parts, axis=axis)
@@ -131,14 +131,14 @@ def _cat(b: Builder, n: Node, tensors: Any, dim: int = 0, **named: Any) -> str:
 
 @op("split", "split_with_sizes", "chunk", "tensor_split")
 def _split(b: Builder, n: Node, x: Any, how: Any, dim: int = 0) -> list[str]:
-    sizes = [v.example.shape[dim] for v in n.outputs]
+    sizes = [v.example.shape[dim] for v in n.outs]
     return b.split(b.t(x), sizes, dim % rank(x))
 
 
 @op("unbind")
 def _unbind(b: Builder, n: Node, x: Any, dim: int = 0) -> list[str]:
     axis = dim % rank(x)
-    return [b.squeeze(p, [axis]) for p in b.split(b.t(x), [1] * len(n.outputs), axis)]
+    return [b.squeeze(p, [axis]) for p in b.split(b.t(x), [1] * len(n.outs), axis)]
 
 
 @op("slice", "narrow")
@@ -200,7 +200,7 @@ def _index(b: Builder, n: Node, x: Any, indices: Any) -> str:
         refuse("an index by several tensors that are not the first dimensions")
     shape = b.constant(list(np.broadcast_shapes(*(tuple(i.example.shape) for _, i in given))))
     parts = [
-        b.unsqueeze(b.add("Expand", b.t(i), shape), [len(n.outputs[0].example.shape) - rank(x) + len(given)])
+        b.unsqueeze(b.add("Expand", b.t(i), shape), [len(n.outs[0].example.shape) - rank(x) + len(given)])
         for _, i in given
     ]
     return b.add("GatherND", b.t(x), b.add("Concat", *parts, axis=-1))
@@ -231,7 +231,7 @@ def _roll(b: Builder, n: Node, x: Any, shifts: Any, dims: Any) -> str:
 
 @op("one_hot")
 def _one_hot(b: Builder, n: Node, x: Any, num_classes: int = -1) -> str:
-    count = n.outputs[0].example.shape[-1] if num_classes == -1 else num_classes
+    count = n.outs[0].example.shape[-1] if num_classes == -1 else num_classes
     return b.add("OneHot", b.t(x), b.constant(count), b.constant([0, 1]), axis=-1)
 
 
