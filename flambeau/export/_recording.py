@@ -77,7 +77,7 @@ class Recorder(Tracer):
         self.part = 0  # of the program, where it is cut into several (pipelining)
         self.literals: dict[str, Tensor] = {}  # constants by their names in the graph
         self._names = dict(_tensors_of(root))
-        found = {id(v.example): v for v in self.attributes()}
+        found = {id(v.example): v for v in self.attributes}
         named = (*root.named_parameters(remove_duplicate=False), *root.named_buffers(remove_duplicate=False))
         self.state = {name: (t, found[id(t)]) for name, t in named}
 

@@ -107,7 +107,7 @@ class _Reader:
 
     def read(self, results: list[Value]) -> Graph:
         graph = self.graph
-        for value in (*self.tracer.inputs, *self.tracer.attributes()):
+        for value in (*self.tracer.inputs, *self.tracer.attributes):
             graph._inputs.append(self.value(value))
         for node in self.tracer.top.nodes():
             self.scope = node.scope

@@ -180,6 +180,7 @@ class Tracer(TorchFunctionMode):
         self.top = self.call = Call("", root, None)
         self.constants: list[Tensor] = [] if constants is None else constants
         self.inputs: list[Value] = []
+        self.attributes: list[Value] = []  # parameters and buffers of the module that is traced
         self._values: dict[int, Value] = {}
         self._alive: list[Any] = []  # so that no identity is used twice
         self._paths: dict[int, str] = {}
@@ -194,6 +195,7 @@ class Tracer(TorchFunctionMode):
                 if id(t) not in self._values:
                     value = self._bind(t, Value("Tensor", t))
                     value.attribute = name
+                    self.attributes.append(value)
 
     def _bind(self, t: Tensor, value: Value) -> Value:
         self._values[id(t)] = value
@@ -252,10 +254,6 @@ class Tracer(TorchFunctionMode):
 
     def pop_scope(self) -> None:
         self._scopes.pop()
-
-    def attributes(self) -> list[Value]:
-        """The parameters and buffers of the module that is traced."""
-        return [value for value in self._values.values() if value.attribute is not None]
 
     def number(self, op: str, args: list[Any], result: Any) -> Any:
         """A number computed from traced ones."""

@@ -112,6 +112,26 @@ def record(
     return tracer, parameters, found(tracer, out, strict)
 
 
+def _is_traced(value: Any) -> bool:
+    if isinstance(value, (tuple, list, dict)):
+        return bool(value) and all(map(_is_traced, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, Tensor)
+
+
+def record_call(model: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    """Like `record`, for a call in which arguments that are no tensors are part of the program."""
+    names = _parameter_names(model.forward if isinstance(model, Module) else model, len(args))
+    fixed = {k: v for k, v in (*enumerate(args), *named.items()) if not _is_traced(v)}
+    examples = {str(k): v for k, v in (*enumerate(args), *named.items()) if k not in fixed}
+
+    def call(**given: Any) -> Any:
+        placed = [fixed[i] if i in fixed else given.pop(str(i)) for i in range(len(args))]
+        return model(*placed, **given, **{k: v for k, v in fixed.items() if isinstance(k, str)})
+
+    tracer, parameters, out = record(model if isinstance(model, Module) else None, call, None, examples, strict=False)
+    return tracer, [(names[int(n)] if n.isdigit() else n, v) for n, v in parameters], out
+
+
 def trace(
     func: Any,
     example_inputs: Any = None,

@@ -17,7 +17,7 @@ from .._tensor import Tensor
 from ..export.exported_program import ExportedProgram
 from ..jit._trace_code import prune
 from ..jit._tracer import TracerWarning, Value
-from ..jit._tracing import record
+from ..jit._tracing import record_call
 from ..nn.modules.module import Module
 from . import _table_layers, _table_shapes
 from ._builder import Builder
@@ -220,40 +220,14 @@ def _of_program(ep: ExportedProgram, args: Any, kwargs: Any, dynamic_shapes: Any
 
 
 def _recorded(model: Any, args: tuple[Any, ...], named: dict[str, Any], training: Any) -> tuple[Any, ...]:
-    """A recording of the model. Arguments that are no tensors are part of the program."""
-    root = model if isinstance(model, Module) else None
-    plain = {i: a for i, a in enumerate(args) if not _is_traced(a)}
-    fixed = {k: v for k, v in named.items() if not _is_traced(v)}
-    examples = {f"{i}": a for i, a in enumerate(args) if i not in plain}
-    examples.update((k, v) for k, v in named.items() if k not in fixed)
-
-    def call(**given: Any) -> Any:
-        values = [plain[i] if i in plain else given.pop(f"{i}") for i in range(len(args))]
-        return model(*values, **given, **fixed)
-
+    """A recording of the model."""
     _state.exporting = True
     try:
         with no_grad(), select_model_mode_for_export(model, training), warnings.catch_warnings():
             warnings.simplefilter("default", TracerWarning)
-            tracer, parameters, out = record(root, call, None, examples, strict=False)
+            return record_call(model, args, named)
     finally:
         _state.exporting = False
-    names = _names_of(model, len(args))
-    return tracer, [(names[int(n)] if n.isdigit() else n, v) for n, v in parameters], out
-
-
-def _names_of(model: Any, count: int) -> list[str]:
-    from ..jit._tracing import _parameter_names
-
-    return _parameter_names(model.forward if isinstance(model, Module) else model, count)
-
-
-def _is_traced(value: Any) -> bool:
-    if isinstance(value, (tuple, list)):
-        return bool(value) and all(_is_traced(v) for v in value)
-    if isinstance(value, dict):
-        return bool(value) and all(_is_traced(v) for v in value.values())
-    return isinstance(value, Tensor)
 
 
 def _dynamic(dynamic_axes: Any, dynamic_shapes: Any, parameters: Any, input_names: Any) -> dict[str, dict[int, str]]:

@@ -128,6 +128,25 @@ def test_graph(writer, tmp_path):
     assert [d.size for d in relu.attr["_output_shapes"].list.shape[0].dim] == [1, 3]
 
 
+def test_graph_of_inner_modules_and_sizes():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.norm = torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)
+
+        def forward(self, x, mask=None, times=1):
+            return {"out": self.norm(self.fc(self.fc(x)).reshape(x.shape[0], -1) * times)}
+
+    pytest.importorskip("tensorboard")
+    from flambeau.utils.tensorboard.graph import graph
+
+    nodes = {node.name: node for node in graph(Net(), (torch.ones(3, 2), None, 4)).node}
+    assert nodes["Net/Linear[fc]/linear_1"].input[0] == "Net/Linear[fc]/linear"
+    assert list(nodes["Net/reshape"].input) == ["Net/Linear[fc]/linear_1", "Net/size"]
+    assert list(nodes["Net/BatchNorm1d[norm]/add"].input) == ["parameters/BatchNorm1d[norm]/num_batches_tracked"]
+    assert list(nodes["output/output.1"].input) == ["Net/BatchNorm1d[norm]/batch_norm"]
+
+
 def test_what_is_not_there_says_so(writer):
     with pytest.raises(NotImplementedError):
         writer.add_onnx_graph("graph")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..._autograd.modes import no_grad
-from ..._interception.overrides import TorchFunctionMode
+from ..._compile.graph import Value, values_in
 from ..._tensor import Tensor
-from .._pytree import tree_leaves
+from ...jit._trace_code import prune
+from ...jit._tracer import Call
+from ...jit._tracing import record_call
 from ._protos import proto
 
 _KINDS = {
@@ -16,61 +19,52 @@ _KINDS = {
 }  # fmt: skip
 
 
-class _Recorder(TorchFunctionMode):
-    """Notes the functions that run, with the path of modules that is open and where their tensors come from."""
+class _Nodes:
+    """The nodes of a graph; `made` says which one gives a value."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.path: list[str] = []
-        self.nodes: list[Any] = []
-        self.made: dict[int, str] = {}
-        self.kept: list[Tensor] = []  # so that no number of an object comes twice
+        self.all: list[Any] = []
+        self.made: dict[Value, str] = {}
         self.counts: dict[str, int] = {}
 
-    def node(self, name: str, kind: str, outs: Any, inputs: Any = ()) -> None:
+    def add(self, name: str, kind: str, outs: Sequence[Any] = (), inputs: Iterable[Any] = ()) -> None:
         count = self.counts[name] = self.counts.get(name, -1) + 1
         name = name if count == 0 else f"{name}_{count}"
         attributes = {}
-        if outs:
-            shapes = [proto("TensorShapeProto")(dim=[{"size": n} for n in t.shape]) for t in outs]
+        tensors = [v.example for v in outs if isinstance(v.example, Tensor)]
+        if tensors:
+            shapes = [proto("TensorShapeProto")(dim=[{"size": n} for n in t.shape]) for t in tensors]
             attributes["_output_shapes"] = proto("AttrValue")(list={"shape": shapes})
-            attributes["T"] = proto("AttrValue")(type=_KINDS.get(outs[0].dtype.name, 0))
-        given = [self.made[id(t)] for t in inputs if id(t) in self.made]
-        self.nodes.append(proto("NodeDef")(name=name, op=kind, input=given, attr=attributes))
-        for t in outs:
-            self.made[id(t)] = name
-            self.kept.append(t)
+            attributes["T"] = proto("AttrValue")(type=_KINDS.get(tensors[0].dtype.name, 0))
+        given = [self.made[v] for v in inputs if v in self.made]
+        self.all.append(proto("NodeDef")(name=name, op=kind, input=given, attr=attributes))
+        self.made.update(dict.fromkeys(outs, name))
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        outs = [t for t in tree_leaves(result) if isinstance(t, Tensor)]
-        name = getattr(func, "__name__", "operation").strip("_")
-        if outs and name != "get":
-            inputs = [t for t in tree_leaves((args, kwargs or {})) if isinstance(t, Tensor)]
-            self.node("/".join([*self.path, name]), f"aten::{name}", outs, inputs)
-        return result
+    def add_call(self, call: Call, path: str) -> None:
+        """The operators of a module's call, those of inner modules below their names."""
+        for item in call.items:
+            if isinstance(item, Call):
+                self.add_call(item, f"{path}/{_label(item.module, item.path)}")
+            else:
+                self.add(f"{path}/{item.op.strip('_')}", f"aten::{item.op}", item.outs, item.operands())
+
+
+def _label(module: Any, path: str) -> str:
+    return f"{type(module).__name__}[{path.rpartition('.')[2]}]" if path else type(module).__name__
 
 
 def graph(model: Any, args: Any) -> Any:
     """A GraphDef of one run of a model on example arguments."""
-    recorder = _Recorder()
-    given = args if isinstance(args, (tuple, list)) else (args,)
-    for i, t in enumerate(t for t in tree_leaves(given) if isinstance(t, Tensor)):
-        recorder.node(f"input/input.{i + 1}", "IO Node", [t])
-    names = {module: path.rpartition(".")[2] for path, module in model.named_modules()}
-    hooks = []
-    for module, name in names.items():
-        label = f"{type(module).__name__}[{name}]" if name else type(module).__name__
-        for key, p in module.named_parameters(recurse=False):
-            recorder.node(f"parameters/{label}/{key}", "prim::GetAttr", [p])
-        hooks.append(module.register_forward_pre_hook(lambda *_, label=label: recorder.path.append(label)))
-        hooks.append(module.register_forward_hook(lambda *_: recorder.path.pop() and None))
-    try:
-        with no_grad(), recorder:
-            result = model(*given)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    for i, t in enumerate(t for t in tree_leaves(result) if isinstance(t, Tensor)):
-        recorder.node(f"output/output.{i + 1}", "IO Node", [], [t])
-    return proto("GraphDef")(node=recorder.nodes, versions=proto("VersionDef")(producer=22))
+    with no_grad():
+        tracer, parameters, out = record_call(model, tuple(args) if isinstance(args, (tuple, list)) else (args,), {})
+    prune(tracer.top, set(values_in(out)))
+    nodes = _Nodes()
+    for i, v in enumerate(values_in([v for _, v in parameters])):
+        nodes.add(f"input/input.{i + 1}", "IO Node", [v])
+    for v in tracer.attributes:
+        path, _, key = v.attribute.rpartition(".")
+        nodes.add(f"parameters/{_label(model.get_submodule(path), path)}/{key}", "prim::GetAttr", [v])
+    nodes.add_call(tracer.top, _label(model, ""))
+    for i, v in enumerate(values_in(out)):
+        nodes.add(f"output/output.{i + 1}", "IO Node", inputs=[v])
+    return proto("GraphDef")(node=nodes.all, versions=proto("VersionDef")(producer=22))
