@@ -8,7 +8,6 @@ runs, Python calls it. What reads elements on behalf of Python (`item`, `if x > 
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from .._autograd import engine
 from .._backend.meta import empty_meta
 from .._core.random import MersenneState
 from .._core.state import CAPTURE, FUNCTION_MODE, GRAD, META, local, modes
+from .._errors.frames import PACKAGE, is_ours, users_frame
 from .._ops.records.primitive import Primitive
 from .._ops.records.shape_rules import DataDependent
 from .._ops.registry import ops
@@ -259,7 +259,7 @@ class Capture:
                 if error is not None:
                     self._append(Expect(out, error), (self.value(given[0]),), None, opaque=True)
                     return out
-            if name == "item" and out.__class__ is float and self._may_give(given[0]) and self.live.read(_OURS):
+            if name == "item" and out.__class__ is float and self._may_give(given[0]) and self.live.read():
                 t, mark = detached(given[0]), len(self.graph.nodes)
                 return self.live.new(out, Leaf(t, ops.clone(t), mark + 1))  # type: ignore[attr-defined]
             if name == "register_hook" and given[0]._edge is not None and self._is_made(given[0]):
@@ -267,7 +267,7 @@ class Capture:
             if name in ("item", "__float__") and self._is_only_returned(given[0]):
                 self.numbers.append((out, detached(given[0]), len(self.graph.nodes)))
                 return out
-            place = kept_by(_OURS) if name in ("item", "__float__") and self._may_give(given[0]) else None
+            place = kept_by() if name in ("item", "__float__") and self._may_give(given[0]) else None
             if place is not None and out.__class__ is float:
                 self.kept.append((out, ops.clone(detached(given[0])), place))  # type: ignore[attr-defined]
                 return out
@@ -288,7 +288,7 @@ class Capture:
 
     def _is_only_returned(self, t: Tensor) -> bool:
         """Whether a number that is read becomes a part of the result, and nothing else."""
-        return self._may_give(t) and is_only_returned(_OURS, self.until)
+        return self._may_give(t) and is_only_returned(self.until)
 
     def _may_give(self, t: Tensor) -> bool:
         """Whether numbers that the program does not need may be read from a tensor."""
@@ -426,7 +426,6 @@ class Capture:
         return out
 
 
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MANY = 1 << 20  # elements that are not computed with twice without a reason
 
 
@@ -570,24 +569,18 @@ def _shape_is_known(function: Any, args: Any, named: Any) -> bool:
 
 def _users_line() -> tuple[str, int] | None:
     """The innermost line that is not ours."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(_HERE):
-            return name, frame.f_lineno
-        frame = frame.f_back
-    return None
+    frame = users_frame()
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
 def _checks_arguments() -> bool:
     """Whether a distribution looks at its own arguments."""
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame is not None and is_ours(frame):
         if frame.f_code.co_filename.startswith(_DISTRIBUTIONS):
             return True
         frame = frame.f_back
     return False
 
 
-_HERE = __file__[: -len("_compile/capture.py")]
-_DISTRIBUTIONS = _HERE + "distributions"
+_DISTRIBUTIONS = PACKAGE + "distributions"

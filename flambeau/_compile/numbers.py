@@ -10,11 +10,11 @@ import dis
 import functools
 import gc
 import operator
-import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from .._errors.frames import users_frame
 from .breaks import Break
 from .holders import MISSING
 from .names import names_of
@@ -130,11 +130,9 @@ class Numbers:
 
     # -- what the run does with them ---------------------------------------------------------------------------------
 
-    def read(self, ours: str) -> bool:
-        """Whether a number may be read that tells, by code in other files than those in the folder `ours`."""
-        frame: Any = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename.startswith(ours):
-            frame = frame.f_back
+    def read(self) -> bool:
+        """Whether the program may read a number that tells."""
+        frame = users_frame()
         if frame is None or problem_of(frame.f_code, frame.f_globals) is not None:
             return False
         self.handled[frame.f_code] = frame.f_globals

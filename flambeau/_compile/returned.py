@@ -13,6 +13,8 @@ import inspect
 import sys
 from typing import Any
 
+from .._errors.frames import is_ours, users_frame
+
 _SILENT = frozenset(("NOP", "CACHE", "EXTENDED_ARG", "KW_NAMES", "NOT_TAKEN", "POP_BLOCK"))
 # Whether each of the variables that an instruction names is stored.
 _VARIABLES = {
@@ -29,26 +31,23 @@ _MAKES = {
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-def is_only_returned(ours: str, until: Any) -> bool:
-    """Whether what is read now, by code in other files than those in the folder `ours`, is at once returned by all functions that the code
-    `until` has called."""
+def is_only_returned(until: Any) -> bool:
+    """Whether what the program reads now is at once returned by all functions that the code `until` has called."""
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(ours):
+    while frame is not None and is_ours(frame):
         if frame.f_code is until:
             return False
         frame = frame.f_back
     while frame is not None and frame.f_code is not until:
-        if frame.f_code.co_filename.startswith(ours) or not _ends(frame.f_code, frame.f_lasti):
+        if is_ours(frame) or not _ends(frame.f_code, frame.f_lasti):
             return False
         frame = frame.f_back
     return frame is not None
 
 
-def kept_by(ours: str) -> tuple[Any, int] | None:
+def kept_by() -> tuple[Any, int] | None:
     """The instruction that gives what is read now to a function and does nothing else with it, as (code, where); None if there is none."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(ours):
-        frame = frame.f_back
+    frame = users_frame()
     where = -1 if frame is None else _given_away(frame.f_code, frame.f_lasti)
     return None if where < 0 else (frame.f_code, where)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
 from .advice import teach
+from .frames import is_ours, users_frame
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _KINDS = (RuntimeError, IndexError, ValueError, TypeError)
 # What layers say of their input, by the attribute that tells it.
 _EXPECTS = {
@@ -56,7 +54,7 @@ def _is_ours(error: Exception) -> bool:
     step = error.__traceback__
     while step is not None and step.tb_next is not None:
         step = step.tb_next
-    return step is None or step.tb_frame.f_code.co_filename.startswith(_PACKAGE)
+    return step is None or is_ours(step.tb_frame)
 
 
 def _described(module: Any, args: tuple[Any, ...]) -> str:
@@ -81,9 +79,7 @@ def _origin(a: Any) -> str:
 
 def _variable(module: Any) -> str:
     """What the program calls a module: the name of a variable, or its class."""
-    frame = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back  # type: ignore[assignment]
+    frame = users_frame()
     if frame is not None:
         for names in (frame.f_locals, frame.f_globals):
             for name, value in names.items():

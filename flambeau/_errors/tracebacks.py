@@ -8,10 +8,10 @@ import types
 from typing import Any
 
 from .advice import teach
+from .frames import PACKAGE
 from .names import nearest
 
 _KINDS = (RuntimeError, IndexError, ValueError, NotImplementedError, AssertionError, AttributeError)
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def folded(trace: types.TracebackType | None) -> tuple[types.TracebackType | None, int]:
@@ -20,7 +20,7 @@ def folded(trace: types.TracebackType | None) -> tuple[types.TracebackType | Non
     while trace is not None:
         steps.append(trace)
         trace = trace.tb_next
-    ours = [s.tb_frame.f_code.co_filename.startswith((_PACKAGE, "<frozen runpy>")) for s in steps]
+    ours = [s.tb_frame.f_code.co_filename.startswith((PACKAGE, "<frozen runpy>")) for s in steps]
     if all(ours):
         return (steps[0] if steps else None), 0
     shown = [s for s, mine in zip(steps, ours) if not mine]

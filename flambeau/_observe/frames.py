@@ -7,7 +7,8 @@ import sys
 import sysconfig
 from types import FrameType, TracebackType
 
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+from .._errors.frames import PACKAGE
+
 _LIBRARIES = tuple(
     os.path.abspath(path) + os.sep for key, path in sysconfig.get_paths().items() if key in ("stdlib", "platstdlib", "purelib", "platlib")
 )  # fmt: skip
@@ -22,7 +23,7 @@ def is_user_file(name: str) -> bool:
         path = os.path.abspath(name)
         known = _known[name] = not (
             name.startswith("<")
-            or path.startswith(_OWN)
+            or path.startswith(PACKAGE)
             or path.startswith(_LIBRARIES)
             or f"{os.sep}site-packages{os.sep}" in path
         )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import threading
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +13,7 @@ import numpy as np
 from .._backend.placement import as_device
 from .._core.devices import META as META_DEVICE
 from .._core.dtypes import BY_NAME, QUANTIZED, default, dtype, uint8
+from .._errors.frames import warn_user
 from .._ops.records.casting import cast_array
 from .._ops.records.rules import SCALAR_NAMES, type_name
 from . import Storage, Tensor
@@ -39,21 +38,14 @@ class _Warning(threading.local):
 _warning = _Warning()
 
 
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
-
-
 def warn_of_removal() -> None:
     """Says once (or always, if so set) that typed storages are deprecated, at the line of the program that uses one."""
     if _warning.given and not _warning.always:
         return
     _warning.given = True
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(
+    warn_user(
         "TypedStorage is deprecated and will be removed; UntypedStorage is the storage class that stays. It matters only "
-        "to programs that use storages: take tensor.untyped_storage() instead of tensor.storage()",
-        stacklevel=level,
+        "to programs that use storages: take tensor.untyped_storage() instead of tensor.storage()"
     )
 
 

@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from .._errors.frames import users_frame
 from ..nn.modules.module import Module
 from . import OptimizedModule
 from ._outline import Step, outlined
@@ -135,13 +136,10 @@ def _short(file: str) -> str:
 
 def _caller() -> str:
     """The line of the program that calls a module."""
-    frame: Any = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
-        frame = frame.f_back
+    frame = users_frame()
     return "" if frame is None else f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}: "
 
 
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _call = Module.__call__
 
 

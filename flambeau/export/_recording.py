@@ -4,6 +4,7 @@ the program, literals as constants of the graph, and questions about elements as
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._core.state import local
+from .._errors.frames import PACKAGE, is_ours, users_frame
 from .._ops.records.shape_rules import DataDependent
 from .._ops.registry import ops
 from .._tensor import Tensor
@@ -23,7 +25,7 @@ from ..nn.modules.module import Module
 from ..random import get_rng_state, set_rng_state
 from ..utils._pytree import tree_flatten, tree_map
 
-_PACKAGE = __name__.partition(".")[0]
+_LAYERS = os.path.join(PACKAGE, "nn", "modules", "")
 _LITERALS = frozenset(("tensor", "as_tensor", "scalar_tensor", "from_numpy", "asarray"))
 _READS = {
     "__bool__": "bool", "item": "number", "tolist": "list", "numpy": "array", "__int__": "integer", "__float__": "float", "__index__": "index",
@@ -43,7 +45,7 @@ class SizeInt(TracedInt):
     def _asked(self, op: str, other: Any, answer: bool) -> bool:
         frame = sys._getframe(2)
         mode = local.function_modes[-1] if local.function_modes else None
-        if isinstance(mode, Recorder) and frame.f_globals.get("__name__", "").partition(".")[0] != _PACKAGE:
+        if isinstance(mode, Recorder) and not is_ours(frame):
             mode.questions.append((op, self.value, mode.value_of(other), answer, _line(frame)))
         return answer
 
@@ -102,10 +104,9 @@ class Recorder(Tracer):
         super().record(op, args, named, out)
 
     def _refuse(self, what: str) -> None:
-        frame = _users_frame()
         raise GuardOnDataDependentSymNode(
             f"Could not {what} data-dependent expression: the elements of a tensor decide what the program does, and a graph holds "
-            f"one way only. Use torch.cond, torch.where or torch._check.\n\nThe following call raised this error:\n{_line(frame)}"
+            f"one way only. Use torch.cond, torch.where or torch._check.\n\nThe following call raised this error:\n{_line(users_frame())}"
         )
 
     def value_of(self, t: Any) -> Any:
@@ -193,17 +194,6 @@ def _tensors_of(root: Module) -> Iterator[tuple[int, str]]:
 # -- lines of the program ----------------------------------------------------------------------------------------------
 
 
-def _ours(frame: Any) -> bool:
-    return bool(frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE)
-
-
-def _users_frame() -> Any:
-    frame: Any = sys._getframe(1)
-    while frame is not None and _ours(frame) and frame.f_back is not None:
-        frame = frame.f_back
-    return frame
-
-
 def _line(frame: Any) -> str:
     code = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
     return f'  File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}\n    {code}'
@@ -214,9 +204,8 @@ def _stack() -> str:
     frames = []
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code is not _run.__code__:
-        module = frame.f_globals.get("__name__", "")
-        layer = module.startswith(f"{_PACKAGE}.nn.modules.") and frame.f_code.co_name == "forward"
-        if layer or not _ours(frame):
+        layer = frame.f_code.co_filename.startswith(_LAYERS) and frame.f_code.co_name == "forward"
+        if layer or not is_ours(frame):
             frames.append(_line(frame))
         frame = frame.f_back
     return "\n".join(frames[::-1]).removeprefix("  ")

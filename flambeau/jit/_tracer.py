@@ -3,9 +3,7 @@ order of their calls, inside of the modules that called them. Sizes taken from t
 
 from __future__ import annotations
 
-import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +12,7 @@ from .._compile import graph
 from .._compile.graph import values_in
 from .._core.sizes import Size
 from .._core.state import local
+from .._errors.frames import warn_user
 from .._interception.overrides import TorchFunctionMode, dispatch
 from .._library.schema_texts import gives_several
 from .._ops.registry import ops
@@ -21,7 +20,6 @@ from .._tensor import Tensor
 from ..nn.modules.module import Module
 from . import _lowering, _lowering_layers, _lowering_math, _lowering_shapes, _trace_forms
 
-_PACKAGE = __name__.partition(".")[0]
 _ROWS = (_lowering_layers, _lowering_math, _lowering_shapes)  # in the table once they are imported
 
 
@@ -340,7 +338,8 @@ class Tracer(TorchFunctionMode):
         """Tells that a value of this run becomes part of the trace."""
         warn_user(
             f"Converting a tensor to a Python {what} might cause the trace to be incorrect: the value of this run is "
-            "recorded as a constant and will not follow other inputs"
+            "recorded as a constant and will not follow other inputs",
+            TracerWarning,
         )
 
     def call_module(self, module: Module, args: Any, kwargs: Any) -> Any:
@@ -369,14 +368,6 @@ class Tracer(TorchFunctionMode):
 
 def _plain_number(value: Any) -> Any:
     return int(value) if isinstance(value, TracedInt) else float(value) if isinstance(value, TracedFloat) else value
-
-
-def warn_user(text: str) -> None:
-    """Warns at the line of the program that called into this package."""
-    level, frame = 1, sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
-        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
-    warnings.warn(text, TracerWarning, stacklevel=level)
 
 
 # -- attributes of tensors that ask nobody -----------------------------------------------------------------------

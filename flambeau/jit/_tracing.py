@@ -8,6 +8,7 @@ from typing import Any
 
 from .._autograd.modes import no_grad
 from .._compile.graph import values_in
+from .._errors.frames import warn_user
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..nn.modules.module import Module
@@ -17,7 +18,7 @@ from ._recorded_graph import recorded_graph
 from ._script_module import ScriptModule
 from ._trace_code import Writer, traced_module, type_of
 from ._trace_scripts import Scripts
-from ._tracer import TracedFloat, TracedInt, Tracer, Value, warn_user, watched
+from ._tracer import TracedFloat, TracedInt, Tracer, TracerWarning, Value, watched
 from ._units import ScriptFunction
 
 
@@ -210,7 +211,8 @@ def _check(traced: Any, function: Any, example: Any, named: Any, more: Any, tole
         for number, (a, b) in enumerate(zip(_tensors(want), _tensors(got)), 1):
             if a.shape != b.shape or not ops.allclose(a, b, tolerance, tolerance * 10, equal_nan=True):
                 warn_user(
-                    f"Output nr {number}. of the traced function does not match the corresponding output of the Python function"
+                    f"Output nr {number}. of the traced function does not match the corresponding output of the Python function",
+                    TracerWarning,
                 )
 
 

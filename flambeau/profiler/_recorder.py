@@ -5,7 +5,6 @@ The dispatcher, the engine and public functions call the thread's recorder (`loc
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import threading
@@ -13,6 +12,7 @@ from time import perf_counter_ns, time_ns
 from typing import Any
 
 from .._core.state import CUDA, PROFILE, local, modes
+from .._errors.frames import is_ours
 from .._ops.making.conversion import CASTS
 from .._ops.records.facts import fact
 from .._ops.registry import ops
@@ -24,7 +24,6 @@ FUNCTION, BACKWARD, USER = 0, 1, 7  # PyTorch's numbers of scopes
 
 # Questions about tensors and ways out of them, which PyTorch does not count as operations.
 _BACKWARD_PART = re.compile(r"(.+_backward)_\w+$")  # the derivative of one operand
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class Span:
@@ -368,7 +367,7 @@ def _frames() -> list[str]:
     frame: Any = sys._getframe(2)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_HERE):
+        if not is_ours(frame):
             found.append(f"{code.co_filename}({frame.f_lineno}): {code.co_name}")
         frame = frame.f_back
     return found
