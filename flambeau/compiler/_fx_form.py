@@ -7,6 +7,7 @@ from typing import Any
 from .. import fx
 from .._compile.graph import Graph, Value, replaced
 from .._interception.torch_dispatch import aten_call
+from ..fx._recorded import part_of
 
 
 def graph_module(graph: Graph) -> fx.GraphModule:
@@ -24,16 +25,6 @@ def graph_module(graph: Graph) -> fx.GraphModule:
             function, replaced(tuple(args), Value, nodes.__getitem__), replaced(named, Value, nodes.__getitem__)
         )
         call.meta["line"] = node.line
-        if not node.several:
-            if node.outs and node.outs[0] is not None:
-                nodes[node.outs[0]] = call
-            continue
-        for i, v in enumerate(node.outs):
-            if v is not None:
-                nodes[v] = made.call_function(_item, (call, i))
+        nodes.update((v, part_of(call, i) if node.several else call) for i, v in enumerate(node.outs) if v is not None)
     made.output(tuple(nodes[v] for v in graph.outputs))
     return fx.GraphModule({}, made)
-
-
-def _item(several: Any, number: int) -> Any:
-    return several[number]

@@ -16,6 +16,7 @@ from .._subclasses.fake_tensor import FakeTensorMode, _without_memory
 from .._tensor import Tensor
 from ..fx import Graph
 from ..fx import Node as FxNode
+from ..fx._recorded import add_call
 from ..jit._tracer import Call, Node, Value
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten_with_path
@@ -252,43 +253,30 @@ class converted:
             if "Tensor" not in overload._schema.arguments[0].declared:
                 named.setdefault("device", CPU if first is None else first.example.device)
             named = dict(sorted({**named, "pin_memory": False}.items(), key=lambda item: options.index(item[0])))
-        made = self._call(overload, self._argument(args), {k: self._argument(v) for k, v in named.items()}, node, stack)
-        if not node.several:
-            made.meta["val"] = None if first is None else self._described(first)
-            if first is not None:
-                self.nodes[id(first)] = made
-            return
-        made.meta["val"] = node.several(self._described(v) for v in node.outs)
-        for i, (value, val) in enumerate(zip(node.outs, made.meta["val"])):
-            part = self._call(operator.getitem, (made, i), {}, node, stack, "getitem")
-            part.meta["val"] = val
-            self.nodes[id(value)] = part
+        described = [self._described(v) for v in node.outs]
+        val = node.several(described) if node.several else described[0] if described else None
+        made = self._call(
+            overload, self._argument(args), {k: self._argument(v) for k, v in named.items()}, val, node, stack
+        )
+        self.nodes.update(zip(map(id, node.outs), made))
 
     def _number(self, node: Node, value: Value, stack: dict[str, tuple[str, str]]) -> None:
         e = self.sizes.number(value)
         if e is None or self.sizes.origin(e) is not None:
             return
         args = [self._argument(a) for a in node.args]
-        if node.op in _ARITHMETIC:
-            made = self._call(_ARITHMETIC[node.op], tuple(args), {}, node, stack)
-        else:
+        target, name = _ARITHMETIC.get(node.op), None
+        if target is None:
             whole = node.op == "numel"
             target = ops.aten.sym_numel.default if whole else ops.aten.sym_size.int
             name = "sym_numel_default" if whole else "sym_size_int"
-            made = self._call(target, tuple(args), {}, node, stack, name)
-        made.meta["val"] = self._described(value)
-        self.nodes[id(value)] = made
+        (self.nodes[id(value)],) = self._call(target, args, {}, self._described(value), node, stack, name)
 
-    def _call(self, target: Any, args: Any, named: Any, node: Node, stack: Any, name: str | None = None) -> FxNode:
-        made = self.graph.create_node(
-            "call_function", target, tuple(args), named, name=name or getattr(target, "_opname", None)
-        )
-        made.meta["nn_module_stack"] = stack
-        if node.line:
-            made.meta["stack_trace"] = node.line
-        if node.part:
-            made.meta["part"] = node.part
-        return made
+    def _call(
+        self, target: Any, args: Any, named: Any, val: Any, node: Node, stack: Any, name: str | None = None
+    ) -> list[Any]:
+        meta = {"nn_module_stack": stack, "stack_trace": node.line, "part": node.part}
+        return add_call(self.graph, target, args, named, val, {k: v for k, v in meta.items() if v}, name)
 
     # -- outputs -------------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ from .._core.layouts import contiguous_format
 from .._library.namespaces import OpOverload, ops
 from .._library.schema_texts import gives_view, schemas_of
 from .._tensor import Tensor
-from ..fx import Graph, Node
+from ..fx import Graph, Node, map_arg
+from ..fx._recorded import part_of
 from ..fx.experimental.proxy_tensor import make_fx
 from ._conversion import drop_unused, written_by
 from .exported_program import ExportedProgram
@@ -94,7 +95,7 @@ def _batch_norm(
     if not training:
         return b.first(aten._native_batch_norm_legit_no_training.default, x, weight, bias, mean, var, momentum, eps)
     parts = b(aten._native_batch_norm_legit_functional.default, x, weight, bias, mean, var, True, momentum, eps)
-    out, new_mean, new_var = b.part(parts, 0), b.part(parts, 3), b.part(parts, 4)
+    out, new_mean, new_var = part_of(parts, 0), part_of(parts, 3), part_of(parts, 4)
     b.write(mean, new_mean)
     b.write(var, new_var)
     return out
@@ -220,22 +221,15 @@ class _Builder:
 
     def __call__(self, overload: Any, *args: Any, **named: Any) -> Node:
         """Adds a node; what it gives is found by the rules of shapes."""
-        values = _values((args, named))
         node = self.graph.create_node("call_function", overload, args, named, name=getattr(overload, "_opname", None))
-        node.meta.update({k: v for k, v in self.old.meta.items() if k != "val"})
-        found = overload(*values[0], **values[1])
+        found = overload(*map_arg(args, _val), **map_arg(named, _val))
         same = isinstance(found, Tensor) and isinstance(self.result, Tensor) and found.shape == self.result.shape
-        node.meta["val"] = self.result if same and found.dtype is self.result.dtype else found
+        node.meta.update(self.old.meta, val=self.result if same and found.dtype is self.result.dtype else found)
         return node
-
-    def part(self, node: Node, i: int) -> Node:
-        made = self.graph.create_node("call_function", operator.getitem, (node, i))
-        made.meta.update({**node.meta, "val": node.meta["val"][i]})
-        return made
 
     def first(self, overload: Any, *args: Any) -> Node:
         """The first result of an operator that gives several."""
-        made = self.part(self(overload, *args), 0)
+        made = part_of(self(overload, *args), 0)
         made.meta["val"] = self.result
         return made
 
@@ -248,8 +242,12 @@ class _Builder:
                 if root.op == "placeholder":
                     self.written[root] = value
 
+    def of(self, node: Node) -> Any:
+        """What stands in the new graph for a node of the old one."""
+        return self.made.get(node, node)
+
     def _node(self, node: Node) -> Any:
-        args, named = _replaced((node.args, node.kwargs), self.made)
+        args, named = map_arg((node.args, node.kwargs), self.of)
         if node.target is operator.getitem and not isinstance(args[0], Node):
             return args[0][args[1]]
         functional = self._written(node, args, named)
@@ -324,29 +322,19 @@ class _Builder:
 
     def _inlined(self, function: Any, args: Any, named: Any) -> Any:
         """What a function of tensors runs, in the place of an operator."""
-        leaves: list[Node] = []
-
-        def collect(a: Any) -> None:
-            if isinstance(a, Node):
-                leaves.append(a)
-            elif isinstance(a, (list, tuple)):
-                for x in a:
-                    collect(x)
-            elif isinstance(a, dict):
-                collect(list(a.values()))
-
-        collect((args, named))
-        unique = list(dict.fromkeys(leaves))
+        found: dict[Node, None] = {}
+        map_arg((args, named), lambda n: found.setdefault(n))
+        unique = list(found)
 
         def run(*tensors: Any) -> Any:
-            given, options = _replaced((args, named), dict(zip(unique, tensors)))
+            given, options = map_arg((args, named), dict(zip(unique, tensors)).__getitem__)
             return function(*given, **options)
 
         traced = make_fx(run, tracing_mode="fake")(*[_val(n) for n in unique])
         values: dict[Node, Any] = dict(zip([n for n in traced.graph.nodes if n.op == "placeholder"], unique))
         for node in traced.graph.nodes:
             if node.op == "output":
-                return _replaced(node.args[0], values)
+                return map_arg(node.args[0], values.__getitem__)
             if node.op == "get_attr":
                 raise NotImplementedError(
                     "run_decompositions: a function of the table makes tensors of its own; use operators"
@@ -357,27 +345,11 @@ class _Builder:
         return None
 
 
-def _replaced(a: Any, by: dict[Node, Any]) -> Any:
-    if isinstance(a, Node):
-        return by.get(a, a)
-    if isinstance(a, (list, tuple)):
-        return type(a)([_replaced(x, by) for x in a]) if type(a) in (list, tuple) else [_replaced(x, by) for x in a]
-    return {k: _replaced(v, by) for k, v in a.items()} if isinstance(a, dict) else a
-
-
-def _values(a: Any) -> Any:
-    if isinstance(a, Node):
-        return _val(a)
-    if isinstance(a, (list, tuple)):
-        return type(a)([_values(x) for x in a]) if type(a) in (list, tuple) else [_values(x) for x in a]
-    return {k: _values(v) for k, v in a.items()} if isinstance(a, dict) else a
-
-
 def decomposed(ep: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
     """A program in simpler operators, whose writes to inputs are outputs."""
     b = _Builder(ep, table)
     kinds = {s.arg.name: s for s in ep.graph_signature.input_specs}
-    results = [_replaced(r, b.made) for r in ep.graph.output_node().args[0]]
+    results = [map_arg(r, b.of) for r in ep.graph.output_node().args[0]]
     specs, outputs = [], []
     order = {InputKind.BUFFER: 0, InputKind.PARAMETER: 1, InputKind.USER_INPUT: 2}
     for old, new in sorted(b.written.items(), key=lambda item: order.get(kinds[item[0].name].kind, 3)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from ...nn.parameter import Parameter
 from ...utils._python_dispatch import TorchDispatchMode
 from ...utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 from .._codegen import _PyTreeCodeGen, _PyTreeInfo
+from .._recorded import add_call
 from .._symbolic_trace import Tracer
 from ..graph import Graph
 from ..graph_module import GraphModule
@@ -79,18 +79,11 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                 return other(*args, **named)
         given, options = self.encoded(tuple(args)), self.encoded(dict(named))
         out = func(*args, **named)
-        node = self.graph.create_node("call_function", func, given, options, name=getattr(func, "_opname", None))
-        leaves = tree_leaves(out)
-        if isinstance(out, (list, tuple)):
-            node.meta["val"] = [self.described(t) for t in out]
-            for i, t in enumerate(out):
-                if isinstance(t, Tensor):
-                    part = self.graph.create_node("call_function", operator.getitem, (node, i))
-                    part.meta["val"] = self.described(t)
-                    self.bind(t, part)
-        elif leaves and isinstance(out, Tensor):
-            node.meta["val"] = self.described(out)
-            self.bind(out, node)
+        several = isinstance(out, (list, tuple))
+        val = [self.described(t) for t in out] if several else self.described(out)
+        for t, node in zip(out if several else [out], add_call(self.graph, func, given, options, val)):
+            if isinstance(t, Tensor):
+                self.bind(t, node)
         return out
 
 
