@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import inspect
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,7 @@ from .._tensor import Tensor
 from ..fx import Graph
 from ..fx import Node as FxNode
 from ..fx._recorded import add_call
-from ..jit._tracer import Call, Node, Value
+from ..jit._tracer import ARITHMETIC, Call, Node, Value
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten_with_path
 from ._operators import overload_of
@@ -33,11 +32,6 @@ from .graph_signature import (
     SymIntArgument,
     TensorArgument,
 )
-
-_ARITHMETIC = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "floordiv": operator.floordiv,
-    "remainder": operator.mod, "neg": operator.neg,
-}  # fmt: skip
 
 
 def argument_names(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
@@ -265,7 +259,7 @@ class converted:
         if e is None or self.sizes.origin(e) is not None:
             return
         args = [self._argument(a) for a in node.args]
-        target, name = _ARITHMETIC.get(node.op), None
+        target, name = ARITHMETIC.get(node.op), None
         if target is None:
             whole = node.op == "numel"
             target = ops.aten.sym_numel.default if whole else ops.aten.sym_size.int

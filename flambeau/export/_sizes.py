@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from .._core.expressions import Expr, fitted, integer, symbol
@@ -20,18 +20,13 @@ from .._core.symbolic import SymInt
 from .._dynamo.exc import UserError
 from .._subclasses.fake_tensor import _without_memory
 from .._tensor import Tensor
-from ..jit._tracer import Node, Value
+from ..jit._tracer import ARITHMETIC, Node, Value
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._conversion import Sizes
 from ._recording import recorded
 from .dynamic_shapes import Place, Wish
 from .exported_program import ValueRanges
-
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "floordiv": lambda a, b: a // b,
-    "remainder": lambda a, b: a % b, "neg": lambda a: -a,
-}  # fmt: skip
 
 
 class _Different(Exception):
@@ -434,10 +429,10 @@ class DynamicSizes(Sizes):
     def _number(self, node: Node, value: Value, same: list[Any], atoms: list[Any]) -> Expr:
         if node.op == "size":
             return self.shapes.get(id(node.args[0]), [integer(value.example)] * 99)[node.args[1]]
-        if node.op in _ARITHMETIC:
+        if node.op in ARITHMETIC:
             args = [self.of(a) if isinstance(a, Value) else a for a in node.args]
             if all(isinstance(a, (Expr, int)) for a in args):
-                return _ARITHMETIC[node.op](*[integer(a) if isinstance(a, int) else a for a in args])
+                return ARITHMETIC[node.op](*[integer(a) if isinstance(a, int) else a for a in args])
         return self._fit([v.example for v in same], atoms, node)
 
 

@@ -40,7 +40,9 @@ def literal(value: Any) -> str:
 
 
 def type_of(example: Any) -> str:
-    """The TorchScript type of an input or output."""
+    """The TorchScript type of an input or output, or of a structure of values."""
+    if isinstance(example, Value):
+        return example.kind
     if isinstance(example, Tensor):
         return "Tensor"
     if example is None or isinstance(example, Module):
@@ -53,8 +55,8 @@ def type_of(example: Any) -> str:
     if isinstance(example, list):
         return f"List[{type_of(example[0]) if example else 'Tensor'}]"
     if isinstance(example, dict):
-        keys, values = (next(iter(x), None) for x in (example.keys(), example.values()))
-        return f"Dict[{type_of(keys) if example else 'str'}, {type_of(values) if example else 'Tensor'}]"
+        key, value = next(iter(example.items()), ("", None))
+        return f"Dict[{type_of(key)}, {'Tensor' if value is None else type_of(value)}]"
     if isinstance(example, device):
         return "Device"
     raise RuntimeError(
@@ -239,7 +241,7 @@ class Writer:
         method = _Method(self, self.tracer.top)
         header = []
         for parameter, value in parameters:
-            kind = _structure_type(value)
+            kind = type_of(value)
             taken = (
                 method.bind(value, identifier(parameter))
                 if isinstance(value, Value)
@@ -249,7 +251,7 @@ class Writer:
             self.unpack(method, taken, value)
         method.body()
         result = _structure_text(method, out)
-        self._finish("", name, header, method, f"return {result}", _structure_type(out))
+        self._finish("", name, header, method, f"return {result}", type_of(out))
 
     def unpack(self, method: _Method, holder: str, value: Any) -> None:
         """Takes a structure apart, so that each of its values has a name."""
@@ -334,19 +336,6 @@ def _within(call: Call | None, outer: Call) -> bool:
             return True
         call = call.parent
     return False
-
-
-def _structure_type(value: Any) -> str:
-    if isinstance(value, Value):
-        return value.kind
-    if isinstance(value, tuple):
-        return f"Tuple[{', '.join(map(_structure_type, value))}]"
-    if isinstance(value, list):
-        return f"List[{_structure_type(value[0]) if value else 'Tensor'}]"
-    if isinstance(value, dict):
-        first = next(iter(value.items()), ("", None))
-        return f"Dict[{type_of(first[0])}, {_structure_type(first[1]) if first[1] is not None else 'Tensor'}]"
-    return type_of(value)
 
 
 def _structure_text(method: _Method, value: Any) -> str:

@@ -3,6 +3,7 @@ order of their calls, inside of the modules that called them. Sizes taken from t
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -93,6 +94,13 @@ def active() -> Tracer | None:
     return stack[-1] if stack and isinstance(stack[-1], Tracer) else None
 
 
+# What is done with sizes, by the names of TorchScript's operators.
+ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "floordiv": operator.floordiv,
+    "remainder": operator.mod, "neg": operator.neg,
+}  # fmt: skip
+
+
 def _arithmetic(op: str, name: str, swapped: bool = False) -> Any:
     plain = getattr(int, name)
     plain_float = getattr(float, name, None)
@@ -156,14 +164,10 @@ class TracedFloat(float):
         return float, (float(self),)
 
 
-for _op, _names in {
-    "add": ("__add__", "__radd__"), "sub": ("__sub__", "__rsub__"), "mul": ("__mul__", "__rmul__"),
-    "div": ("__truediv__", "__rtruediv__"), "floordiv": ("__floordiv__", "__rfloordiv__"),
-    "remainder": ("__mod__", "__rmod__"),
-}.items():  # fmt: skip
-    for _kind in (TracedInt, TracedFloat):
-        setattr(_kind, _names[0], _arithmetic(_op, _names[0]))
-        setattr(_kind, _names[1], _arithmetic(_op, _names[1], True))
+for _op, _function in ARITHMETIC.items():
+    for _kind in (TracedInt, TracedFloat) if _op != "neg" else ():
+        for _name, _swapped in ((f"__{_function.__name__}__", False), (f"__r{_function.__name__}__", True)):
+            setattr(_kind, _name, _arithmetic(_op, _name, _swapped))
 
 
 # -- the recording -----------------------------------------------------------------------------------------------

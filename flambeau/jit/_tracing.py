@@ -12,6 +12,7 @@ from .._errors.frames import warn_user
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..nn.modules.module import Module
+from ..utils._pytree import tree_leaves
 from ._adoption import Adoption
 from ._program import Program
 from ._recorded_graph import recorded_graph
@@ -208,20 +209,14 @@ def _check(traced: Any, function: Any, example: Any, named: Any, more: Any, tole
         with no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             want, got = function(*_copied(args), **_copied(options)), traced(*_copied(args), **_copied(options))
-        for number, (a, b) in enumerate(zip(_tensors(want), _tensors(got)), 1):
+        for number, (a, b) in enumerate(
+            zip(*([t for t in tree_leaves(v) if isinstance(t, Tensor)] for v in (want, got))), 1
+        ):
             if a.shape != b.shape or not ops.allclose(a, b, tolerance, tolerance * 10, equal_nan=True):
                 warn_user(
                     f"Output nr {number}. of the traced function does not match the corresponding output of the Python function",
                     TracerWarning,
                 )
-
-
-def _tensors(value: Any) -> list[Any]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [t for part in value for t in _tensors(part)] if isinstance(value, (list, tuple)) else []
 
 
 def trace_module(
