@@ -8,6 +8,7 @@ place, detaching, making tensors, reading a number) comes from the public functi
 from __future__ import annotations
 
 import functools
+from ast import literal_eval
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from .._core.sizes import broadcast_shapes
 from .._core.state import DISPATCH, GRAD, local
 from .._dispatch import IN_PARTS, handlers, tensors_in
 from .._ops.layout.views import copied_shape_op as _unsafe_view
+from .._ops.records.facts import fact, record_name
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.records.rewriting import rewrite_history
 from .._ops.records.writable import check_writable
@@ -52,13 +54,25 @@ def _usual_overload(name: str) -> str:
     return "default" if "" in known or "Tensor" not in known else "Tensor"
 
 
-_COMPARED = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+def _overload(name: str, second: Any) -> str:
+    """The overload of an operator of two operands; numbers are such only where PyTorch does not make tensors of them."""
+    number = not isinstance(second, Tensor) and name.removesuffix("_") not in ("add", "sub", "mul", "div")
+    usual = _usual_overload(name)
+    return "Scalar" if number and usual == "Tensor" and "Scalar" in _schemas().schemas_of(name) else usual
 
 
 def _pointwise_call(op: Pointwise, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    name = op.name
+    name, number = op.name, fact(op.name, "number")
+    if number is not None:
+        return _aten(record_name(name), "Tensor_Scalar"), (*args, literal_eval(number)), {}
     if name in ("add_scaled", "sub_scaled"):
         return _aten(name[:3], "Tensor"), args[:2], {"alpha": args[2]}
+    if name in ("mul_number", "div_number"):
+        return _aten(name[:3], "Tensor"), args, {}
+    if name == "gelu_tanh":
+        return _aten("gelu"), args, {"approximate": "tanh"}
+    if name == "trunc_divide":
+        return _aten("div", "Tensor_mode"), args, {"rounding_mode": "trunc"}
     if name == "square":
         return _aten("pow", "Tensor_Scalar"), (*args, 2), {}
     if name == "where":
@@ -78,9 +92,7 @@ def _pointwise_call(op: Pointwise, args: tuple[Any, ...]) -> tuple[Any, tuple[An
     if name == "pow":
         first = "Tensor" if isinstance(args[0], Tensor) else "Scalar"
         return _aten(name, first if first == "Scalar" else f"Tensor_{second}"), args, {}
-    if name in _COMPARED or name == "rsub":
-        return _aten(name, second), args, {}
-    return _aten(name, _usual_overload(name)), args, {}
+    return _aten(name, _overload(name, args[1])), args, {}
 
 
 def _reduced(name: str, overload: str) -> Callable[..., Any]:
@@ -88,8 +100,7 @@ def _reduced(name: str, overload: str) -> Callable[..., Any]:
         more = {} if d is None or d is x.dtype else {"dtype": d}
         if not keepdim and (dims is None or len(dims) == x.ndim) and overload != "default":
             return _aten(name), (x,), more
-        given = list(dims) if dims is not None else list(range(x.ndim))
-        return _aten(name, overload), (x, given, True) if keepdim else (x, given), more
+        return _aten(name, overload), (x, list(dims) if dims is not None else list(range(x.ndim)), keepdim), more
 
     return call
 
@@ -104,9 +115,8 @@ def _basic_key(x: Any, key: Any) -> Any:
     if part is None:
         return _aten("unsqueeze"), (x, dim), {}
     if isinstance(part, slice):
-        step = () if part.step in (None, 1) else (part.step,)
         stop = _MOST if part.stop is None else part.stop
-        return _aten("slice", "Tensor"), (x, dim, part.start or 0, stop, *step), {}
+        return _aten("slice", "Tensor"), (x, dim, part.start or 0, stop, part.step or 1), {}
     return _aten("select", "int"), (x, dim, part), {}
 
 
@@ -121,14 +131,14 @@ def _indexed(x: Any, *rest: Any) -> Any:
 def _truth(x: Any, dims: Any, keepdim: bool, fold: str, d: Any) -> Any:
     if not keepdim and len(dims) == x.ndim:
         return _aten(fold), (x,), {}
-    given = (x, dims[0]) if len(dims) == 1 else (x, list(dims))
-    return _aten(fold, "dim" if len(dims) == 1 else "dims"), (*given, True) if keepdim else given, {}
+    alone = len(dims) == 1
+    return _aten(fold, "dim" if alone else "dims"), (x, dims[0] if alone else list(dims), keepdim), {}
 
 
 def _product(x: Any, dims: Any, keepdim: bool, d: Any = None) -> Any:
     more = {} if d is None or d is x.dtype else {"dtype": d}
     if len(dims) == 1 and (x.ndim > 1 or keepdim):
-        return _aten("prod", "dim_int"), (x, dims[0], True) if keepdim else (x, dims[0]), more
+        return _aten("prod", "dim_int"), (x, dims[0], keepdim), more
     return _aten("prod"), (x,), more
 
 
@@ -138,29 +148,24 @@ def _linear(x: Any, bias: Any, weight: Any) -> Any:
 
 
 def _extreme(name: str) -> Callable[..., Any]:
-    return lambda x, dim, keepdim=False: (_aten(name, "dim"), (x, dim, True) if keepdim else (x, dim), {})
+    return lambda x, dim, keepdim=False: (_aten(name, "dim"), (x, dim, keepdim), {})
 
 
 def _place_of_extreme(x: Any, dim: Any, keepdim: bool, sign: int) -> Any:
-    more = () if dim is None and not keepdim else (dim, True) if keepdim else (dim,)
-    return _aten("argmax" if sign > 0 else "argmin"), (x, *more), {}
+    return _aten("argmax" if sign > 0 else "argmin"), (x, dim, keepdim), {}
 
 
 def _spread(name: str) -> Callable[..., Any]:
     def call(x: Any, dims: Any, keepdim: bool, correction: Any) -> Any:
         more = {} if correction == 1 else {"correction": correction}
         whole = dims is None or len(dims) == x.ndim
-        return (
-            _aten(name, "correction"),
-            (x,) if whole else (x, list(dims)),
-            {**more, "keepdim": True} if keepdim else more,
-        )
+        return _aten(name, "correction"), (x, None if whole else list(dims)), {**more, "keepdim": keepdim}
 
     return call
 
 
 def _joined(name: str) -> Callable[..., Any]:
-    return lambda xs, dim=0: (_aten(name), (list(xs), dim) if dim else (list(xs),), {})
+    return lambda xs, dim=0: (_aten(name), (list(xs), dim), {})
 
 
 def _cloned(x: Any, order: Any = None) -> Any:
@@ -199,7 +204,7 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "getitem_select": _basic_key, "getitem_slice": _basic_key, "getitem_unsqueeze": _basic_key,
     "split_with_sizes": lambda x, sizes, dim: (_aten("split_with_sizes"), (x, list(sizes), dim), {}),
     "split": lambda x, sizes, dim: (
-        _aten("split", "Tensor"), (x, sizes[0] if isinstance(sizes, (list, tuple)) else sizes, *([dim] if dim else [])), {},
+        _aten("split", "Tensor"), (x, sizes[0] if isinstance(sizes, (list, tuple)) else sizes, dim), {},
     ),
     "unbind": _same("unbind", "int"), "cat": _joined("cat"), "stack": _joined("stack"), "max_all": _same("max"), "min_all": _same("min"),
     "max": _extreme("max"), "min": _extreme("min"), "arg_extremum": _place_of_extreme, "alias": _same("alias"),
@@ -211,21 +216,6 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "embedding": lambda x, index, *rest: (_aten("embedding"), (x, index), {}),
     "index": _indexed, "index_2": _indexed, "flip": _listed("flip"), "repeat": _listed("repeat"),
     "std": _spread("std"), "var": _spread("var"), "std_mean": _spread("std_mean"), "var_mean": _spread("var_mean"), "tril": _same("tril"), "triu": _same("triu"),
-}  # fmt: skip
-
-
-# Records by the names of PyTorch's operators that do the same; their arguments are ours.
-_NAMES = {
-    "linalg_svd": "_linalg_svd", "linalg_eigh": "_linalg_eigh", "linalg_det": "_linalg_det", "linalg_solve_ex": "_linalg_solve_ex",
-    "linalg_slogdet": "_linalg_slogdet", "fft_c2c": "_fft_c2c", "fft_r2c": "_fft_r2c", "fft_c2r": "_fft_c2r",
-    "prelu_kernel": "_prelu_kernel", "softmax_backward": "_softmax_backward_data", "log_softmax_backward": "_log_softmax_backward_data",
-    "embedding_backward": "embedding_dense_backward", "attention": "_scaled_dot_product_flash_attention_for_cpu",
-    "attention_backward": "_scaled_dot_product_flash_attention_for_cpu_backward", "cdist": "_cdist_forward",
-    "unique": "_unique2", "grid_sample": "grid_sampler_2d", "logistic_loss": "binary_cross_entropy_with_logits",
-    "gelu_backward_x": "gelu_backward", "silu_backward_x": "silu_backward", "relu_backward_x": "threshold_backward",
-    "tanh_backward_x": "tanh_backward", "sigmoid_backward_x": "sigmoid_backward", "elu_backward_x": "elu_backward",
-    "leaky_relu_backward_x": "leaky_relu_backward", "hardswish_backward_x": "hardswish_backward", "softplus_backward_x": "softplus_backward",
-    "hardtanh_backward_x": "hardtanh_backward", "getitem_backward": "slice_backward",
 }  # fmt: skip
 
 
@@ -266,9 +256,13 @@ def aten_call(op: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], dic
         found = NotImplemented if form is None else form(*args)
     except AttributeError:  # no operator of that name
         found = NotImplemented
-    if found is not NotImplemented:
-        return found
-    return _record_operator(op), args, {}
+    if found is NotImplemented:
+        return _record_operator(op), args, {}
+    func, given, named = found
+    if hasattr(func, "_schema"):
+        positional, named = _schemas().shortened(func._schema, list(given), named)
+        given = tuple(positional)
+    return func, given, named
 
 
 def _pooled(name: str) -> Callable[..., Any]:
@@ -291,7 +285,7 @@ _FORMS |= {"max_pool": _pooled("max_pool"), "mean_pool": _pooled("mean_pool")}
 
 
 def _record_operator(op: Any, name: str | None = None) -> RecordOperator:
-    name = name or _NAMES.get(op.name, op.name)
+    name = name or record_name(op.name) or op.name
     if name not in _records:
         _records[name] = RecordOperator(op, name)
     return _records[name]
@@ -347,17 +341,22 @@ def _key_parts(x: Tensor, key: Any) -> Any:
     return x
 
 
+def _quotient_parts(x: Tensor, y: Any) -> Tensor:
+    return ops.mul(ops.reciprocal(x), y)
+
+
 _PARTS: dict[str, Callable[..., Any]] = {
     "matmul": _matmul_parts, "linear": _linear_parts, "getitem_slice": _key_parts, "getitem_select": _key_parts,
-    "getitem_unsqueeze": _key_parts,
+    "getitem_unsqueeze": _key_parts, "rdiv": _quotient_parts, "rdiv_number": _quotient_parts,
 }  # fmt: skip
 
 
 def in_parts(op: Any, args: tuple[Any, ...]) -> Any:
     """An operation by several, each with a history of its own, where PyTorch shows several; NotImplemented otherwise."""
-    if local.fake is not None or not (local.dispatch_modes or any(t._k & DISPATCH for t in tensors_in(args))):
+    tensors = tensors_in(args)
+    if _fake_mode(tensors) is not None or not (local.dispatch_modes or any(t._k & DISPATCH for t in tensors)):
         return NotImplemented
-    if getattr(op, "derived", False) and op.name not in _NAMES:
+    if getattr(op, "derived", False) and record_name(op.name) is None:
         return op.body(ops, *args)
     parts = _PARTS.get(op.name)
     return NotImplemented if parts is None else parts(*args)
@@ -458,11 +457,7 @@ def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:
         return NotImplemented
     overload = {"empty": "memory_format", "randint": "low" if len(args) > 2 else "default"}.get(name, "default")
     if writes and len(args) > 1:
-        tensor = isinstance(args[1], Tensor)
-        if name[:-1] in _COMPARED or name == "fill_":
-            overload = "Tensor" if tensor else "Scalar"
-        else:
-            overload = _usual_overload(name)
+        overload = _overload(name, args[1])
     try:
         func = _aten("_local_scalar_dense" if name == "item" else name, overload)
     except AttributeError:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _ops
+from .._core.layouts import memory_format
 from .._kernel.native.site import Site
 from .._ops.records.facts import facts_in
 from .._ops.records.pointwise_op import Pointwise
@@ -268,3 +269,27 @@ def float_places(name: str) -> tuple[int, ...]:
         for i, a in enumerate(schema.positional):
             kinds.setdefault(i, set()).add(a.declared.rstrip("?"))
     return tuple(i for i, found in kinds.items() if "float" in found and "int" not in found)
+
+
+def shortened(
+    schema: FunctionSchema, positional: list[Any], keywords: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a call without those that are as the schema has them anyway."""
+    defaults = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
+    keywords = {k: v for k, v in keywords.items() if k not in defaults or not _same(v, defaults[k])}
+    names = [a.name for a in schema.arguments][: len(positional)]
+    if not any(not a.kwarg_only and a.name in keywords for a in schema.arguments):
+        while positional and names[-1] in defaults and _same(positional[-1], defaults[names[-1]]):
+            positional = positional[:-1]
+            names.pop()
+    return positional, keywords
+
+
+def _same(value: Any, default: Any) -> bool:
+    if isinstance(value, memory_format) and default == 0:
+        return value.name == "contiguous_format"
+    if type(value) is not type(default):
+        return False
+    if isinstance(value, list):
+        return len(value) == len(default) and all(map(_same, value, default))
+    return bool(value == default)

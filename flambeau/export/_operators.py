@@ -12,7 +12,7 @@ from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
 from .._library.namespaces import OpOverload, ops
 from .._library.schema import FunctionSchema
-from .._library.schema_texts import schemas_of
+from .._library.schema_texts import schemas_of, shortened
 from .._tensor import Tensor
 from ..jit._operators import _layout, _memory_format, scalar_type
 from ..jit._tracer import Value
@@ -76,30 +76,6 @@ def _bound(schema: FunctionSchema, args: list[Any], named: dict[str, Any], loose
         else:
             positional.append(value)
     return shortened(schema, positional, keywords)
-
-
-def shortened(
-    schema: FunctionSchema, positional: list[Any], keywords: dict[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments without those that are as the schema has them anyway."""
-    defaults = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
-    keywords = {k: v for k, v in keywords.items() if k not in defaults or not _same(v, defaults[k])}
-    names = [a.name for a in schema.arguments][: len(positional)]
-    if not any(not a.kwarg_only and a.name in keywords for a in schema.arguments):
-        while positional and names[-1] in defaults and _same(positional[-1], defaults[names[-1]]):
-            positional = positional[:-1]
-            names.pop()
-    return positional, keywords
-
-
-def _same(value: Any, default: Any) -> bool:
-    if isinstance(value, memory_format) and default == 0:
-        return value.name == "contiguous_format"
-    if isinstance(value, (Value, Tensor)) or type(value) is not type(default):
-        return False
-    if isinstance(value, list):
-        return len(value) == len(default) and all(map(_same, value, default))
-    return bool(value == default)
 
 
 @functools.cache

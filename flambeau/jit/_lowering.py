@@ -11,10 +11,12 @@ from typing import Any
 from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
 from .._core.sizes import Size
+from .._interception.torch_dispatch import aten_call
 from .._library.namespaces import OpOverload, OpOverloadPacket
 from .._library.schema_texts import schemas_of
 from .._ops.records.facts import fact
-from .._ops.registry import functions, methods
+from .._ops.records.pointwise_op import Pointwise
+from .._ops.registry import functions, methods, records
 from .._tensor import Tensor
 from .._tensor.methods import own_signature
 from ._operators import dtype_code, find
@@ -69,7 +71,13 @@ def run(tracer: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:
     out = plain(*args, **named)
     if not _has_tensors(out):
         return out
-    arguments, options = bound(plain, args, named)
+    record = records.get(name)
+    if isinstance(record, Pointwise) and not schemas_of(name):  # what PyTorch calls otherwise
+        operator, args, named = aten_call(record, args)
+        name = getattr(operator, "_opname", name)
+        arguments, options = [plain_argument(a) for a in args], {k: plain_argument(v) for k, v in named.items()}
+    else:
+        arguments, options = bound(plain, args, named)
     if options.get("reduction") in REDUCTIONS:
         options["reduction"] = REDUCTIONS.index(options["reduction"])
     if named.get("out") is not None:

@@ -75,30 +75,13 @@ def _any_norm(
     return s.note("linalg_norm", [x, ord, None if dim is None else listed(dim, 1), keepdim], out)
 
 
-# Records behind shortcuts of ours, as the operators that programs know.
-_POWERS = {
-    "cube": 3, "pow_4": 4, "pow_half": 0.5, "pow_3_halves": 1.5, "pow_minus_1": -1, "pow_minus_2": -2, "pow_minus_half": -0.5,
-}  # fmt: skip
-
-
-def _powered(exponent: Any) -> Any:
-    return lambda s, x: s.do("pow", x, exponent)
-
-
-SPECIAL.update({name: _powered(exponent) for name, exponent in _POWERS.items()})
 SPECIAL["softsign"] = lambda s, x: s.do("div", x, s.do("add", s.do("abs", x), 1))
 SPECIAL["tanhshrink"] = lambda s, x: s.do("sub", x, s.do("tanh", x))
-SPECIAL["mul_number"] = lambda s, x, n: s.do("mul", x, n)
-SPECIAL["div_number"] = lambda s, x, n: s.do("div", x, n)
 SPECIAL["rdiv"] = SPECIAL["rdiv_number"] = lambda s, x, n: s.do("mul", s.do("reciprocal", x), n)
-SPECIAL["add_scaled"] = lambda s, x, y, alpha: s.do("add", x, y, alpha=alpha)
-SPECIAL["sub_scaled"] = lambda s, x, y, alpha: s.do("sub", x, y, alpha=alpha)
 SPECIAL["add_scaled_"] = lambda s, x, y, alpha: s.do("add_", x, y, alpha=alpha)
 SPECIAL["sub_scaled_"] = lambda s, x, y, alpha: s.do("sub_", x, y, alpha=alpha)
-SPECIAL["lerp_number"] = lambda s, x, y, weight: s.do("lerp", x, y, weight)
 SPECIAL["prelu_kernel"] = lambda s, x, weight: s.do("prelu", x, weight)
 SPECIAL["squeeze_dim"] = SPECIAL["squeeze_dims"] = lambda s, x, dim: s.do("squeeze", x, dim)
-SPECIAL["trunc_divide"] = lambda s, x, y: s.do("div", x, y, rounding_mode="trunc")
 SPECIAL["to_dtype"] = lambda s, x, kind: s.do("to", x, dtype_code(kind))
 
 

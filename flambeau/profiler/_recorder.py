@@ -5,7 +5,6 @@ The dispatcher, the engine and public functions call the thread's recorder (`loc
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 from time import perf_counter_ns, time_ns
@@ -14,7 +13,7 @@ from typing import Any
 from .._core.state import CUDA, PROFILE, local, modes
 from .._errors.frames import is_ours
 from .._ops.making.conversion import CASTS
-from .._ops.records.facts import fact
+from .._ops.records.facts import aten_name, fact
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..autograd.profiler_util import FunctionEvent
@@ -23,7 +22,6 @@ from ._flops import flops_of
 FUNCTION, BACKWARD, USER = 0, 1, 7  # PyTorch's numbers of scopes
 
 # Questions about tensors and ways out of them, which PyTorch does not count as operations.
-_BACKWARD_PART = re.compile(r"(.+_backward)_\w+$")  # the derivative of one operand
 
 
 class Span:
@@ -371,14 +369,6 @@ def _frames() -> list[str]:
             found.append(f"{code.co_filename}({frame.f_lineno}): {code.co_name}")
         frame = frame.f_back
     return found
-
-
-def aten_name(name: str) -> str:
-    """What PyTorch calls a record."""
-    part = _BACKWARD_PART.match(name)
-    if part is not None:
-        name = part[1]
-    return fact(name, "record") or name
 
 
 _names: dict[Any, str] = {}

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .._autograd.node import sequence
+from .._ops.records.facts import aten_name
 from .._tensor import Tensor
 from ..nn.modules.module import Module, register_module_forward_hook, register_module_forward_pre_hook
 from ..profiler._flops import flops_of, is_product
-from ..profiler._recorder import Watcher, aten_name
+from ..profiler._recorder import Watcher
 
 __all__ = ["FlopCounterMode", "register_flop_formula"]
 

@@ -106,3 +106,37 @@ def test_a_tracer_that_goes_into_modules():
     assert torch.equal(traced(torch.ones(1, 2)), model(torch.ones(1, 2)))
     with pytest.raises(AssertionError, match="nothing records"):
         handle_sym_dispatch(max, (1, 2), {})
+
+
+def shown(f, *args, mode="real"):
+    """The operators of a function with what is no tensor among their arguments."""
+    nodes = [n for n in make_fx(f, tracing_mode=mode)(*args).graph.nodes if n.op == "call_function"]
+    return [(str(n.target), *[a for a in n.args if not isinstance(a, torch.fx.Node)], *n.kwargs.items()) for n in nodes]
+
+
+@pytest.mark.parametrize(
+    ("f", "wanted"),
+    [
+        (lambda x: x**3, [("aten.pow.Tensor_Scalar", 3)]),
+        (lambda x: x**-0.5, [("aten.pow.Tensor_Scalar", -0.5)]),
+        (lambda x: 2 / x, [("aten.reciprocal.default",), ("aten.mul.Tensor", 2)]),
+        (lambda x: x % 2, [("aten.remainder.Scalar", 2)]),
+        (lambda x: x * 2, [("aten.mul.Tensor", 2)]),
+        (lambda x: torch.div(x, 2, rounding_mode="trunc"), [("aten.div.Tensor_mode", 2, ("rounding_mode", "trunc"))]),
+        (lambda x: torch.nn.functional.gelu(x, approximate="tanh"), [("aten.gelu.default", ("approximate", "tanh"))]),
+        (lambda x: x.tril(), [("aten.tril.default",)]),
+        (lambda x: x.argmax(), [("aten.argmax.default",)]),
+        (lambda x: x.amax(1, True), [("aten.amax.default", [1], True)]),
+        (lambda x: x > x, [("aten.gt.Tensor",)]),
+    ],
+)
+def test_operators_have_pytorchs_overloads_and_arguments(f, wanted):
+    assert shown(f, torch.ones(2, 3)) == wanted == shown(f, torch.ones(2, 3), mode="fake")
+
+
+def test_shapes_alone_show_products_in_parts():
+    linear = torch.nn.functional.linear
+    for f in (lambda x: linear(x, x[0, :2], x[0, 0, :2]), lambda x: x @ x.transpose(1, 2), lambda x: x[0, 1:]):
+        x = torch.randn(2, 5, 3)
+        assert shown(f, x) == shown(f, x, mode="fake") and len(shown(f, x)) > 1
+        assert torch.equal(make_fx(f, tracing_mode="fake")(x)(x), f(x))

@@ -328,4 +328,5 @@ linalg_cond(Tensor self, Scalar? p=None) -> Tensor  # autocast=cpu:single
 linalg_cond.p_str(Tensor self, str p) -> Tensor
 cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor  # python, autocast=single
 pdist(Tensor self, float p=2.) -> Tensor  # autocast=cuda:single
+cdist  # record=_cdist_forward
 """

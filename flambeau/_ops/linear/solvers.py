@@ -530,4 +530,7 @@ linalg_pinv.out_rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False, *,
 pinverse(Tensor self, float rcond=1.0000000000000001e-15) -> Tensor  # autocast=cpu:single
 linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)  # autocast=cpu:single
 linalg_lstsq.out(Tensor self, Tensor b, float? rcond=None, *, str? driver=None, Tensor(a!) solution, Tensor(b!) residuals, Tensor(c!) rank, Tensor(d!) singular_values) -> (Tensor(a!) solution, Tensor(b!) residuals, Tensor(c!) rank, Tensor(d!) singular_values)
+linalg_det  # record=_linalg_det
+linalg_solve_ex  # record=_linalg_solve_ex
+linalg_slogdet  # record=_linalg_slogdet
 """

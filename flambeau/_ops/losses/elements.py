@@ -545,4 +545,5 @@ binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduct
 kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor  # autocast=single
 soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor  # autocast=single
 gaussian_nll_loss  # composite
+logistic_loss  # record=binary_cross_entropy_with_logits
 """

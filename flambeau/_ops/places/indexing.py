@@ -694,4 +694,5 @@ index_put  # autocast=cuda:widest
 getitem_select  # record=select
 getitem_slice  # record=slice
 getitem_unsqueeze  # record=unsqueeze
+getitem_backward  # record=slice_backward
 """

@@ -463,4 +463,12 @@ relu  # autocast=whole, onnx=Relu
 relu_backward  # record=threshold_backward
 logsigmoid  # builtin
 softsign  # onnx=Softsign
+gelu_tanh  # record=gelu
+gelu_backward  # record=gelu_backward
+silu_backward  # record=silu_backward
+elu_backward  # record=elu_backward
+leaky_relu_backward  # record=leaky_relu_backward
+hardswish_backward  # record=hardswish_backward
+softplus_backward  # record=softplus_backward
+hardtanh_backward  # record=hardtanh_backward
 """

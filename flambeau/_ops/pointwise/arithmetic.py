@@ -471,4 +471,6 @@ sqrt  # onnx=Sqrt
 abs  # onnx=Abs
 neg  # onnx=Neg
 sign  # onnx=Sign
+mul_number  # record=mul
+div_number  # record=div
 """

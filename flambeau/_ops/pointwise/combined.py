@@ -293,4 +293,5 @@ ldexp.Tensor(Tensor self, Tensor other) -> Tensor
 ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
 hypot(Tensor self, Tensor other) -> Tensor
 conj_physical(Tensor self) -> Tensor
+lerp_number  # record=lerp
 """

@@ -145,4 +145,5 @@ log10  # autocast=cuda:single
 log1p  # autocast=cuda:single
 log2  # autocast=cuda:single
 sigmoid  # onnx=Sigmoid
+sigmoid_backward  # record=sigmoid_backward
 """

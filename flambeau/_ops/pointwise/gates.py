@@ -164,4 +164,5 @@ SCHEMAS = """
 prelu(Tensor self, Tensor weight) -> Tensor  # autocast=lower
 rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor
 glu(Tensor self, int dim=-1) -> Tensor
+prelu_kernel  # record=_prelu_kernel
 """

@@ -207,4 +207,11 @@ float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
 float_power.Scalar(Scalar self, Tensor exponent) -> Tensor
 float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)
 float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)
+cube  # record=pow, number=3
+pow_4  # record=pow, number=4
+pow_half  # record=pow, number=0.5
+pow_3_halves  # record=pow, number=1.5
+pow_minus_1  # record=pow, number=-1
+pow_minus_2  # record=pow, number=-2
+pow_minus_half  # record=pow, number=-0.5
 """

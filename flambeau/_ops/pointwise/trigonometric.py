@@ -86,6 +86,7 @@ cosh  # autocast=cuda:single, onnx=Cosh
 sinh  # autocast=cuda:single, onnx=Sinh
 tan  # autocast=cuda:single, onnx=Tan
 tanh  # onnx=Tanh
+tanh_backward  # record=tanh_backward
 sin  # onnx=Sin
 cos  # onnx=Cos
 atan  # onnx=Atan

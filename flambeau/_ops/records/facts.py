@@ -9,6 +9,7 @@ After a schema, or after a name alone, two spaces and a `#` come facts, with com
     autocast=…     what autocast does with the tensors: lower, single, widest; after a device and a colon if only there; `whole`: nothing,
                    and the function is made of nothing that has a policy; with slashes between several
     record=…       what PyTorch calls the record of this name
+    number=…       the second operand of that operator, which the record has in it
     flops=…        the formula for its floating-point operations (`profiler/_flops.py`)
     onnx=…         the ONNX operator of one operand that it is
     silent         a question about a tensor, which profiles do not show
@@ -23,6 +24,7 @@ from typing import Any
 _NAME = re.compile(r"\w+")
 _known: dict[str, dict[str, str]] = {}
 _read: set[str] = set()
+_BACKWARD_PART = re.compile(r"(.+_backward)_\w+$")  # the derivative by one operand
 _FAMILIES = __package__.rpartition(".")[0] + "."
 _modules = [0]  # how many there were when they were last looked through
 
@@ -47,3 +49,15 @@ def fact(name: str, kind: str) -> str | None:
                 _read.add(module)
                 _known.update(facts_in(sys.modules[module]))
     return _known.get(name, {}).get(kind)
+
+
+def record_name(name: str) -> str | None:
+    """What is said that PyTorch calls a record, or the derivative that it is a part of; None if nothing is."""
+    part = _BACKWARD_PART.match(name)
+    return fact(name if part is None else part[1], "record")
+
+
+def aten_name(name: str) -> str:
+    """What PyTorch calls a record."""
+    part = _BACKWARD_PART.match(name)
+    return record_name(name) or (name if part is None else part[1])
