@@ -49,6 +49,7 @@ class Capture:
         self.functions = of is None  # the backward pass of a run that was recorded calls records
         self.external = external
         self.problem: Break | None = None
+        self.detaches = False  # whether the graph tells where values go without their history
         self.branches = False  # whether the way that a branch takes is expected of later runs, too
         self.until: Any = None  # the code that runs the block, if numbers that the block only returns may be read
         self.numbers: list[
@@ -155,7 +156,18 @@ class Capture:
         return t if value is None or value in self.graph.constants else value
 
     def _encoded(self, a: Any) -> Any:
-        return replaced(a, Tensor, self.value)
+        return replaced(a, Tensor, self._operand if self.detaches else self.value)
+
+    def _operand(self, t: Tensor) -> Value:
+        """The value that a tensor is, or, without the history that this has, another one."""
+        value = self.value(t)
+        if not value.k & GRAD or t._k & GRAD:
+            return value
+        node = Node(Tensor.detach, (value,))
+        self.graph.nodes.append(node)
+        node.outs = (Value(self._numbers, t, node),)
+        self._numbers += 1
+        return node.outs[0]
 
     # -- what the dispatcher tells -------------------------------------------------------------------------------------
 
@@ -326,7 +338,7 @@ class Capture:
 
     def _reads_elements(self, function: Any, args: Any, named: Any, mark: int) -> bool:
         """Whether a function records something else for other elements: then it looked at them."""
-        recent = self.graph.nodes[mark:]
+        recent = [node for node in self.graph.nodes[mark:] if node.op is not Tensor.detach]
         made = any([isinstance(node.op, _Born) for node in recent])
         given = tensors_in((args, named))
         if not given or len(recent) < 2 or any([node.opaque for node in recent]):

@@ -2,29 +2,122 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .. import fx
-from .._compile.graph import Graph, Value, replaced
-from .._interception.torch_dispatch import aten_call
-from ..fx._recorded import part_of
+from .._backend.meta import empty_meta
+from .._compile.capture import _whole, write
+from .._compile.graph import Graph, Node, Value, replaced
+from .._core.devices import CPU, device
+from .._core.dtypes import dtype
+from .._core.state import CUDA, GRAD, META, modes
+from .._library.namespaces import ops
+from .._ops.records.pointwise_op import Pointwise
+from .._ops.records.primitive import Primitive
+from .._subclasses.fake_tensor import FakeTensorMode
+from .._tensor import Tensor, wrap
+from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
 
 def graph_module(graph: Graph) -> fx.GraphModule:
-    """The graph; its inputs are those of the graph, then its constants; it gives a tuple."""
-    made = fx.Graph()
-    nodes: dict[Value, Any] = {}
-    for i, v in enumerate((*graph.inputs, *graph.constants)):
-        nodes[v] = made.placeholder(f"arg{i}_1")
-    for node in graph.nodes:
-        if node.opaque:
-            function, args, named = node.op, node.args, node.named
+    """The graph; its inputs are those of the graph, then its constants; it gives a tuple.
+
+    It is run without elements, and what is seen of that is what `make_fx` shows. Steps that are no records are called as they are.
+    """
+    before = modes.overrides
+    with FakeTensorMode() as mode:
+        made = _Replay(mode).run(graph)
+    modes.overrides |= before  # fake tensors of others have left their mark there
+    return made
+
+
+class _Replay:
+    """Runs a graph on fake tensors, which stand for its values."""
+
+    def __init__(self, mode: FakeTensorMode):
+        self.graph, self.mode = fx.Graph(), mode
+        self.recorder = ProxyTorchDispatchMode(self.graph, fake=mode)
+        self.tensors: dict[Value, Tensor] = {}
+
+    def run(self, graph: Graph) -> fx.GraphModule:
+        for i, v in enumerate((*graph.inputs, *graph.constants)):
+            t, node = self.fake(v), self.graph.placeholder(f"arg{i}_1")
+            node.meta["val"] = self.tensors[v] = t
+            self.recorder.bind(t, node)
+        for step in graph.nodes:
+            self.recorder.meta = {"line": step.line}
+            if step.op is write:
+                self.write(*step.args, graph.constants.get(_whole(step.args[0])))
+            elif step.op is Tensor.detach:
+                self.tensors[step.outs[0]] = self.detached(self.tensors[step.args[0]], step.outs[0])
+            elif isinstance(step.op, (Pointwise, Primitive)) and not step.opaque:
+                self.record(step)
+            else:
+                self.call(step)
+        self.graph.output(tuple(self.recorder.node_of(self.tensors[v]) for v in graph.outputs))
+        return fx.GraphModule(self.recorder.attributes, self.graph)
+
+    def fake(self, v: Value) -> Tensor:
+        array = empty_meta(v.shape, v.dtype, tuple([n // v.dtype.itemsize for n in v.strides]))
+        return self.mode.fake(wrap(array, v.dtype, META), device("cuda", 0) if v.k & CUDA else CPU)
+
+    def detached(self, t: Tensor, v: Value) -> Tensor:
+        other = self.fake(v)  # with an array of its own, so that what uses one does not get the other
+        self.recorder.add(ops.aten.detach.default, (self.recorder.node_of(t),), {}, other)
+        return other
+
+    def write(self, target: Value, source: Any, buffer: Tensor | None) -> None:
+        """Buffers do not get the history of what is written to them."""
+        t = self.tensors[target]
+        if isinstance(source, Value):
+            given = self.tensors[source]
+            if buffer is not None and not buffer.requires_grad:
+                given = self.detached(given, source)
+            with self.recorder:
+                t.copy_(given)
         else:
-            function, args, named = aten_call(node.op, node.args)
-        call = made.call_function(
-            function, replaced(tuple(args), Value, nodes.__getitem__), replaced(named, Value, nodes.__getitem__)
-        )
-        call.meta["line"] = node.line
-        nodes.update((v, part_of(call, i) if node.several else call) for i, v in enumerate(node.outs) if v is not None)
-    made.output(tuple(nodes[v] for v in graph.outputs))
-    return fx.GraphModule({}, made)
+            with self.recorder:
+                t.fill_(source.item() if isinstance(source, np.ndarray) else source)
+
+    def record(self, step: Node) -> None:
+        with self.recorder:
+            out = step.op(*replaced(tuple(step.args), Value, self.tensors.__getitem__))
+        had = any([v.k & GRAD for v in step.operands()])
+        for v, t in zip(step.outs, out if step.several else [out]):
+            if v is not None:
+                lost = had and not v.k & GRAD and t.is_floating_point()
+                self.tensors[v] = self.detached(t, v) if lost else t
+
+    def call(self, step: Node) -> None:
+        """A step that Python takes; where its arguments cannot stand in code, or for its effects, as a function of its tensors."""
+        outs = [None if v is None else self.tensors.get(v) or self.fake(v) for v in step.outs]
+        args, named = replaced((tuple(step.args), step.named), Value, self.tensors.__getitem__)
+        function, effect = step.op, step.writes or not any([v is not None for v in step.outs])
+        if effect or not hasattr(function, "__name__") or not _is_shown((args, named)):
+            operands = list(dict.fromkeys(step.operands()))
+            function, args, named = _called(step, operands), tuple([self.tensors[v] for v in operands]), {}
+        result = outs if step.several else outs[0] if outs else None
+        self.recorder.add(function, *self.recorder.encoded((args, named)), result)
+        self.tensors.update((v, t) for v, t in zip(step.outs, outs) if v is not None)
+
+
+def _is_shown(a: Any) -> bool:
+    """Whether arguments can stand in the code of a graph."""
+    if isinstance(a, (tuple, list, dict)):
+        return all(map(_is_shown, a.values() if isinstance(a, dict) else a))
+    return a is None or isinstance(a, (Tensor, bool, int, float, complex, str, dtype, device))
+
+
+def _called(step: Node, operands: list[Value]) -> Callable[..., Any]:
+    """A step as a function of its tensors alone."""
+
+    def call(*tensors: Tensor) -> Any:
+        known = dict(zip(operands, tensors))
+        args, named = replaced((tuple(step.args), step.named), Value, known.__getitem__)
+        return step.op(*args, **named)
+
+    call.__name__, call._is_impure = step.name, True  # type: ignore[attr-defined]
+    return call

@@ -233,7 +233,7 @@ class Region:
         trail = Trail(self.function, args, named)
         tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN)
         tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.reach.knows_object
-        tape.branches = self.unsupported is None and self.backend is None
+        tape.branches, tape.detaches = self.unsupported is None and self.backend is None, self.backend is not None
         tape.gradients = trail.reach.gradients
         tape.until = Region._recorded.__code__ if tape.branches else None
         trail.numbers = tape.live
@@ -338,6 +338,8 @@ class Region:
         )
         self.forms.add(args, named, entry)
         counters["stats"].update(unique_graphs=1, calls_captured=len(tape.graph.nodes))
+        if self.backend is not None and tape.changed_since(0):  # it is not to be changed twice
+            return _given_back(out, inputs, inside)
         made = program.run(inputs) if self.backend is not None else program.with_history(program.first, inputs)
         if self.backend is None:
             program.first = None

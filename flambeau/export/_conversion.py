@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import builtins
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 from .._core.devices import CPU
 from .._core.symbolic import SymInt
 from .._library.namespaces import ops
-from .._library.schema_texts import is_random
 from .._subclasses.fake_tensor import FakeTensorMode, _without_memory
 from .._tensor import Tensor
 from ..fx import Graph
@@ -299,14 +297,10 @@ def written_by(node: FxNode) -> list[FxNode]:
     return [n for n in written if isinstance(n, FxNode)]
 
 
-def drop_unused(graph: Graph, effect: Callable[[FxNode], bool] | None = None) -> None:
+def drop_unused(graph: Graph) -> None:
     """Drops nodes whose results nobody uses and that do nothing else."""
     for node in reversed(graph.nodes):
-        if node.op != "call_function" or node.users:
-            continue
-        schema, name = getattr(node.target, "_schema", None), getattr(node.target, "_opname", "")
-        written = schema is not None and (schema.is_mutable or not schema.returns or schema.returns[0].declared == "()")
-        if not written and not name.startswith("_assert") and not (name and is_random(name)):
+        if node.op == "call_function" and not node.users and not node.is_impure():
             graph.erase_node(node)
 
 

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .._library.schema_texts import is_random
 from .._names.checks import _assert
 from ._names import pretty_target, qualified_name, type_text
 from .immutable_collections import immutable_dict, immutable_list
@@ -256,8 +257,17 @@ class Node:
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
-            if self.target in _side_effectful_functions:
+            if self.target in _side_effectful_functions or getattr(self.target, "_is_impure", False):
                 return True
+            schema, name = getattr(self.target, "_schema", None), getattr(self.target, "_opname", "")
+            if schema is not None:
+                gives_nothing = not schema.returns or schema.returns[0].declared == "()"
+                return (
+                    schema.is_mutable
+                    or gives_nothing
+                    or name.startswith("_assert")
+                    or (impure_random and is_random(name))
+                )
             return getattr(self.target, "__name__", "").endswith("_") and not self.target.__name__.endswith("__") and (
                 qualified_name(self.target).startswith("torch.")
             )  # fmt: skip

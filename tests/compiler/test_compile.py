@@ -501,3 +501,63 @@ def test_numbers_put_where_a_mask_or_an_index_says_are_recorded():
         compiled(x, i).backward()
         f(own, i).backward()
         assert torch.equal(x.grad, own.grad)
+
+
+def test_backends_get_writes_draws_and_shapes():
+    seen = []
+
+    def backend(module, examples):
+        module.graph.eliminate_dead_code()
+        module.recompile()
+        seen.append(module)
+        return module.forward
+
+    def names():
+        return [node.target.__name__ for node in seen.pop().graph.nodes if node.op == "call_function"]
+
+    def written(x, y):
+        z = x.clone()
+        z[0] = 5
+        z.clamp_(max=y.sum(0))
+        return z > y, z
+
+    x, y = torch.arange(6.0).view(2, 3), torch.ones(2, 3)
+    for made, wanted in zip(torch.compile(written, backend=backend, fullgraph=True)(x, y), written(x, y)):
+        assert torch.equal(made, wanted)
+    assert [tuple(node.meta["val"].shape) for node in seen[0].graph.nodes if "val" in node.meta][:2] == [(2, 3), (2, 3)]
+    found = names()
+    assert {"fill_.Scalar", "copy_.default", "gt.Tensor", "sum.dim_IntList"} <= set(found)
+
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.5), nn.Flatten(), nn.Linear(144, 2)
+    )
+    other = copy.deepcopy(model)
+    compiled = torch.compile(model, backend=backend, fullgraph=True)
+    for i in range(3):
+        x = torch.randn(2, 3, 8, 8)
+        torch.manual_seed(i)
+        made = compiled(x)
+        torch.manual_seed(i)
+        wanted = other(x)
+        assert torch.equal(made, wanted)
+        for a, b in zip(
+            torch.autograd.grad(made.sum(), model.parameters()), torch.autograd.grad(wanted.sum(), other.parameters())
+        ):
+            torch.testing.assert_close(a, b)
+    for a, b in zip(model.buffers(), other.buffers()):
+        assert torch.equal(a, b)
+    assert len(seen) == 1 and "convolution.default" in names()
+
+
+def test_graphs_for_backends_tell_where_there_is_no_history():
+    def f(x, w):
+        with torch.no_grad():
+            scale = x.abs().max()
+        return (x / scale) * x.detach() + w.data * x
+
+    compiled = torch.compile(f, backend=lambda module, examples: module.forward, fullgraph=True)
+    for _ in range(2):
+        x, w = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
+        (made,), (wanted,) = (torch.autograd.grad(g(x, w).sum(), x) for g in (compiled, f))
+        assert torch.equal(made, wanted) and not compiled(x.detach(), w).requires_grad

@@ -40,6 +40,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         super().__init__()
         self.graph, self.decompositions = graph, decompositions or {}
         self.attributes: dict[str, Tensor] = {}
+        self.meta: dict[str, Any] = {}  # of nodes that are made now
         self._fake = fake or FakeTensorMode()
         self._nodes: dict[int, tuple[Any, Node]] = {}  # by arrays, which detached and saved forms of a tensor share
 
@@ -77,14 +78,18 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         if other is not None:
             with self:
                 return other(*args, **named)
-        given, options = self.encoded(tuple(args)), self.encoded(dict(named))
+        given = self.encoded((tuple(args), dict(named)))
         out = func(*args, **named)
+        self.add(func, *given, out)
+        return out
+
+    def add(self, func: Any, given: Any, options: Any, out: Any) -> None:
+        """Writes a call with encoded arguments that gave something."""
         several = isinstance(out, (list, tuple))
         val = [self.described(t) for t in out] if several else self.described(out)
-        for t, node in zip(out if several else [out], add_call(self.graph, func, given, options, val)):
+        for t, node in zip(out if several else [out], add_call(self.graph, func, given, options, val, self.meta)):
             if isinstance(t, Tensor):
                 self.bind(t, node)
-        return out
 
 
 def get_proxy_mode() -> Any:
