@@ -258,11 +258,14 @@ def aten_call(op: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], dic
         found = NotImplemented
     if found is NotImplemented:
         return _record_operator(op), args, {}
-    func, given, named = found
+    return _shortened(*found)
+
+
+def _shortened(func: Any, args: Any, named: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """A call without the arguments that are as the operator has them anyway."""
     if hasattr(func, "_schema"):
-        positional, named = _schemas().shortened(func._schema, list(given), named)
-        given = tuple(positional)
-    return func, given, named
+        args, named = _schemas().shortened(func._schema, list(args), named)
+    return func, tuple(args), named
 
 
 def _pooled(name: str) -> Callable[..., Any]:
@@ -466,7 +469,7 @@ def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:
         return _write_recorded(name, args, named)
     if makes and args and all(isinstance(a, int) for a in args) and _schemas().begins_with_size(name):
         args = (list(args),)
-    result = _offer(func, tuple(args), dict(named), tensors)
+    result = _offer(*_shortened(func, args, dict(named)), tensors)
     return args[0] if writes and result is not NotImplemented else result
 
 

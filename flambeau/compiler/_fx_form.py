@@ -12,7 +12,6 @@ from .._backend.meta import empty_meta
 from .._compile.capture import _whole, write
 from .._compile.graph import Graph, Node, Value, replaced
 from .._core.devices import CPU, device
-from .._core.dtypes import dtype
 from .._core.state import CUDA, GRAD, META, modes
 from .._library.namespaces import ops
 from .._ops.records.pointwise_op import Pointwise
@@ -92,28 +91,15 @@ class _Replay:
                 self.tensors[v] = self.detached(t, v) if lost else t
 
     def call(self, step: Node) -> None:
-        """A step that Python takes; where its arguments cannot stand in code, or for its effects, as a function of its tensors."""
+        """A step that Python takes, as a function of its tensors."""
+        operands = list(dict.fromkeys(step.operands()))
         outs = [None if v is None else self.tensors.get(v) or self.fake(v) for v in step.outs]
-        args, named = replaced((tuple(step.args), step.named), Value, self.tensors.__getitem__)
-        function, effect = step.op, step.writes or not any([v is not None for v in step.outs])
-        if effect or not hasattr(function, "__name__") or not _is_shown((args, named)):
-            operands = list(dict.fromkeys(step.operands()))
-            function, args, named = _called(step, operands), tuple([self.tensors[v] for v in operands]), {}
-        result = outs if step.several else outs[0] if outs else None
-        self.recorder.add(function, *self.recorder.encoded((args, named)), result)
         self.tensors.update((v, t) for v, t in zip(step.outs, outs) if v is not None)
-
-
-def _is_shown(a: Any) -> bool:
-    """Whether arguments can stand in the code of a graph."""
-    if isinstance(a, (tuple, list, dict)):
-        return all(map(_is_shown, a.values() if isinstance(a, dict) else a))
-    return a is None or isinstance(a, (Tensor, bool, int, float, complex, str, dtype, device))
+        given = [self.recorder.node_of(self.tensors[v]) for v in operands]
+        self.recorder.add(_called(step, operands), given, {}, outs if step.several else outs[0] if outs else None)
 
 
 def _called(step: Node, operands: list[Value]) -> Callable[..., Any]:
-    """A step as a function of its tensors alone."""
-
     def call(*tensors: Tensor) -> Any:
         known = dict(zip(operands, tensors))
         args, named = replaced((tuple(step.args), step.named), Value, known.__getitem__)

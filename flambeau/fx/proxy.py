@@ -29,46 +29,10 @@ from .node import Argument, Node, Target
 __all__ = ["Attribute", "GraphAppendingTracer", "ParameterProxy", "Proxy", "Scope", "TraceError", "TracerBase"]
 
 base_types = (str, int, float, bool, complex, dtype, Tensor, device, memory_format, layout, range, bytes)
-magic_methods = [
-    "eq",
-    "ne",
-    "lt",
-    "gt",
-    "le",
-    "ge",
-    "pos",
-    "neg",
-    "invert",
-    "add",
-    "sub",
-    "mul",
-    "floordiv",
-    "truediv",
-    "mod",
-    "lshift",
-    "rshift",
-    "and_",
-    "or_",
-    "xor",
-    "pow",
-    "matmul",
-    "getitem",
-]
 reflectable_magic_methods = [
-    "add",
-    "sub",
-    "mul",
-    "floordiv",
-    "truediv",
-    "mod",
-    "pow",
-    "lshift",
-    "rshift",
-    "and_",
-    "or_",
-    "xor",
-    "matmul",
-]
+    "add", "sub", "mul", "floordiv", "truediv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor", "matmul",
+]  # fmt: skip
+magic_methods = ["eq", "ne", "lt", "gt", "le", "ge", "pos", "neg", "invert", *reflectable_magic_methods, "getitem"]
 
 
 class TraceError(ValueError):

@@ -378,40 +378,11 @@ def _plain_number(value: Any) -> Any:
 
 # Methods that settle sizes before they ask; properties and conversions that ask nobody.
 _METHODS = [
-    "view",
-    "reshape",
-    "flatten",
-    "unflatten",
-    "chunk",
-    "split",
-    "squeeze",
-    "unsqueeze",
-    "permute",
-    "transpose",
-    "swapaxes",
-    "swapdims",
-    "t",
-    "expand",
-    "broadcast_to",
-    "narrow",
-    "select",
-    "unbind",
-    "size",
-    "numel",
-    "nelement",
-    "item",
-    "tolist",
-    "__len__",
-    "__bool__",
-    "__float__",
-    "__int__",
-    "__index__",
-    "__complex__",
-    "__iter__",
-    "expand_as",
-    "view_as",
-    "reshape_as",
-]
+    "view", "reshape", "flatten", "unflatten", "chunk", "split", "squeeze", "unsqueeze", "permute", "transpose",
+    "swapaxes", "swapdims", "t", "expand", "broadcast_to", "narrow", "select", "unbind", "size", "numel", "nelement",
+    "item", "tolist", "__len__", "__bool__", "__float__", "__int__", "__index__", "__complex__", "__iter__",
+    "expand_as", "view_as", "reshape_as",
+]  # fmt: skip
 _PROPERTIES = ("shape", "T", "mT", "H", "mH", "real", "imag")
 _lock = threading.RLock()  # a finalizer may end another trace in the midst
 _depth = [0]

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from .._autograd.modes import no_grad
-from .._compile.graph import values_in
+from .._compile.graph import replaced, values_in
 from .._errors.frames import warn_user
 from .._ops.registry import ops
 from .._tensor import Tensor
@@ -286,14 +286,9 @@ def _get_trace_graph(
     root = f if isinstance(f, Module) else None
     tracer, parameters, out = record(root, f, args, None, strict)
     graph = recorded_graph(tracer, list(values_in(out)))
-    given = (tuple(_examples(value) for _, value in parameters),) if return_inputs else ()
-    return graph, _examples(out), *given
+    given = (tuple(replaced(value, Value, _example) for _, value in parameters),) if return_inputs else ()
+    return graph, replaced(out, Value, _example), *given
 
 
-def _examples(value: Any) -> Any:
-    """A structure of values as one of what stood there."""
-    if isinstance(value, Value):
-        return value.example
-    if isinstance(value, dict):
-        return {k: _examples(v) for k, v in value.items()}
-    return type(value)(map(_examples, value)) if isinstance(value, (list, tuple)) else value
+def _example(value: Value) -> Any:
+    return value.example
