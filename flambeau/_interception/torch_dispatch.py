@@ -105,11 +105,20 @@ def _reduced(name: str, overload: str) -> Callable[..., Any]:
     return call
 
 
+def _parts_of(x: Any, key: Any) -> tuple[Any, ...]:
+    """What a basic key does with each dimension; None makes a new one."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if Ellipsis not in parts:
+        return parts
+    place, taken = parts.index(Ellipsis), sum(1 for p in parts if p is not None and p is not Ellipsis)
+    return (*parts[:place], *[slice(None)] * (x._array.ndim - taken), *parts[place + 1 :])
+
+
 def _basic_key(x: Any, key: Any) -> Any:
     """One step of a basic key as an operator; NotImplemented for keys that take several."""
-    parts = [p for p in (key if isinstance(key, tuple) else (key,)) if p is not Ellipsis]
+    parts = _parts_of(x, key)
     places = [i for i, p in enumerate(parts) if p != slice(None)]
-    if len(places) != 1 or (Ellipsis in (key if isinstance(key, tuple) else ()) and key[-1] is not Ellipsis):
+    if len(places) != 1:
         return NotImplemented
     dim, part = places[0], parts[places[0]]
     if part is None:
@@ -324,12 +333,8 @@ def _linear_parts(x: Tensor, bias: Any, weight: Tensor) -> Any:
 
 def _key_parts(x: Tensor, key: Any) -> Any:
     """A basic key of several steps, one after the other."""
-    parts = key if isinstance(key, tuple) else (key,)
-    if Ellipsis in parts:
-        place, taken = parts.index(Ellipsis), sum(1 for p in parts if p is not None and p is not Ellipsis)
-        parts = (*parts[:place], *[slice(None)] * (x._array.ndim - taken), *parts[place + 1 :])
-    steps = [p for p in parts if p != slice(None)]
-    if len(steps) < 2:
+    parts = _parts_of(x, key)
+    if len([p for p in parts if p != slice(None)]) < 2:
         return NotImplemented
     dim = 0
     for part in parts:

@@ -128,6 +128,9 @@ def shown(f, *args, mode="real"):
         (lambda x: x.argmax(), [("aten.argmax.default",)]),
         (lambda x: x.amax(1, True), [("aten.amax.default", [1], True)]),
         (lambda x: x > x, [("aten.gt.Tensor",)]),
+        (lambda x: x[..., None], [("aten.unsqueeze.default", 2)]),
+        (lambda x: x[..., 1], [("aten.select.int", 1, 1)]),
+        (lambda x: x[..., 1:], [("aten.slice.Tensor", 1, 1, 2**63 - 1)]),
     ],
 )
 def test_operators_have_pytorchs_overloads_and_arguments(f, wanted):
