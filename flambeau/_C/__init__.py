@@ -6,6 +6,7 @@ import enum
 import weakref
 from typing import Any
 
+from .. import cpu as _cpu
 from .._autograd.engine import execution_order, will_run
 from .._autograd.node import Node, gradient_function
 from .._core.config import config
@@ -17,7 +18,7 @@ from .._core.state import FUNCTION_MODE, local, modes
 from .._interception.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _DisableTorchDispatch
 from .._interception.overrides import disabled_torch_function as _disabled_torch_function_impl
 from .._library.operators import _BelowAutograd as _AutoDispatchBelowAutograd
-from .._library.schema import Argument, FunctionSchema, parse_schema
+from .._library.schema import Argument, FunctionSchema, Tag, parse_schema
 from .._ops.linear.checks import LinAlgError as _LinAlgError
 from .._ops.making.generator import Generator, default_generator
 from .._tensor import Tensor
@@ -38,7 +39,7 @@ from ._types import *  # noqa: F403 (names that programs take from here)
 __all__ = [
     "AggregationType", "Argument", "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet",
     "FunctionSchema", "Future", "Generator", "Graph", "JITException", "Node", "ScriptFunction",
-    "ScriptMethod", "ScriptModule", "Size", "TensorBase", "Value", "_DisableTorchDispatch", "default_generator", "device", "dtype", "layout", "memory_format", "parse_schema",
+    "ScriptMethod", "ScriptModule", "Size", "Tag", "TensorBase", "Value", "_DisableTorchDispatch", "default_generator", "device", "dtype", "layout", "memory_format", "parse_schema",
 ]  # fmt: skip
 
 TensorBase = _TensorBase = Tensor
@@ -51,6 +52,7 @@ _NodeBase = Node
 _PRIVATE = (
     _AutoDispatchBelowAutograd,
     _ConvBackend,
+    _cpu,
     _select_conv_backend,
     _LinAlgError,
     _disabled_torch_function_impl,

@@ -13,6 +13,16 @@ install(globals(), "nn.functional")
 globals().update(OF_NN)
 
 
+def __getattr__(name: str) -> Any:
+    """Other operators of layers (`upsample_nearest2d`), which are `torch.ops.aten`'s."""
+    from .._library.schema_texts import operator_of
+
+    found = None if name.startswith("__") else operator_of(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found
+
+
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     """Device, dtype, non_blocking and memory format from the arguments of `.to()`.
 

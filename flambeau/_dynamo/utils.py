@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from typing import Any
 
 from .._compile.breaks import counters
 from .._tensor import Tensor
 from ..compiler import is_compiling
+from . import config
 
-__all__ = ["counters", "is_compile_supported", "is_compiling", "same", "warn_once"]
+__all__ = ["counters", "disable_cache_limit", "is_compile_supported", "is_compiling", "same", "warn_once"]
 
 
 def is_compile_supported(device_type: Any) -> bool:
     """Whether `torch.compile` can be called for programs on a device."""
     return str(device_type) in ("cpu", "cuda")
+
+
+def disable_cache_limit() -> Any:
+    """A `with` block in which a function may be compiled for any number of shapes."""
+    return config.patch(recompile_limit=sys.maxsize, cache_size_limit=sys.maxsize)
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._autograd.modes import enable_grad
+from .._autograd.modes import enable_grad, is_grad_enabled
 from .._ops.layers.pooling import to_places
 from .._ops.registry import functions, ops
 from .._tensor import Tensor
@@ -118,10 +118,47 @@ def _define_adaptive(rank: int) -> list[Any]:
     return [function for function, _ in labels]
 
 
+def _of_activation(name: str) -> Any:
+    """The derivative of an activation, given its argument."""
+
+    def backward(grad_output: Tensor, self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        again = is_grad_enabled()
+        with enable_grad():
+            x = self if again and self.requires_grad else self.detach().requires_grad_()
+            out = functions.get(f"nn.functional.{name}", getattr(ops, name))(x, *args, **kwargs)
+            return gradients(out, (x,), grad_output, again and (self.requires_grad or grad_output.requires_grad))[0]
+
+    return backward
+
+
+def threshold_backward(grad_output: Tensor, self: Tensor, threshold: Any) -> Tensor:
+    return ops.where(self <= threshold, 0, grad_output)
+
+
+def sigmoid_backward(grad_output: Tensor, output: Tensor) -> Tensor:
+    return grad_output * ops.conj(output * (1 - output))
+
+
+def tanh_backward(grad_output: Tensor, output: Tensor) -> Tensor:
+    return grad_output * ops.conj(1 - output * output)
+
+
+def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
+    weighed = grad_output * output
+    return ops.to(weighed - output * ops.sum(weighed, dim, keepdim=True), input_dtype)
+
+
+def _log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
+    return ops.to(grad_output - ops.exp(output) * ops.sum(grad_output, dim, keepdim=True), input_dtype)
+
+
 FUNCTIONS = {
     f.__name__: f
-    for f in (convolution_backward, _convolution_double_backward, *_define_adaptive(2), *_define_adaptive(3))
-}
+    for f in (
+        convolution_backward, _convolution_double_backward, *_define_adaptive(2), *_define_adaptive(3), threshold_backward,
+        sigmoid_backward, tanh_backward, _softmax_backward_data, _log_softmax_backward_data,
+    )
+} | {f"{name}_backward": _of_activation(name) for name in ("gelu", "silu", "mish", "hardtanh", "hardswish", "hardsigmoid")}  # fmt: skip
 
 
 SCHEMAS = """
@@ -135,4 +172,15 @@ fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_si
 fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] output_size, Tensor indices) -> Tensor
 max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor
 max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor
+threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor
+sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor
+tanh_backward(Tensor grad_output, Tensor output) -> Tensor
+_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
+_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
+gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor
+silu_backward(Tensor grad_output, Tensor self) -> Tensor
+mish_backward(Tensor grad_output, Tensor self) -> Tensor
+hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor
+hardswish_backward(Tensor grad_output, Tensor self) -> Tensor
+hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor
 """

@@ -113,6 +113,22 @@ def quantized_max_pool3d(
     return functions["_make_per_tensor_quantized_tensor"](made, self.q_scale(), self.q_zero_point())
 
 
+def _int_mm(self: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices of bytes, in int32."""
+    for name, given in (("self", self), ("mat2", mat2)):
+        if given.ndim != 2:
+            raise RuntimeError(f"_int_mm: Expected {name} to be of dimension 2 but got {given.ndim}")
+        if str(given.dtype) not in ("torch.int8", "torch.uint8"):
+            raise RuntimeError(f"_int_mm: Expected {name} dtype to be int8 or uint8 but got {given.dtype}")
+    return ops.mm(self.int(), mat2.int())
+
+
+def _grouped_mm(
+    self: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: Any = None
+) -> Tensor:
+    return ops.grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
+
+
 OF_NN: dict[str, Any] = {
     **define_pads("reflect", "reflection_pad"),
     **define_pads("replicate", "replication_pad"),
@@ -121,7 +137,7 @@ OF_NN: dict[str, Any] = {
 }
 _OWN: Sequence[Any] = (
     _masked_softmax, _nested_tensor_from_mask, _nested_tensor_from_mask_left_aligned, _add_relu, _add_relu_,
-    _grid_sampler_2d_cpu_fallback, quantized_max_pool3d,
+    _grid_sampler_2d_cpu_fallback, quantized_max_pool3d, _int_mm, _grouped_mm,
 )  # fmt: skip
 FUNCTIONS: dict[str, Any] = OF_NN | {f.__name__: f for f in _OWN}
 
@@ -137,4 +153,6 @@ _add_relu.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
 _add_relu.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
 _grid_sampler_2d_cpu_fallback(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
 quantized_max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor
+_int_mm(Tensor self, Tensor mat2) -> Tensor
+_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor
 """

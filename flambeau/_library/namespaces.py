@@ -159,11 +159,20 @@ class _OurPacket(OpOverloadPacket):
         return self._functions[""](*args, **kwargs)
 
 
-def _labels(name: str) -> dict[str, Callable[..., Any]] | None:
-    """The overloads of an operator of the profiler."""
-    from ..profiler._operators import FUNCTIONS  # loads the profiler
+_HOMES = {
+    "profiler": "profiler",
+    "_c10d_functional": "distributed",
+    "c10d_functional": "distributed",
+    "c10d": "distributed",
+}
 
-    return FUNCTIONS.get(name)
+
+def _elsewhere(space: str, name: str) -> dict[str, Callable[..., Any]] | None:
+    """The overloads of an operator that a part of the package brings, which is loaded for it."""
+    home = _HOMES.get(space)
+    if home is None:
+        return None
+    return importlib.import_module(f"..{home}._operators", __package__).FUNCTIONS.get(name)
 
 
 _SIGNS = ("__and__", "__or__", "__xor__", "__lshift__", "__rshift__")  # operators that are called like Python's own
@@ -192,8 +201,8 @@ class _OpNamespace(types.ModuleType):
             packet = OpOverloadPacket(qualified, name, overloads)
         elif self.name == "aten" and (ours := operator_of(name)) is not None:
             packet = _OurPacket(qualified, name, {"": ours})
-        elif self.name == "profiler" and (labels := _labels(name)) is not None:
-            packet = OpOverloadPacket(qualified, name, labels)
+        elif (brought := _elsewhere(self.name, name)) is not None:
+            packet = OpOverloadPacket(qualified, name, brought)
         else:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
         self._packets[name] = packet

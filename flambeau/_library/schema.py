@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import ast
+import enum
 import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .._core.devices import device
-from .._core.dtypes import dtype
+from .._core.dtypes import ALL, dtype
 from .._core.layouts import layout, memory_format
 from .._tensor import Tensor
 
 _PLAIN = {"SymInt": "int", "SymBool": "bool", "Scalar": "number", "ScalarType": "int", "Layout": "int"}
 _MISSING = object()
+_BY_NAME: dict[Any, Any] = {str(kind).removeprefix("torch."): kind for kind in ALL}
+
+
+Tag = enum.IntEnum(
+    "Tag",
+    "core cudagraph_unsafe data_dependent_output dynamic_output_shape flexible_layout generated inplace inplace_view "
+    "maybe_aliasing_or_mutating needs_contiguous_strides needs_exact_strides needs_fixed_stride_order "
+    "nondeterministic_bitwise nondeterministic_seeded out out_variant pointwise pt2_compliant_tag reduction view_copy",
+    module="torch",
+    start=0,
+)  # what may be said of an operator; nothing here asks for it
 
 
 def type_text(kind: str) -> str:
@@ -34,7 +46,7 @@ def _default_text(value: Any) -> str:
         return f'"{value}"'
     if isinstance(value, float) and math.isfinite(value):
         return f"{int(value)}." if value.is_integer() else f"{value:.17g}"
-    return str(value)
+    return str(value).removeprefix("torch.")
 
 
 class AliasInfo(NamedTuple):
@@ -255,7 +267,12 @@ def _argument(text: str, kwarg_only: bool) -> Argument:
     kind, _, name = before.strip().rpartition(" ")
     if not kind:
         raise RuntimeError(f"expected a type and a name in the schema, got {text!r}")
-    return Argument(name, kind.strip(), _value(default.strip()) if equals else _MISSING, kwarg_only)
+    value = _value(default.strip()) if equals else _MISSING
+    if kind.strip().startswith("ScalarType"):
+        value = _BY_NAME.get(value, value)
+    elif kind.strip().startswith("Device") and isinstance(value, str):
+        value = device(value)
+    return Argument(name, kind.strip(), value, kwarg_only)
 
 
 def parse_schema(text: str) -> FunctionSchema:

@@ -74,11 +74,12 @@ NAMES = {
     "NumberType OptionalType StringType TensorType TupleType Type UnionType",
     "_names.class_sets": "_storage_classes _tensor_classes",
     "_library.aten": "_log_softmax _softmax",
-    "_library.aten_layers": "_add_relu _add_relu_ _grid_sampler_2d_cpu_fallback _masked_softmax _nested_tensor_from_mask "
+    "_library.aten_backward": "_log_softmax_backward_data _softmax_backward_data",
+    "_library.aten_layers": "_add_relu _add_relu_ _grid_sampler_2d_cpu_fallback _grouped_mm _int_mm _masked_softmax _nested_tensor_from_mask "
     "_nested_tensor_from_mask_left_aligned quantized_max_pool3d",
     "_names.checks": "_assert _assert_async _check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_type "
     "_check_value _check_with",
-    "_library.schema": "parse_schema",
+    "_library.schema": "Tag parse_schema",
     "_lobpcg": "lobpcg",
     "_library.namespaces": "ops",
     "_names.rare": "FatalError batch_norm_elemt batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_stats "
@@ -88,7 +89,7 @@ NAMES = {
     "is_vulkan_available kl_div native_norm norm_except_dim row_indices_copy saddmm set_anomaly_enabled "
     "set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled slice_inverse spmm "
     "sspaddmm sym_constrain_range sym_constrain_range_for_size sym_fresh_size values_copy _shape_as_tensor "
-    "_debug_has_internal_overlap _amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ _fft_c2c "
+    "_debug_has_internal_overlap _disable_dynamo _has_compatible_shallow_copy_type _amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ _fft_c2c "
     "_convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo",
     "_serialization.records": "PyTorchFileReader PyTorchFileWriter",
     "_names.streams": "Event Stream",

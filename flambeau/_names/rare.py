@@ -25,6 +25,19 @@ class FatalError(Exception):
     """An error after which a program cannot go on."""
 
 
+def _has_compatible_shallow_copy_type(input: Tensor, from_: Tensor) -> bool:
+    """Whether one tensor's contents can become another's: both are of one layout and live on one kind of device."""
+    kinds = [(t.layout, t.device.type) for t in (input, from_)]
+    return kinds[0] == kinds[1]
+
+
+def _disable_dynamo(fn: Any = None, recursive: bool = True) -> Any:
+    """`torch.compiler.disable` under its old name."""
+    from ..compiler import disable
+
+    return disable(fn, recursive)
+
+
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
     """true_fn(*operands) or false_fn(*operands), as `pred` says.
 

@@ -345,3 +345,21 @@ def test_figures_of_memory_are_found_where_programs_look():
         torch.cuda.set_sync_debug_mode("warn")
     with pytest.raises(RuntimeError, match="expected one of default, warn, error"):
         torch.cuda.set_sync_debug_mode("loud")
+
+
+def test_contents_of_tensors_can_change_places():
+    dense, other = torch.ones(2), torch.ones(3, dtype=torch.int32)
+    assert torch._has_compatible_shallow_copy_type(dense, other)
+    assert not torch._has_compatible_shallow_copy_type(dense, dense.to_sparse())
+    assert not torch._has_compatible_shallow_copy_type(dense, dense.to("meta"))
+
+
+def test_compiling_without_limits():
+    from flambeau._dynamo import config
+    from flambeau._dynamo.utils import disable_cache_limit
+
+    limit = config.recompile_limit
+    with disable_cache_limit():
+        assert config.recompile_limit > 1 << 30
+    assert config.recompile_limit == limit
+    assert torch._disable_dynamo(len)([1]) == 1

@@ -326,3 +326,16 @@ def test_a_rule_of_the_programs_own(world, monkeypatch):
     assert seen[0] == ((4, 3), (Shard(0),), 1)
     out.sum().backward()
     assert divided.grad.placements == (Shard(0),)
+
+
+def test_collectives_are_operators(world):
+    calls, name = torch.ops._c10d_functional, dist.group.WORLD.group_name
+    x = torch.arange(4.0)
+    assert torch.equal(calls.wait_tensor(calls.all_reduce(x, "sum", name)), x)
+    assert torch.equal(calls.all_gather_into_tensor.default(x, 1, name), x)
+    assert torch.equal(calls.reduce_scatter_tensor(x, "sum", 1, name), x)
+    assert torch.equal(calls.broadcast(x, 0, name), x)
+    assert torch.equal(calls.all_to_all_single(x, [4], [4], name), x)
+    out = [torch.zeros(4)]
+    torch.ops.c10d.scatter_.default(out, [[x]], dist.group.WORLD, 0, True, -1)
+    assert torch.equal(out[0], x)

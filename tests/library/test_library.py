@@ -311,3 +311,88 @@ def test_layouts_are_asked_for():
         torch.ops.aten._to_copy.default(dense, layout=torch.sparse_coo)
     with pytest.raises(RuntimeError, match="layout mismatch"):
         torch.ops.aten._assert_tensor_metadata.default(dense, layout=torch.sparse_coo)
+
+
+def test_a_dtype_and_a_device_are_defaults():
+    seen, CPU = [], torch.device("cpu")
+
+    @library.custom_op(f"{fresh()}::cast", mutates_args=())
+    def cast(x: Tensor, kind: torch.dtype = torch.float64, place: torch.device = CPU) -> Tensor:
+        seen.append((kind, place))
+        return x.to(kind)
+
+    assert cast(torch.ones(2)).dtype is torch.float64
+    assert seen == [(torch.float64, CPU)]
+    assert "ScalarType kind=float64, Device place=cpu" in str(cast._opoverload._schema)
+
+
+def test_tags_are_names():
+    assert torch.Tag is torch._C.Tag
+    assert str(torch.Tag.needs_fixed_stride_order.name) == "needs_fixed_stride_order"
+    assert int(torch.Tag.view_copy) == 19
+    assert isinstance(torch.ops.aten.add.Tensor, torch._ops.OpOverload)
+
+
+X = torch.tensor([-2.0, -0.5, 0.25, 3.5], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("name", "forward", "args", "given"),
+    [
+        ("gelu_backward", torch.nn.functional.gelu, {"approximate": "tanh"}, "input"),
+        ("silu_backward", torch.nn.functional.silu, {}, "input"),
+        ("mish_backward", torch.nn.functional.mish, {}, "input"),
+        ("hardswish_backward", torch.nn.functional.hardswish, {}, "input"),
+        ("hardsigmoid_backward", torch.nn.functional.hardsigmoid, {}, "input"),
+        ("hardtanh_backward", torch.nn.functional.hardtanh, {"min_val": -1, "max_val": 1}, "input"),
+        ("sigmoid_backward", torch.sigmoid, {}, "output"),
+        ("tanh_backward", torch.tanh, {}, "output"),
+    ],
+)
+def test_derivatives_as_operators(name, forward, args, given):
+    x, g = X.clone().requires_grad_(), X.flip(0)
+    y = forward(x, **args)
+    (wanted,) = torch.autograd.grad(y, x, g)
+    made = getattr(ops.aten, name)(g, x.detach() if given == "input" else y.detach(), **args)
+    torch.testing.assert_close(made, wanted)
+    assert not made.requires_grad
+
+
+def test_a_derivative_has_a_derivative():
+    x = X.clone().requires_grad_()
+    (wanted,) = torch.autograd.grad(torch.nn.functional.silu(x).sum(), x, create_graph=True)
+    made = ops.aten.silu_backward(torch.ones_like(X), x)
+    torch.testing.assert_close(torch.autograd.grad(made.sum(), x), torch.autograd.grad(wanted.sum(), x))
+
+
+def test_derivatives_of_softmax_and_threshold():
+    x, g = X.clone().requires_grad_(), X.flip(0)
+    for forward, backward in (
+        (torch.softmax, torch._softmax_backward_data),
+        (torch.log_softmax, torch._log_softmax_backward_data),
+    ):
+        y = forward(x, 0)
+        torch.testing.assert_close(backward(g, y.detach(), 0, x.dtype), torch.autograd.grad(y, x, g)[0])
+    assert ops.aten.threshold_backward(g, X, 0).tolist() == [0.0, 0.0, -0.5, -2.0]
+
+
+def test_layers_of_the_compiled_core():
+    x = torch.arange(4.0).view(1, 1, 2, 2)
+    assert torch._C._nn.upsample_nearest2d(x, (3, 3))[0, 0].tolist() == [[0, 0, 1], [0, 0, 1], [2, 2, 3]]
+    assert torch._C._nn.upsample_bilinear2d(x, None, True, [1.5, 1.5])[0, 0, 1].tolist() == [1.0, 1.5, 2.0]
+    with pytest.raises(AttributeError, match="no attribute 'upsample_nothing'"):
+        torch._C._nn.upsample_nothing  # noqa: B018
+
+
+def test_products_of_bytes():
+    a = torch.full((3, 200), 100, dtype=torch.int8)
+    made = torch._int_mm(a, a.T.contiguous())
+    assert made.dtype is torch.int32
+    assert made.tolist() == [[2000000] * 3] * 3
+    with pytest.raises(RuntimeError, match=r"to be int8 or uint8 but got torch\.float32"):
+        torch._int_mm(a.float(), a.T)
+    with pytest.raises(RuntimeError, match="self to be of dimension 2 but got 1"):
+        torch._int_mm(a[0], a.T)
+    experts = torch.stack([torch.eye(2), 2 * torch.eye(2)])
+    offsets = torch.tensor([1, 3], dtype=torch.int32)
+    assert torch._grouped_mm(torch.ones(3, 2), experts, offsets).sum(1).tolist() == [2.0, 4.0, 4.0]

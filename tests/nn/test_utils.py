@@ -513,3 +513,22 @@ def test_spectral_norm_reads_states_of_its_first_version():
     again = utils.spectral_norm(nn.Linear(3, 2))
     again.load_state_dict({**plain, "weight_v": torch.zeros(3)})
     assert again.weight_v.tolist() == [0, 0, 0]  # taken as it is
+
+
+@pytest.mark.parametrize(("reduction", "factor"), [("sum", 1), ("mean", 3)])
+def test_gradients_of_every_sample(reduction, factor):
+    from flambeau.nn.utils._per_sample_grad import call_for_per_sample_grads
+
+    net = nn.Sequential(nn.Conv1d(2, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(9, 2))
+    x = torch.randn(3, 2, 4)
+    out = call_for_per_sample_grads(net, loss_reduction=reduction)(x)
+    torch.testing.assert_close(out, net(x))
+    getattr(out.pow(2).sum(1), reduction)().backward()
+    for i in range(3):
+        wanted = torch.autograd.grad(net(x[i : i + 1]).pow(2).sum(), list(net.parameters()))
+        torch.testing.assert_close([p.grad_sample[i] for p in net.parameters()], list(wanted))
+    assert all(p.grad is None for p in net.parameters())
+    with pytest.raises(RuntimeError, match="has per-sample gradients of an earlier call"):
+        call_for_per_sample_grads(net)
+    with pytest.raises(RuntimeError, match=r"must be nn\.Module"):
+        call_for_per_sample_grads(3)
