@@ -68,17 +68,13 @@ def address(array: Array) -> int:
 class MersenneState:
     """An mt19937 stream seeded, saved and restored as PyTorch's CPU generator does.
 
-    NumPy's bit generator holds the words; the cached second sample of a normal pair stands beside
-    it. One engine must not be used by two threads at once: callers hold `lock`.
+    The cached second sample of a normal pair stands beside the words. One engine must not be used by two threads at once:
+    callers hold `lock`.
     """
 
     def __init__(self, seed: int = DEFAULT_SEED) -> None:
-        self._bits = np.random.MT19937(0)
-        self._seeder = np.random.RandomState(self._bits)
-        self._address = self._bits.ctypes.state_address
-        memory = (ctypes.c_uint32 * (BLOCK + 1)).from_address(self._address)
-        self._memory = np.frombuffer(memoryview(memory), np.uint32)  # NumPy's own state: 624 words, position
-        self._key = self._memory[:BLOCK]
+        self._memory = np.empty(BLOCK + 1, np.uint32)  # the words, and the position of the next one
+        self._address, self._key = address(self._memory), self._memory[:BLOCK]
         self._few, self._few_pairs = np.empty(FEW, np.uint32), np.empty(FEW // 2)  # memory for small draws
         self._few_at, self._pairs_at = address(self._few), address(self._few_pairs)
         self.lock = threading.RLock()
@@ -89,7 +85,7 @@ class MersenneState:
         if not -(1 << 63) <= seed < 1 << 64:
             raise ValueError(f"manual_seed: Overflow when unpacking long long: the seed {seed} does not fit in 64 bits")
         self.initial_seed = seed % (1 << 64)
-        self._seeder.seed(self.initial_seed & 0xFFFFFFFF)
+        kernels.seed(self._address, self._few_at, BLOCK, self.initial_seed & 0xFFFFFFFF)
         self._exhausted_next = 0  # PyTorch's `next` while no word of the block is left
         self.cached_normal: float | None = None
         self.cached_float_normal: float | None = None
@@ -135,10 +131,6 @@ class MersenneState:
 
     def words(self, count: int) -> Array:
         """The next `count` raw words as uint32."""
-        if count <= 64:
-            if count:
-                self._exhausted_next = BLOCK
-            return self._bits.random_raw(count).astype(np.uint32)
         out = empty(count, np.uint32)
         self.fill(out)
         return out
@@ -203,8 +195,7 @@ class MersenneState:
         """Go back to a snapshot and drop `skip` words from there."""
         self._memory[:], self._exhausted_next, self.cached_normal = saved
         if skip:
-            self._bits.random_raw(skip, False)
-            self._exhausted_next = BLOCK
+            self.words(skip)
 
 
 def element_count(shape: Shape) -> int:

@@ -49,6 +49,15 @@ def _tempered(w: Value) -> Value:
     return w ^ (w >> 18)
 
 
+def seed(m, state, spare, count, first):
+    """All words of a state from the first one; none of them has been drawn."""
+    state[0] = m.cast(first, "u32")
+    for i in range(1, count):
+        before = state[i - 1]
+        state[i] = (before ^ (before >> 30)) * 1812433253 + m.cast(i, "u32")
+    state[_WORDS] = m.cast(count, "u32")
+
+
 @inline
 def _stream(m, state, out, count, convert):
     """The next words, each converted to an element."""
@@ -227,6 +236,7 @@ _C_TYPES: dict[str, Any] = {"i64": ctypes.c_int64, "f32": ctypes.c_float, "f64":
 _LLVM_TYPES = {"i64": "i64", "f32": "float", "f64": "double"}
 # The function, the types of the elements of its two arrays, and those of the numbers after them.
 _LOOPS: dict[str, tuple[Callable[..., None], tuple[str, str], tuple[str, ...]]] = {
+    "seed": (seed, ("u32", "u32"), ("i64", "i64")),
     "fill": (fill, ("u32", "u32"), ("i64",)),
     "floats": (floats, ("u32", "f32"), ("i64", "f32", "f32")),
     "doubles": (doubles, ("u64", "f64"), ("i64", "f64", "f64")),

@@ -6,6 +6,8 @@ so that a draw which takes too much or too little of the stream fails as well.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zlib
 
 import ml_dtypes
@@ -555,3 +557,9 @@ def test_bad_arguments():
         samplers.poisson(e, np.float32([-1.0]))
     with pytest.raises(NotImplementedError):
         samplers.standard_gamma(e, np.float16([1.0]))
+
+
+def test_a_new_generator_needs_no_generator_of_numpy():
+    """Programs make one for every draw."""
+    program = "import sys, flambeau as t; t.rand(3, generator=t.Generator().manual_seed(7)); assert 'numpy.random' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -43,7 +43,7 @@ class Generator:
 
     @functools.cached_property
     def _engine(self) -> MersenneState:
-        engine = MersenneState()  # at the first use: it loads NumPy's generators
+        engine = MersenneState()  # at the first use: it loads machine code
         if self is default_generator:  # the one that threads share
             held_over_forks(engine.lock, DRAWING)
         return engine
