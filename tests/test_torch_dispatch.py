@@ -254,3 +254,24 @@ def test_what_schemas_say_about_memory():
     assert get_alias_info(aten.add.out).args[-1] == AliasInfo({"a"}, True, "out")
     assert get_alias_info(aten.squeeze_.default).is_inplace_view_op
     assert get_alias_info(aten.relu.default).outs == [AliasInfo(set(), False, None)]
+
+
+def test_a_subclass_has_a_dtype_of_its_own():
+    class Held(torch.Tensor):
+        @staticmethod
+        def __new__(cls, data):
+            made = torch.Tensor._make_wrapper_subclass(cls, data.size(), dtype=data.dtype, device=data.device)
+            made.held = data
+            return made
+
+        @property
+        def dtype(self):
+            return self.held.dtype
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return func(*[a.held if isinstance(a, cls) else a for a in args], **(kwargs or {}))
+
+    held = Held(torch.arange(3))
+    assert held.dtype is torch.int64
+    assert (held + 1).tolist() == [1, 2, 3]

@@ -78,11 +78,15 @@ def _new_tensor(cls: Any, *args: Any, device: Any = None, size: Any = None, **na
     return made if cls is Tensor else become(made, cls)
 
 
+_set_dtype = Tensor.dtype.__set__  # type: ignore[attr-defined]
+
+
 def become(t: Tensor, cls: type) -> Any:
     """A tensor of a subclass over the same memory, without history."""
     modes.overrides |= cls._class_k  # type: ignore[attr-defined]
     other = _new(cls)
-    other._array, other.dtype, other._k = t._array, t.dtype, t._k & ~(GRAD | t._class_k) | cls._class_k  # type: ignore[attr-defined]
+    other._array, other._k = t._array, t._k & ~(GRAD | t._class_k) | cls._class_k  # type: ignore[attr-defined]
+    _set_dtype(other, t.dtype)  # past a property of the subclass
     other._edge = other._view = None
     other._storage, other._autograd_meta = storage_of(t), inherited(t)
     return other

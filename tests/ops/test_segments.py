@@ -99,3 +99,9 @@ def test_gradients_of_products_with_missing_elements():
     x = torch.tensor([nan, nan, 3.0], requires_grad=True)
     torch.segment_reduce(x, "prod", lengths=torch.tensor([3])).sum().backward()
     assert x.grad.isnan().all()
+
+
+def test_extrema_under_their_longer_names():
+    x, lengths = torch.tensor([1.0, 3.0, 2.0]), torch.tensor([2, 1])
+    assert torch._segment_reduce(x, "amax", lengths=lengths).tolist() == [3.0, 2.0]
+    assert torch._segment_reduce(x, "amin", lengths=lengths).tolist() == [1.0, 2.0]

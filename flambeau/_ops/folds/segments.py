@@ -64,6 +64,7 @@ def segment_reduce(
     >>> torch.segment_reduce(torch.tensor([1.0, 2.0, 3.0]), "sum", lengths=torch.tensor([2, 1]))
     tensor([3., 3.])
     """
+    reduce = {"amax": "max", "amin": "min"}.get(reduce, reduce)
     if reduce not in _EMPTY:
         raise RuntimeError(f"segment_reduce(): unsupported reduction {reduce!r}; use one of {sorted(_EMPTY)}")
     if data.dtype.category != FLOATING:
