@@ -12,7 +12,11 @@ from flambeau._names import streams as _streams
 
 NAMES = """
 _C: DisableTorchFunctionSubclass Generator Node _TensorMeta _disabled_torch_function_impl _get_privateuse1_backend_name _nn
+_C: Tag _cpu
 _custom_ops: get_ctx impl_abstract
+_higher_order_ops.inline_asm_elementwise: inline_asm_elementwise
+_ops: OpOverload OpOverloadPacket
+nn.utils._per_sample_grad: call_for_per_sample_grads
 _dynamo: OptimizedModule allow_in_graph disable is_compiling mark_static_address reset
 _dynamo._trace_wrapped_higher_order_op: TransformGetItemToIndex
 _dynamo.eval_frame: OptimizedModule is_dynamo_supported
