@@ -532,11 +532,9 @@ def _set_general(x: Tensor, key: Any, value: Any) -> None:
     if key is False:
         return
     basic, tensors, dims = parse(x, key)
-    if not isinstance(value, Tensor):
+    given, number = value, not isinstance(value, Tensor)
+    if number:
         value = wrap(_given(value, x.dtype), x.dtype)
-        number = True
-    else:
-        number = False
     part = basic_view(x, basic) if basic else x
     if not tensors:
         if number:
@@ -550,14 +548,17 @@ def _set_general(x: Tensor, key: Any, value: Any) -> None:
             ops.copy_(part, value)
         return
     if (
-        number
-        and len(tensors) == 1
-        and tensors[0]._array.shape == part._array.shape
+        len(tensors) == 1
         and tensors[0].dtype in (bool_, uint8)
+        and (number or (value._array.ndim == 0 and value.dtype is x.dtype))
     ):
-        ops.masked_fill_(part, tensors[0], value)
-        relabel(part, "IndexPutBackward0", records["masked_fill"])
-        return
+        mask, shape = tensors[0], part._array.shape
+        own, behind = mask._array.shape, len(shape) - dims[0] - mask._array.ndim
+        if own and own == shape[dims[0] : len(shape) - behind]:  # what is written does not depend on their number
+            mask = mask if mask._k & CUDA or not x._k & CUDA else ops.to(mask, x.device)
+            ops.masked_fill_(part, ops.reshape(mask, (*own, *[1] * behind)) if behind else mask, given)
+            relabel(part, "IndexPutBackward0", records["masked_fill"])
+            return
     put(part, tensors, dims, value, False)
 
 
