@@ -20,14 +20,16 @@ from .._backend.meta import empty_meta
 from .._core.random import MersenneState
 from .._core.state import CAPTURE, FUNCTION_MODE, GRAD, META, local, modes
 from .._errors.frames import PACKAGE, is_ours, users_frame
+from .._ops.records.pointwise_op import Pointwise
 from .._ops.records.primitive import Primitive
 from .._ops.records.shape_rules import DataDependent
 from .._ops.registry import ops
 from .._tensor import Tensor, detached, version_of, wrap
 from .breaks import Break, Otherwise
+from .given import Formula, Given, Put, reachable, single
 from .graph import Graph, Node, Value, replaced
 from .holders import grad_of
-from .numbers import Leaf, Numbers
+from .numbers import Leaf, Numbers, _Live, getter, plain, put
 from .returned import is_only_returned, kept_by
 from .whole import Called, Hooked, Whole, known_to, one_behind_another, tensors_in
 
@@ -64,9 +66,11 @@ class Capture:
         self.changed: Callable[[], dict[Any, Any]] = (
             dict  # what the run has changed of Python's objects; set by who knows
         )
+        self.pending: Callable[[], list[Any]] = list  # changes to numbers of the run; set by who knows
+        self.held: list[tuple[Any, Tensor]] = []  # places of numbers, and inputs that get what is there
         self.reached: Callable[[Any], None] = lambda objects: None  # told what functions that run unseen may read
         self.existed: Callable[[Any], bool] = lambda a: False  # whether an object was there before the run
-        self.by_steps: set[Any] = set()  # what steps changed of those: they do it again
+        self.by_steps: dict[Any, Any] = {}  # what steps changed of those, and to what: they do it again
         self.gradients: dict[int, Any] = {}  # tensors whose gradients steps changed, with those of before
         self._births: list[tuple[Node, Any]] = []  # nodes of tensors that were made from numbers, and their arrays
         self._written: list[Tensor] = []  # by nodes, of the function that runs
@@ -97,7 +101,9 @@ class Capture:
         if self.problem is not None:
             raise self.problem
         if self._filled_late(0):
-            raise Break("a tensor that was filled in a way that cannot be recorded")
+            problem = Break("a tensor that was filled in a way that cannot be recorded")
+            problem.passing = True  # if it is there from now on
+            raise problem
         self._births.clear()
         self.graph.outputs = [self.value(t) for t in outputs]
         if self.problem is not None:
@@ -106,10 +112,10 @@ class Capture:
             self.graph.keep_used()
         return self.graph
 
-    def stop(self, reason: str) -> None:
+    def stop(self, reason: str, line: Any = None) -> None:
         """Remembers why the run cannot be recorded; it goes on unrecorded."""
         if self.problem is None:
-            self.problem = Break(reason, *(_users_line() or ()))
+            self.problem = Break(reason, *(line or _users_line() or ()))
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -185,6 +191,8 @@ class Capture:
 
     def _append(self, op: Any, args: Any, out: Any, named: Any = None, opaque: bool = False, writes: Any = ()) -> None:
         several = isinstance(out, (tuple, list))
+        if opaque or writes:
+            self._disturb()
         node = Node(op, args, (), several, named, opaque, writes, _users_line())
         node.outs = tuple([self._out(t, node) if isinstance(t, Tensor) else None for t in (out if several else (out,))])
         self.graph.nodes.append(node)
@@ -196,6 +204,7 @@ class Capture:
     def add_write(self, target: Tensor, source: Any) -> None:
         """A tensor or a number was written into a tensor."""
         if self.problem is None:
+            self._disturb()
             value, source = self.value(target), self._encoded(source)
             self.graph.nodes.append(Node(write, (value, source), writes=(value,), line=_users_line()))
             self._written.append(target)
@@ -227,8 +236,47 @@ class Capture:
             self._append(function, args, out, named, opaque=True)
         return out
 
+    def _reachable_numbers(self, roots: Any) -> list[tuple[Any, Any]]:
+        """Numbers in places that a step may look at; where the run has left them, the program will have to do that before."""
+        if not self.live.all:
+            return []
+        changed = [((e.holder, e.key, e.kind), e.new) for e in self.pending()]
+        found = [place for place, _, number in self.live.planted if getter(place)() is number]
+        held = reachable([*changed, *[(place, getter(place)()) for place in found]], roots)
+        for place, number in held:
+            if self.problem is None and not any([place is other for other in found]):
+                formula = Formula([number], self.tensor_of)
+                self._append(Put(place, formula), self._encoded(tuple(formula.tensors)), None, opaque=True)
+        return held
+
+    def _disturb(self) -> None:
+        """Something happens that is no part of a statement which only says something."""
+        if self.live.said is not None:
+            self.live.said.disturbed(sys._getframe(2))
+
+    def copied(self, t: Tensor) -> Tensor | None:
+        """A copy of a tensor as it is now; None of one that was there before the run."""
+        if self.problem is not None or not self._is_made(t):
+            return None
+        return ops.clone(detached(t))  # type: ignore[attr-defined]
+
+    def tensor_of(self, leaf: Any) -> Tensor:
+        """What a number is read from in each run: a tensor of the program, or an input that gets what is in a place."""
+        if isinstance(leaf, Leaf):
+            return leaf.copy if self.changed_since(leaf.mark) else leaf.tensor
+        for place, t in self.held:
+            if place[0] is leaf[0] and place[1] == leaf[1]:
+                return t
+        t = single(plain(getter(leaf)()))
+        self.graph.inputs.append(self._new(t))
+        self.held.append((leaf, t))
+        return t
+
     def _done(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """What a step gives; what it changes, it will change again."""
+        numbers = self._reachable_numbers((args, named))
+        for place, number in numbers:
+            put(place, plain(number))
         before, leaves = self.changed(), _leaves((*args, *named.values()))
         gradients = [grad_of(t) for t in leaves]
         with _Unseen():
@@ -237,7 +285,12 @@ class Capture:
         for t, g in zip(leaves, gradients):
             if grad_of(t) is not g:
                 self.gradients.setdefault(id(t), (t, g))
-        self.by_steps.update([key for key, new in after.items() if key not in before or before[key] is not new])
+        self.by_steps.update({key: new for key, new in after.items() if key not in before or before[key] is not new})
+        for place, number in numbers:
+            if (id(place[0]), place[1]) not in self.by_steps:
+                put(place, number)
+            else:  # what is there now is no number that tells
+                self.live.used(number)
         return out
 
     # -- what public functions ask ---------------------------------------------------------------------------------------
@@ -251,7 +304,9 @@ class Capture:
             if function.__self__ is Tensor.grad:
                 return self.step(function, args, named)
             self.stop("an attribute of a tensor is set")
-        self.live.look_for((args, named))
+        numbers_given = self.live.look_for((args, named))
+        asked = function if not numbers_given else Given(function, args, named, self.tensor_of)
+        args, named = replaced((args, named), _Live, plain) if numbers_given else (args, named)
         given = tensors_in((args, named))
         before = [(t, version_of(t)) for t in given]
         mark, numbers = len(self.graph.nodes), self._numbers
@@ -264,6 +319,13 @@ class Capture:
             strange, self._strange = self._strange, outer
         if self.problem is not None:
             return out
+        if isinstance(asked, Given):
+            if not all([_takes_numbers(node) for node in self.graph.nodes[mark:]]):
+                self.live.used(*numbers_given)
+                return out
+            wrote = [t for t, version in before if version_of(t) != version]
+            self._as_a_whole(asked, asked.args, asked.named, out, wrote, mark, numbers)
+            return out
         made = tensors_in(out)
         if not made and name not in _ABOUT and name not in _SILENT and out is not None and given:
             if name == "__bool__":
@@ -271,9 +333,11 @@ class Capture:
                 if error is not None:
                     self._append(Expect(out, error), (self.value(given[0]),), None, opaque=True)
                     return out
-            if name == "item" and out.__class__ is float and self._may_give(given[0]) and self.live.read():
+            whole = out.__class__ is int
+            if name == "item" and (whole or out.__class__ is float) and self.until and self.live.read(whole):
                 t, mark = detached(given[0]), len(self.graph.nodes)
-                return self.live.new(out, Leaf(t, ops.clone(t), mark + 1))  # type: ignore[attr-defined]
+                copy = ops.clone(t)  # type: ignore[attr-defined]
+                return self.live.new(out, Leaf(t if self._may_give(t) else copy, copy, mark + 1))
             if name == "register_hook" and given[0]._edge is not None and self._is_made(given[0]):
                 return out  # the backward pass will call it
             if name in ("item", "__float__") and self._is_only_returned(given[0]):
@@ -283,7 +347,9 @@ class Capture:
             if place is not None and out.__class__ is float:
                 self.kept.append((out, ops.clone(detached(given[0])), place))  # type: ignore[attr-defined]
                 return out
-            self.stop(f"{_shown(function)} reads elements for Python")
+            stop = lambda line: self.stop(f"{_shown(function)} reads elements for Python", line)
+            if self.live.said is None or not self.live.said.excuses(sys._getframe(1), stop):
+                stop(None)
             return out
         wrote = [t for t, version in before if version_of(t) - version != sum([_shared(t, w) for w in self._written])]
         unknown = [t for t in made if self.known(t) is None and not (self.external is not None and self.external(t))]
@@ -390,7 +456,7 @@ class Capture:
             return
         given, made = tensors_in((args, named)), tensors_in(out)
         wanted = [bool(t._k & GRAD and local.grad) for t in given]
-        if any(wanted) and any([t._k & GRAD for t in made]):
+        if any(wanted) and any([t._k & GRAD for t in (*made, *wrote)]):
             ends = [t for t, need in zip(given, wanted) if need]
             if wrote or any([_shared(t, a) for t in made for a in given]) or one_behind_another(ends):
                 self.stop(f"the gradient of {_shown(function)} cannot be recorded")
@@ -528,6 +594,11 @@ _ABOUT = frozenset(
     ]
 )  # fmt: skip
 _SILENT = frozenset(["backward", "grad", "__setitem__", "_foreach_copy_", "__iter__"])
+
+
+def _takes_numbers(node: Node) -> bool:
+    """Whether a node does to elements what a number says, which has no say in shapes."""
+    return isinstance(node.op, Pointwise) or node.op is write or (isinstance(node.op, _Born) and not node.op.array.ndim)
 
 
 def _whole(v: Value) -> Value:

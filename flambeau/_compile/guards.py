@@ -28,8 +28,9 @@ from .holders import Answer, Effect, Fields, held_by, plain
 from .lookups import BY_NAME, OF_ALL, TRANSPARENT, Lookups
 from .moment import Moment
 from .names import names_of
-from .numbers import Number, Numbers, is_own
+from .numbers import Numbers, is_live, is_own
 from .reach import CALLS, IMPORT, LIBRARY, OURS, TRUSTED, USERS, Reach, Unguarded, results_of, trust
+from .said import CHANGING, Said, is_telling, tells
 
 # Functions written in C that give the same result for the same arguments, or change only what they are given.
 _PURE = frozenset((
@@ -87,6 +88,8 @@ class Trail:
         self.appends: list[tuple[Any, int]] = []  # instructions that appended to a list, as (code, where)
         self.grown: list[Any] = []  # lists that are only appended to
         self.reach = Reach()
+        self.said: Said | None = None  # what it tells somebody
+        self.mark: Callable[[], int] = int  # how much is recorded by now
         self.numbers: Numbers | None = None  # those of the run that change from call to call
         self._codes: dict[
             int, Any
@@ -131,11 +134,13 @@ class Trail:
             self._compare()
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:
-        if self.problem is not None:
+        if (self.said is not None and self.said.inside(frame, event)) or self.problem is not None:
             return
         busy, self._busy = self._busy, True
         try:
             if event == "call":
+                if self.said is not None and self._stack[-1] == USERS and self._tells(frame, frame.f_code):
+                    return
                 self._starts(frame, frame.f_code)
             elif event == "return":
                 if self.numbers is not None and self._stack[-1] > TRUSTED:
@@ -143,6 +148,12 @@ class Trail:
                 if len(self._stack) > 1:
                     self._stack.pop()
             elif event == "c_call" and self._stack[-1] > TRUSTED and id(frame.f_code) not in _TRANSPARENT:
+                name = getattr(arg, "__name__", "?")
+                if self.said is not None:
+                    if name in CHANGING:
+                        self.said.disturbed(frame)
+                    if tells(arg, name) and self.said.begins(frame, None, self._changes, self.mark()):
+                        return
                 reason = self._called(frame, arg, self._stack[-1])
                 if reason is not None:
                     self._break(reason, frame)
@@ -152,6 +163,21 @@ class Trail:
             self._break(f"{_UNCLEAR}: {type(error).__name__}: {error}", frame)
         finally:
             self._busy = busy
+
+    def _tells(self, frame: Any, code: Any) -> bool:
+        """Whether a function that is called does nothing but tell somebody something, and may do that when the program has run."""
+        said, file = self.said, code.co_filename
+        if said is None or frame.f_back is None:
+            return False
+        if is_telling(file):
+            return said.begins(frame.f_back, frame, self._changes, self.mark())
+        if trust(file) == USERS:
+            said.disturbed(frame.f_back)
+        return False
+
+    def _changes(self) -> list[Effect]:
+        """What the run has changed so far."""
+        return [e for holder in self.reach.holders for e in holder.changes() if e.kind != "grad"]
 
     def _receiver(self, frame: Any) -> Any:
         """The frame that gets what is returned to one, which may hand it on; None if that is the end of the run."""
@@ -324,15 +350,17 @@ class Trail:
         """Numbers that the run finds in places are any of their class, if nothing but numbers depends on them."""
         if self.numbers is None:
             return
-        stored = [e.key for e in self.effects if type(e.new) is Number]
+        stored = [e.key for e in self.effects if is_live(e.new)]
         keys = {str(key) for key in (*stored, *[place[1] for place, _, _ in self.numbers.planted])}
         cells = {e.path for e in self.effects if e.kind == "cell"}
         self.numbers.check(self.reach.codes, keys | cells)
-        for (owner, key, kind), _, _ in self.numbers.planted:
+        for answered, answer in self.numbers.decisions:
+            self.arguments.need(f"{self.arguments.constant(answered)}() is {answer}", "a number decides as it did")
+        for (owner, key, kind), old, _ in self.numbers.planted:
             if not self.reach.loosen(owner, key):
                 self.numbers.refused.append((owner, key, kind))
                 raise Break("a number may be read by a name that nobody knows")
-            self.arguments.number(owner, key, kind, "float", str(key))
+            self.arguments.number(owner, key, kind, type(old).__name__, str(key))
 
     def check_origins(self, effects: Iterable[Effect]) -> None:
         """Raises `Break` if the run left something that was neither there before nor is a number of its own, and may be made of one."""
@@ -342,7 +370,15 @@ class Trail:
         known |= {id(value) for code, _, _ in self.reach.codes for value in code.co_consts}
         for effect in effects:
             if type(effect.new) not in _UNSUSPICIOUS and plain(effect.new) and id(effect.new) not in known:
-                raise Break(f"item reads elements for Python: {effect.path} may be made of them")
+                place = effect.holder, effect.key, effect.kind
+                self.numbers.refused += [place] * is_live(effect.old)  # perhaps the next run leaves what it finds
+                problem = Break(f"item reads elements for Python: {effect.path} may be made of them")
+                problem.passing = True
+                raise problem
+
+    def pending(self) -> list[Effect]:
+        """Places where the run has left numbers that are others in each run."""
+        return [e for e in self._changes() if is_live(e.new) and e.kind != "append"]
 
     def changed(self) -> dict[tuple[int, Any], Any]:
         """What the run has changed so far: by object and key, what is there now."""

@@ -289,7 +289,7 @@ class Items(Holder):
 
 
 def _short(key: Any) -> Any:
-    return type(key) if isinstance(key, Tensor) else key
+    return key if plain(key) else type(key)
 
 
 class Sequence(Holder):

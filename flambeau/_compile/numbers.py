@@ -10,22 +10,25 @@ import dis
 import functools
 import gc
 import operator
+import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from .._errors.frames import users_frame
+from .._tensor import Tensor
 from .breaks import Break
 from .holders import MISSING
 from .names import names_of
+from .said import statements
 
 Place = tuple[Any, Any, str]  # an object, a name or key, and how it is found: "attribute", "item" or "cell"
 
 
-class Number(float):
+class _Live:
     """A number of one run: `leaf` is what it was read from or the place where it was found; otherwise `function(*parts)`.
 
-    A subclass goes first in arithmetic, so that none with plain numbers escapes it. (Integers are no such numbers: floats take them as they are.)
+    A subclass goes first in arithmetic, so that none with plain numbers escapes it.
     """
 
     leaf: Any = None
@@ -33,28 +36,46 @@ class Number(float):
     parts: tuple[Any, ...] = ()
     numbers: Numbers
 
-    __hash__ = float.__hash__
-    __class__: Any = property(lambda self: float)  # type: ignore[assignment]
-
-    def leaves(self) -> Iterator[Number]:
+    def leaves(self) -> Iterator[Any]:
         if self.function is None:
             yield self
         for part in self.parts:
-            if type(part) is Number:
+            if is_live(part):
                 yield from part.leaves()
+
+
+class Number(_Live, float):
+    """A float that knows what it was computed from."""
+
+    __class__: Any = property(lambda self: float)  # type: ignore[assignment]
+
+
+class Integer(_Live, int):
+    """An integer that does."""
+
+    __class__: Any = property(lambda self: int)  # type: ignore[assignment]
+
+
+def is_live(a: Any) -> bool:
+    """Whether an object is a number that is another in each run."""
+    return type(a) is Number or type(a) is Integer
 
 
 def plain(a: Any) -> Any:
     """The number itself."""
-    return _float(a) if type(a) is Number else a
+    return _float(a) if type(a) is Number else _int(a) if type(a) is Integer else a
 
 
-_float = float.__float__
+_float, _int = float.__float__, int.__int__
 
 
 def _arithmetic(function: Any, turned: bool = False) -> Any:
-    def compute(self: Number, *others: Any) -> Any:
+    def compute(self: Any, *others: Any) -> Any:
         if not all([isinstance(other, (int, float)) for other in others]):
+            if not isinstance(
+                others[0], Tensor
+            ):  # a sequence that is repeated, an array: these do not ask; tensors tell
+                self.numbers.used(self)
             return NotImplemented
         given = (*others, self) if turned else (self, *others)
         return self.numbers.made(function(*map(plain, given)), function, given)
@@ -63,23 +84,48 @@ def _arithmetic(function: Any, turned: bool = False) -> Any:
 
 
 def _telling(own: Any) -> Any:
-    def tell(self: Number, *args: Any) -> Any:
+    def tell(self: Any, *args: Any) -> Any:
         self.numbers.used(self)
-        return own(_float(self), *args)
+        return own(plain(self), *args)
 
     return tell
 
 
-for _name in (
-    "bool", "ceil", "divmod", "eq", "float", "floor", "format", "ge", "getnewargs", "gt", "int", "le", "lt", "ne", "rdivmod", "reduce",
-    "reduce_ex", "repr", "round", "str", "trunc",
-):  # fmt: skip
-    setattr(Number, f"__{_name}__", _telling(getattr(float, f"__{_name}__")))
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
-    setattr(Number, f"__{_name}__", _arithmetic(getattr(operator, _name)))
-    setattr(Number, f"__r{_name}__", _arithmetic(getattr(operator, _name), turned=True))
-for _name in ("neg", "pos", "abs"):
-    setattr(Number, f"__{_name}__", _arithmetic(getattr(operator, _name)))
+def _deciding(function: Any) -> Any:
+    def decide(self: Any, *others: Any) -> Any:
+        if not all([isinstance(other, (int, float)) for other in others]):
+            if others[0] is not None and not isinstance(others[0], (Tensor, str)):
+                self.numbers.used(self)
+            return NotImplemented
+        answer = function(*map(plain, (self, *others)))
+        self.numbers.decided(function, (self, *others), answer)
+        return answer
+
+    return decide
+
+
+_TELLING = (
+    "ceil", "divmod", "float", "floor", "format", "getnewargs", "hash", "int", "rdivmod", "reduce", "reduce_ex", "repr", "str", "trunc",
+)  # fmt: skip
+for _class, _base, _more in (
+    (Number, float, ("as_integer_ratio", "conjugate", "hex", "is_integer")),
+    (Integer, int, ("__index__", "as_integer_ratio", "bit_length", "conjugate", "to_bytes")),
+):
+    for _name in (*[f"__{name}__" for name in _TELLING], *_more):
+        setattr(_class, _name, _telling(getattr(_base, _name)))
+    for _name in ("real", "imag", *(("numerator", "denominator") if _base is int else ())):
+        setattr(_class, _name, property(_telling(getattr(_base, _name).__get__)))
+    for _name in ("eq", "ge", "gt", "le", "lt", "ne"):
+        setattr(_class, f"__{_name}__", _deciding(getattr(operator, _name)))
+    setattr(_class, "__bool__", _deciding(operator.truth))  # noqa: B010
+    setattr(_class, "__round__", _arithmetic(round))  # noqa: B010
+    _bits = ("and_", "or_", "xor", "lshift", "rshift") if _base is int else ()
+    for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", *_bits):
+        _short = _name.rstrip("_")
+        setattr(_class, f"__{_short}__", _arithmetic(getattr(operator, _name)))
+        setattr(_class, f"__r{_short}__", _arithmetic(getattr(operator, _name), turned=True))
+    for _name in ("neg", "pos", "abs", *(("invert",) if _base is int else ())):
+        setattr(_class, f"__{_name}__", _arithmetic(getattr(operator, _name)))
 
 
 class Leaf(NamedTuple):
@@ -91,14 +137,18 @@ class Leaf(NamedTuple):
 
 
 class Numbers:
-    """The numbers of a run that is recorded. `stop(reason)` ends the recording."""
+    """The numbers of a run that is recorded. `stop(reason, line)` ends the recording."""
 
-    def __init__(self, stop: Callable[[str], None]):
+    def __init__(self, stop: Callable[[str, Any], None]):
         self.stop, self.all = stop, list[Any]()
+        self.said: Any = None  # what the run tells somebody, which may be made of numbers
+        self.over = False  # whether the run is: what is asked from then on is of no consequence
         self.handled: dict[Any, Any] = {}  # code that has numbers, with its globals
         self.readers: dict[Any, str] = {}  # code that called what may look at numbers unnoticed
+        self.indexers: dict[Any, str] = {}  # the same of integers alone
         self.planted: list[tuple[Place, Any, Any]] = []  # places, what was there, and what stands there for it
         self.refused: list[Place] = []  # those whose numbers decide about something
+        self.decisions: list[tuple[Any, bool]] = []  # questions about numbers in places, and their answers
 
     def new(self, value: Any, leaf: Any) -> Any:
         """A number that was read (`Leaf`) or found in a place."""
@@ -107,33 +157,54 @@ class Numbers:
         return made
 
     def made(self, value: Any, function: Any, parts: tuple[Any, ...]) -> Any:
-        if value.__class__ is not float:
-            self.used(*[part for part in parts if type(part) is Number])
+        if value.__class__ is not float and value.__class__ is not int:
+            self.used(*filter(is_live, parts))
             return value
-        number = Number(value)
+        number: Any = Number(value) if value.__class__ is float else Integer(value)
         number.function, number.parts, number.numbers = function, parts, self
         self.all.append(number)
         return number
 
-    def used(self, *numbers: Number) -> None:
-        """A number decides about something that a program does."""
-        places = [leaf.leaf for number in numbers for leaf in number.leaves() if leaf.leaf.__class__ is not Leaf]
-        self.refused += places
-        self.stop("a number that changes from call to call is used" if places else "item reads elements for Python")
+    def decided(self, function: Any, parts: tuple[Any, ...], answer: bool) -> None:
+        """A question about numbers was answered: of those in places it is asked again before each run."""
+        if any([leaf.leaf.__class__ is Leaf for part in parts if is_live(part) for leaf in part.leaves()]):
+            self.used(*filter(is_live, parts))
+            return
+        asked = [computed(part, _now_in) for part in parts]
+        decision = (lambda: function(*[part(None) for part in asked])), answer
+        self._unless_told(lambda line: self.decisions.append(decision))
 
-    def look_for(self, args: Any) -> None:
-        """Tells of numbers among the arguments of an operation."""
-        if self.all:
-            found = list(_numbers_in(args))
-            if found:
-                self.used(*found)
+    def used(self, *numbers: Any) -> None:
+        """A number decides about something that a program does."""
+
+        def refuse(line: Any) -> None:
+            places = [leaf.leaf for number in numbers for leaf in number.leaves() if leaf.leaf.__class__ is not Leaf]
+            self.refused += places
+            why = "a number that changes from call to call is used" if places else "item reads elements for Python"
+            self.stop(why, line)
+
+        self._unless_told(refuse)
+
+    def _unless_told(self, then: Callable[[Any], None]) -> None:
+        """Does something about a number that is looked at, unless that is of no consequence, as what comes of it is only said."""
+        said = self.said
+        if not self.over and (said is None or not (said.speaking or said.excuses(sys._getframe(2), then))):
+            then(None)
+
+    def look_for(self, args: Any) -> list[Any]:
+        """Numbers among the arguments of an operation; those in slices are sizes, and decide."""
+        found = list(_numbers_in(args)) if self.all else []
+        if any([isinstance(one, slice) for one in _nested(args)]) if found else False:
+            self.used(*found)
+            return []
+        return found
 
     # -- what the run does with them ---------------------------------------------------------------------------------
 
-    def read(self) -> bool:
-        """Whether the program may read a number that tells."""
+    def read(self, whole: bool) -> bool:
+        """Whether the program may read a number (a `whole` one?) that tells."""
         frame = users_frame()
-        if frame is None or problem_of(frame.f_code, frame.f_globals) is not None:
+        if frame is None or problem_of(frame.f_code, frame.f_globals, whole, told=statements(frame.f_code)) is not None:
             return False
         self.handled[frame.f_code] = frame.f_globals
         return True
@@ -155,23 +226,28 @@ class Numbers:
     def called(self, frame: Any, function: Any, name: str, module: str | None) -> None:
         """A function written in C is called."""
         owner = getattr(function, "__self__", None)
-        if type(owner) is Number:
+        if is_live(owner):
             self.used(owner)
         elif reads(module, name):
-            self.readers[frame.f_code] = name
+            self._unless_told(lambda line: self.readers.update({frame.f_code: name}))
+        elif module == "_operator" or (name in _COUNTING and not isinstance(owner, dict)):
+            self.indexers[frame.f_code] = name
 
     def check(self, ran: Any, keys: set[str]) -> None:
         """Raises `Break` if code that may have numbers could have looked at them unnoticed; `keys` are names of places of numbers."""
+        told = self.said.confirmed() if self.said is not None else ()
         if not self.all:
             return
         named = [
             (code, spaces) for code, names, spaces in ran if keys & {*names.attributes, *names.globals, *names.cells}
         ]
         handled = {**self.handled, **dict(named)}
+        whole = any([type(number) is Integer for number in self.all])
+        readers = {**self.readers, **self.indexers} if whole else self.readers
         for code, spaces in handled.items():
-            reason = problem_of(code, spaces)
-            if reason is None and code in self.readers:
-                reason = f"{code.co_name}() calls {self.readers[code]}(), which may read it"
+            reason = problem_of(code, spaces, whole, keys, tuple([one for one in told if one.code is code]))
+            if reason is None and code in readers:
+                reason = f"{code.co_name}() calls {readers[code]}(), which may read it"
             if reason is not None:
                 self.refused += [place for place, _, _ in self.planted]
                 raise Break(f"item reads elements for Python: {reason}")
@@ -182,9 +258,9 @@ class Numbers:
         """Puts numbers that tell into places."""
         for place in places:
             old = _get(place)
-            if old.__class__ is float:
+            if old.__class__ is float or old.__class__ is int:
                 number = self.new(old, place)
-                _put(place, number)
+                put(place, number)
                 self.planted.append((place, old, number))
 
     def settle(self) -> None:
@@ -194,11 +270,18 @@ class Numbers:
         _replace({id(number): plain(number) for number in self.all}, self.all)
 
 
+def _referrers(objects: list[Any]) -> Iterator[Any]:
+    """What refers to some objects. (A tuple of arguments would be found, too: Python 3.13 makes another one of it.)"""
+    for i in range(0, len(objects), 8):
+        a = [*objects[i : i + 8], *objects[:1] * 8]
+        yield from (one for one in gc.get_referrers(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]) if one is not a)
+
+
 def _replace(others: dict[int, Any], objects: list[Any]) -> None:
     """Puts others wherever some objects are."""
     tuples: list[Any] = []
-    for owner in gc.get_referrers(*objects):
-        if owner is objects or isinstance(owner, types.FrameType) or type(owner) is Number:
+    for owner in _referrers(objects):
+        if owner is objects or isinstance(owner, types.FrameType) or is_live(owner):
             continue
         if owner.__class__ is tuple:
             tuples.append(owner)
@@ -221,7 +304,8 @@ def _get(place: Place) -> Any:
         return MISSING
 
 
-def _put(place: Place, value: Any) -> None:
+def put(place: Place, value: Any) -> None:
+    """Puts something into a place."""
     owner, key, kind = place
     if kind == "attribute":
         owner.__dict__[key] = value
@@ -249,8 +333,13 @@ def getter(place: Place) -> Callable[[], Any]:
     return (lambda: owner.cell_contents) if kind == "cell" else lambda: owner[key]
 
 
-def _numbers_in(a: Any) -> Iterator[Number]:
-    if type(a) is Number:
+def _now_in(place: Place) -> Callable[[Any], Any]:
+    get = getter(place)
+    return lambda sources: get()
+
+
+def _numbers_in(a: Any) -> Iterator[Any]:
+    if is_live(a):
         yield a
     elif isinstance(a, (tuple, list)):
         for b in a:
@@ -261,9 +350,15 @@ def _numbers_in(a: Any) -> Iterator[Number]:
         yield from _numbers_in((a.start, a.stop, a.step))
 
 
+def _nested(a: Any) -> Iterator[Any]:
+    yield a
+    for b in a.values() if a.__class__ is dict else a if isinstance(a, (tuple, list)) else ():
+        yield from _nested(b)
+
+
 def computed(number: Any, found: Callable[[Any], Callable[[Any], Any]]) -> Callable[[Any], Any]:
     """A function that computes a number again; `found(leaf)` is one that gets what it begins with."""
-    if type(number) is not Number:
+    if not is_live(number):
         return lambda sources: number
     if number.function is None:
         return found(number.leaf)
@@ -290,17 +385,37 @@ def reads(module: str | None, name: str) -> bool:
     return module in _READERS or (module == "builtins" and name in _READING)
 
 
+def _others(code: Any, told: tuple[Any, ...]) -> list[Any]:
+    """The instructions of code that do something, but for those of some statements."""
+    steps = [s for s in dis.get_instructions(code) if s.opname not in _SAME]
+    return [s for s in steps if not any([one.start <= s.offset <= one.end for one in told])]
+
+
 @functools.cache
-def _formats(code: Any) -> bool:
-    """Whether code has `text % number`, or what looks like it."""
-    steps = dis.get_instructions(code)
-    return any([s.opname.endswith("_MODULO") or (s.opname == "BINARY_OP" and s.argrepr[:1] == "%") for s in steps])
+def _formats(code: Any, told: tuple[Any, ...]) -> list[str]:
+    """What stands on the left of `text % number`, or of what looks like it: names, or nothing if it has none."""
+    steps = _others(code, told)
+    found = []
+    for i, s in enumerate(steps):
+        if s.opname.endswith("_MODULO") or (s.opname == "BINARY_OP" and s.argrepr[:1] == "%"):
+            right = i - 1
+            while steps[right].opname == "LOAD_ATTR":
+                right -= 1
+            constant = right == i - 1 and steps[right].opname in _NO_INDEX[:2]
+            if not (constant and isinstance(steps[right].argval, (int, float))):  # `count % 10` is none
+                left = steps[right - 1] if steps[right].opname.startswith("LOAD_") else None
+                found.append(str(left.argval) if left is not None and left.opname == "LOAD_ATTR" else "")
+    return found
 
 
-def problem_of(code: Any, spaces: dict[str, Any]) -> str | None:
-    """Why code that has a number might look at it unnoticed."""
-    if _formats(code):
+def problem_of(
+    code: Any, spaces: dict[str, Any], whole: bool, keys: set[str] | frozenset[str] = frozenset(), told: tuple[Any, ...] = ()
+) -> str | None:  # fmt: skip
+    """Why code that has a number (a `whole` one?) might look at it unnoticed; `keys` are names of places of numbers, `told` statements that may."""
+    if not keys.issuperset(_formats(code, told)):
         return f"{code.co_name}() may format it"
+    if whole and _indexes(code, told):
+        return f"{code.co_name}() may take it as an index"
     names = names_of(code)
     for name, chains in names.globals.items():
         home = spaces.get("__builtins__", {})
@@ -309,7 +424,72 @@ def problem_of(code: Any, spaces: dict[str, Any]) -> str | None:
             found = value
             for part in chain:
                 found = getattr(found, part, MISSING) if isinstance(found, types.ModuleType) else MISSING
+            if whole and (found is slice or (found in (range, enumerate) and _counts_by(code, name))):
+                return f"{code.co_name}() names {found.__name__}, which may read it"
             if isinstance(found, type) and not found.__flags__ & _HEAP and found not in _HARMLESS:
                 if not issubclass(found, BaseException):
                     return f"{code.co_name}() names {found.__name__}, which may read it"
     return None
+
+
+# Methods of sequences and texts that take integers as they are.
+_COUNTING = frozenset((
+    "pop", "insert", "center", "ljust", "rjust", "zfill", "rotate", "expandtabs", "__getitem__", "__setitem__", "__delitem__", "__mul__",
+    "__rmul__", "__imul__", "islice",
+))  # fmt: skip
+_SAME = (
+    "CACHE",
+    "EXTENDED_ARG",
+    "NOP",
+    "COPY",
+    "SWAP",
+    "DUP_TOP_TWO",
+    "DUP_TOP",
+    "ROT_TWO",
+    "ROT_THREE",
+    "PRECALL",
+    "PUSH_NULL",
+    "KW_NAMES",
+)
+_NO_INDEX = (
+    "LOAD_CONST",
+    "LOAD_SMALL_INT",
+    "BUILD_TUPLE",
+    "BUILD_STRING",
+    "FORMAT_VALUE",
+    "FORMAT_SIMPLE",
+    "FORMAT_WITH_SPEC",
+)
+
+
+@functools.cache
+def _indexes(code: Any, told: tuple[Any, ...]) -> bool:
+    """Whether code has `sequence[number]`, or what looks like it: dictionaries ask keys, and sequences take no tuples."""
+    steps = _others(code, told)
+    for i, step in enumerate(steps):
+        if step.opname.endswith("_SUBSCR") or (step.opname == "BINARY_OP" and step.argrepr == "[]"):
+            keys = steps[i - 1 : i]
+            if step.opname == "STORE_SUBSCR" and not keys[0].opname.startswith(("LOAD", "BUILD", "FORMAT")):
+                continue  # `a[key] += …`, which has read it before
+        elif step.opname in ("BUILD_SLICE", "BINARY_SLICE", "STORE_SLICE"):
+            keys = steps[i - (step.arg if step.opname == "BUILD_SLICE" else 2) : i]
+        else:
+            continue
+        if not all([key.opname in (*_NO_INDEX, "BUILD_SLICE") for key in keys]):
+            return True
+    return False
+
+
+@functools.cache
+def _counts_by(code: Any, name: str) -> bool:
+    """Whether code calls `range` or `enumerate`, which it knows by a name, with what may be a number that changes."""
+    steps = _others(code, ())
+    for i, step in enumerate(steps):
+        if step.argval == name and step.opname.startswith("LOAD_"):
+            end = next((k for k in range(i + 1, len(steps)) if steps[k].opname not in _NO_INDEX), i)
+            constant = end > i + 1 and steps[end].opname.startswith("CALL")
+            length = steps[i + 1].argval == "len"
+            single = name == "enumerate" and "start" not in str(code.co_consts)
+            if not (constant or length or single):
+                return True
+    return False

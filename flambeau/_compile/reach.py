@@ -10,6 +10,7 @@ import builtins
 import contextvars
 import functools
 import gc
+import io
 import operator
 import os
 import random
@@ -44,7 +45,7 @@ from .holders import (
 from .holders import plain as plain
 from .lookups import BY_NAME, OF_ALL
 from .names import Names, names_of, only_counts
-from .numbers import Number
+from .numbers import is_live
 
 MOST = 10_000  # entries of one container
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -284,7 +285,7 @@ class Reach:
 
     def reach(self, value: Any, path: str) -> None:
         """Notes that a value may have been read."""
-        if plain(value) or id(value) in self._seen or type(value) is Number:
+        if plain(value) or id(value) in self._seen or is_live(value):
             return
         self._seen[id(value)] = value
         self._waiting.append((value, path))
@@ -316,6 +317,8 @@ class Reach:
             self._instance(value, path)
         elif isinstance(value, tuple):  # `sys.version_info` and its kind
             self._fixed(value, path)
+        elif isinstance(value, io.TextIOBase):  # whoever reads it ends the region
+            return
         elif kind not in _CONSTANTS and _home(kind) not in ("datetime", "decimal"):
             raise Unguarded(f"{path} is a {kind.__name__}, whose state cannot be guarded")
         elif kind in (operator.attrgetter, operator.methodcaller):
@@ -525,7 +528,7 @@ class Reach:
         self._bounded(value, path)
         for key, held in self.add(Items(value, path)).before.items():
             self.reach(key, f"a key of {path}")
-            self.reach(held, f"{path}[{type(key) if isinstance(key, Tensor) else key!r}]")
+            self.reach(held, f"{path}[{(key if plain(key) else type(key))!r}]")
         if isinstance(value, defaultdict):
             factory = self.add(Answer(lambda: value.default_factory, f"{path}.default_factory")).expected[0]
             self.reach(factory, f"{path}.default_factory")

@@ -160,7 +160,7 @@ def compile(
     `_dynamo.config.recompile_limit`, then it runs eagerly; each compiled function counts for itself). A program is made for given sizes: with `dynamic=False` other sizes
     are a change like any other; otherwise they do not count, and from the third set of sizes on (with `dynamic=True` from the
     second on) calls run eagerly until those with one set have taken as long as making a program takes. What cannot be recorded
-    (prints, branches that look at elements, …) makes a function run eagerly; with `fullgraph` it raises
+    (sizes or branches that depend on elements, the clock, files, …) makes a function run eagerly; with `fullgraph` it raises
     `_dynamo.exc.Unsupported`. A function given as `backend` is called with an `fx.GraphModule` and example inputs, and what it
     returns runs in the place of the graph; named backends are all the same here. A program runs in one native call anyway, so that the mode
     "reduce-overhead" has nothing to reduce. With "max-autotune" (or the option `max_autotune`) programs are tried in several forms, and

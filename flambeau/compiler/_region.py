@@ -13,17 +13,21 @@ from .._autograd.node import Node, edge_of
 from .._compile.breaks import Break, Changing, Otherwise, counters
 from .._compile.capture import Capture
 from .._compile.checks import Guards
+from .._compile.given import single
 from .._compile.guards import Trail
-from .._compile.holders import MISSING, Effect, plain
-from .._compile.numbers import Leaf, Number, computed, getter, is_own
+from .._compile.holders import MISSING, Effect, plain, same
+from .._compile.numbers import Leaf, computed, getter, is_live, is_own
 from .._compile.numbers import plain as plain_number
 from .._compile.pair import Pair
+from .._compile.said import Said
+from .._compile.said import again as tell_again
 from .._core.state import BATCHED, CAPTURE, DISPATCH, DUAL, GRAD, OVERRIDE, QUANTIZED, SPARSE, local, modes, uncollected
 from .._tensor import Tensor, detached
 from ..nn.modules.container import ModuleDict, ModuleList
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._forms import Forms
+from ._objects import again, is_made
 
 logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
 _log = logging.getLogger("flambeau.compile")
@@ -62,41 +66,55 @@ class Foreign:
         return list(self.call(*inputs, *self.constants))
 
 
+Sources = tuple[Sequence[Tensor], Sequence[Tensor], dict[Any, Any]]  # outputs and inputs of a run, objects made of them
+
+
 class Entry:
     """One state of the world in which a function was recorded: guards, a program, and how its results are put together."""
 
-    __slots__ = ("carried", "effects", "form", "guards", "places", "program")
+    __slots__ = ("carried", "effects", "form", "guards", "places", "program", "said")
 
     def __init__(
-        self, guards: Guards, program: Any, form: Any, places: list[tuple[int, Any]], effects: list[Any], carried: list[Any]
+        self, guards: Guards, program: Any, form: Any, places: list[tuple[int, Any]], effects: list[Any], carried: list[Any],
+        said: list[tuple[list[Any], Any]],
     ):  # fmt: skip
         self.guards, self.program, self.form, self.places, self.effects = guards, program, form, places, effects
         self.carried = carried  # functions that get further inputs from where the last run left them
+        self.said = said  # statements that tell somebody something, each with what the run has changed before
 
     def run(self, args: Any, named: Any) -> Any:
         inputs = tensors_in(args, named)
         if self.carried:
             inputs = [*inputs, *[get() for get in self.carried]]
-        return self.finish(self.program.run(inputs), inputs)
+        outputs = self.program.run(inputs)
+        for effects, say in self.said:
+            sources: Sources = outputs, inputs, {}
+            _make(effects, sources)
+            say(sources)
+        return self.finish(outputs, inputs)
 
     def finish(
         self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], effects: Any = None, places: Any = None
     ) -> Any:
         """What the function returns, after what it changes besides."""
-        sources = outputs, inputs
-        effects = self.effects if effects is None else effects
+        sources: Sources = outputs, inputs, {}
         found = [_found(place, sources) for place in places or self.places]
-        for (change, _), value in zip(effects, [_found(place, sources) for _, place in effects]):
-            change(value)
+        _make(self.effects if effects is None else effects, sources)
         return found[0] if self.form is None else tree_unflatten(found, self.form)
 
 
-def _found(place: tuple[int, Any], sources: tuple[Sequence[Tensor], Sequence[Tensor]]) -> Any:
+def _make(effects: Any, sources: Sources) -> None:
+    """Makes changes."""
+    for (change, _), value in zip(effects, [_found(place, sources) for _, place in effects]):
+        change(value)
+
+
+def _found(place: tuple[int, Any], sources: Sources) -> Any:
     """A part of a result."""
     kind, what = place
     if kind == _ITSELF:
         return what
-    if kind == _COMPUTED:
+    if kind >= _COMPUTED:
         return what(sources)
     return sources[0][what].item() if kind == _NUMBER else sources[kind][what]
 
@@ -104,8 +122,8 @@ def _found(place: tuple[int, Any], sources: tuple[Sequence[Tensor], Sequence[Ten
 # Tensors that other code than the records' takes over, or whose elements are not simply in memory: no program knows them.
 _FOREIGN = OVERRIDE | DISPATCH | BATCHED | SPARSE | QUANTIZED | DUAL
 _ATTEMPTS = 4  # to record what may go better the next time
-# Where a part of a result comes from: outputs, inputs, itself, outputs' elements, what is computed from these.
-_OUTPUT, _INPUT, _ITSELF, _NUMBER, _COMPUTED = range(5)
+# Where a part of a result comes from: outputs, inputs, itself, outputs' elements, what is computed from these, or made around them.
+_OUTPUT, _INPUT, _ITSELF, _NUMBER, _COMPUTED, _MADE = range(6)
 
 
 def tensors_in(args: Any, named: Any) -> list[Tensor]:
@@ -234,9 +252,12 @@ class Region:
         tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN)
         tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.reach.knows_object
         tape.branches, tape.detaches = self.unsupported is None and self.backend is None, self.backend is not None
-        tape.gradients = trail.reach.gradients
-        tape.until = Region._recorded.__code__ if tape.branches else None
+        tape.gradients, tape.pending = trail.reach.gradients, trail.pending
+        tape.until = Region._recorded.__code__ if self.backend is None else None
         trail.numbers = tape.live
+        if self.backend is None:
+            trail.said = tape.live.said = Said(tape.copied, trail.changed, tape.by_steps)
+            trail.mark = lambda: len(tape.graph.nodes)
         tape.live.plant([place for place in self.plants if not _among(place, self.fixed)])
         try:
             with uncollected(), trail, tape:  # finalizers are no part of what is recorded
@@ -244,6 +265,7 @@ class Region:
                     out = self.function(*given, **more)
                 finally:
                     _write_back(copied, inputs, inside)
+            tape.live.over = True
             return self._kept(trail, tape, out, inputs, inside, args, named)
         finally:
             self.fixed += tape.live.refused
@@ -299,43 +321,63 @@ class Region:
     ) -> Any:  # fmt: skip
         if trail.problem is not None:  # from there on the tape did not know what it was given
             raise trail.problem
+        if trail.said is not None:
+            trail.said.confirmed()
         if tape.problem is not None:
             raise tape.problem
         guards = trail.guards(lambda t: tape.known(t) in tape.graph.constants, tape.by_steps)
+        for found, _, _ in tape.live.planted:
+            tape.tensor_of(found)
         for t, _ in trail.carried:
             value = tape.value(t)
             del tape.graph.constants[value]
             tape.graph.inputs.append(value)
-            inputs, inside = [*inputs, t], [*inside, t]
+        carried = [*[(t, _held(found)) for found, t in tape.held], *trail.carried]
+        inputs, inside = [[*own, *[t for t, _ in carried]] for own in (inputs, inside)]
         if not tape.graph.nodes:  # nothing that a program could do faster
             return _given_back(out, inputs, inside)
         outputs: list[Tensor] = []
         place = lambda a: _place(a, tape, outputs, inside, trail)
         leaves, form = tree_flatten(out)
-        places = [_read(a, tape, outputs, len(leaves) == 1) or place(a) for a in leaves]
-        changed = [
-            effect
-            for effect in guards.effects
-            if effect.kind != "grad" and (id(effect.holder), effect.key) not in tape.by_steps
-        ]
-        self._plant(changed, trail.counted, bool(tape.live.all))
+        seen: dict[int, Any] = {}
+        alone = len(leaves) == 1
+        places = [_read(a, tape, outputs, alone) or _made(a, place, trail, seen) or place(a) for a in leaves]
+        changed = []
+        for effect in guards.effects:
+            key = id(effect.holder), effect.key
+            if key not in tape.by_steps:
+                changed += [effect] * (effect.kind != "grad")
+            elif is_live(effect.new) or (plain(effect.new) and not same(tape.by_steps[key], effect.new)):
+                raise Break(f"the run changes {effect.path}, which a step of it has changed before")
+        self._plant(changed, trail.counted)
         kept = _kept(tape, trail, changed, outputs)
         trail.check_origins([effect for effect in changed if id(effect.new) not in kept])
-        effects = [(_change(e), kept.get(id(e.new)) or _counted(e, trail) or place(e.new)) for e in changed]
+        to = lambda e: (_change(e), kept.get(id(e.new)) or _counted(e, trail) or place(e.new))
+        said, done = [], set[Any]()  # what was appended to lists, which is appended once
+        for event in trail.said.events if trail.said is not None else ():
+            so_far = [e for e in event.effects if (id(e.holder), e.key) not in {*trail.counted, *tape.by_steps, *done}]
+            part = lambda a: _made(a, place, trail, {}) or place(a)
+            said.append(([to(e) for e in so_far], tell_again(event, part, _found, tape.changed_since)))
+            done |= {(id(e.holder), e.key) for e in so_far if e.kind == "append"}
+        effects = [to(e) for e in changed]
         guards.effects.clear()  # they hold the tensors of this run
         if self.backend is not None:
             program: Any = Foreign(tape, outputs, self.backend)
         else:
             program = Pair(tape, outputs, inside, self.exact, self.tune)
-            log("graph", str(program.forward_program.graph))
+            if "graph" in logs:
+                log("graph", str(program.forward_program.graph))
         entry = Entry(
             guards,
             program,
             None if len(leaves) == 1 and leaves[0] is out else form,
             places,
             effects,
-            [get for _, get in trail.carried],
+            [get for _, get in carried],
+            said,
         )
+        if done:
+            entry.effects = [made for made, e in zip(effects, changed) if (id(e.holder), e.key) not in done]
         self.forms.add(args, named, entry)
         counters["stats"].update(unique_graphs=1, calls_captured=len(tape.graph.nodes))
         if self.backend is not None and tape.changed_since(0):  # it is not to be changed twice
@@ -347,15 +389,14 @@ class Region:
         again = [(_change(e, made=True), _first(e.new, to)) for e, (_, to) in zip(changed, effects)]
         return entry.finish(made, inputs, again, [_first(a, to) for a, to in zip(leaves, places)])
 
-    def _plant(self, changed: list[Effect], counted: Any, read: bool) -> None:
+    def _plant(self, changed: list[Effect], counted: Any) -> None:
         """Numbers that the run found and left other ones for are others in the next run: then they are looked after from the beginning."""
         found = []
         for e in changed:
             kinds, place = [type(plain_number(value)) for value in (e.old, e.new)], (e.holder, e.key, e.kind)
-            if read and kinds == [int, int] and (id(e.holder), e.key) not in counted:
-                raise Break(f"item reads elements for Python, and {e.path} counts")
             if (
-                kinds == [float, float]
+                kinds in ([float, float], [int, int])
+                and (id(e.holder), e.key) not in counted
                 and (e.kind == "cell" or is_own(*place[:2]) or type(e.holder) in (dict, list))
                 and not _among(place, (*self.plants, *self.fixed))
             ):
@@ -426,7 +467,7 @@ def _kept(tape: Capture, trail: Trail, changed: list[Effect], outputs: list[Tens
     places = [place for _, _, place in tape.kept]
     lists = {id(owner) for owner in trail.grown}
     for effect in changed:
-        if effect.kind == "append" and type(effect.new) is Number and id(effect.holder) not in lists:
+        if effect.kind == "append" and is_live(effect.new) and id(effect.holder) not in lists:
             raise Break(f"item reads elements for Python, and {effect.path} may be read")
     for number, t, place in tape.kept:
         found = [effect for effect in changed if effect.new is number and id(effect.holder) in lists]
@@ -435,6 +476,12 @@ def _kept(tape: Capture, trail: Trail, changed: list[Effect], outputs: list[Tens
         outputs.append(t)
         made[id(number)] = _NUMBER, len(outputs) - 1
     return made
+
+
+def _held(place: Any) -> Callable[[], Tensor]:
+    """Gets the number in a place as a tensor."""
+    get = getter(place)
+    return lambda: single(get())
 
 
 def _counted(effect: Effect, trail: Trail) -> tuple[int, Any] | None:
@@ -449,18 +496,30 @@ def _first(a: Any, place: tuple[int, Any]) -> tuple[int, Any]:
     return (_ITSELF, plain_number(a)) if place[0] == _COMPUTED else place
 
 
+def _made(a: Any, place: Callable[[Any], Any], trail: Trail, seen: dict[int, Any]) -> tuple[int, Any] | None:
+    """How an object is made again that the run has made; `seen` are those that others are made of, by their ids."""
+    if not is_made(a) or trail.reach.knows_object(a):
+        return None
+    if id(a) not in seen:
+        seen[id(a)] = None
+        seen[id(a)] = _MADE, again(a, lambda b: _made(b, place, trail, seen) or place(b), _found)
+    if seen[id(a)] is None:
+        raise Break(f"the run returns an object of class {type(a).__name__} that holds itself")
+    return seen[id(a)]
+
+
 def _among(place: Any, places: Sequence[Any]) -> bool:
     return any([place[0] is owner and place[1] == key for owner, key, _ in places])
 
 
 def _place(a: Any, tape: Capture, outputs: list[Tensor], inside: list[Tensor], trail: Trail) -> tuple[int, Any]:
-    if type(a) is Number:
+    if is_live(a):
 
         def found(leaf: Any) -> Callable[[Any], Any]:
+            given = tape.tensor_of(leaf)
             if not isinstance(leaf, Leaf):
-                get = getter(leaf)
-                return lambda sources: get()
-            given = leaf.copy if tape.changed_since(leaf.mark) else leaf.tensor
+                number = next(i for i, t in enumerate(inside) if t is given)
+                return lambda sources: sources[1][number].item()
             if not any([t is given for t in outputs]):
                 outputs.append(given)
             i = next(i for i, t in enumerate(outputs) if t is given)
@@ -468,7 +527,8 @@ def _place(a: Any, tape: Capture, outputs: list[Tensor], inside: list[Tensor], t
 
         return _COMPUTED, computed(a, found)
     if not isinstance(a, Tensor):
-        if not plain(a) and not isinstance(a, (type, FunctionType, BuiltinFunctionType)):
+        known = isinstance(a, (type, FunctionType, BuiltinFunctionType)) or trail.reach.knows_object(a)
+        if not plain(a) and not known:
             raise Break(f"the run returns or keeps an object of class {type(a).__name__}")
         return _ITSELF, a
     for i, t in enumerate(inside):
@@ -529,7 +589,7 @@ def _given_back(out: Any, inputs: list[Tensor], inside: list[Tensor]) -> Any:
     """What a function returned, with its arguments as they were given."""
     names = {id(own): t for t, own in zip(inputs, inside) if own is not t}
     leaves, form = tree_flatten(out)
-    if not names and not any([type(a) is Number for a in leaves]):
+    if not names and not any([is_live(a) for a in leaves]):
         return out
     return tree_unflatten([names.get(id(a), plain_number(a)) for a in leaves], form)
 

@@ -1,0 +1,98 @@
+"""Numbers that change from call to call, where tensors or steps of a program need them: Python computes them anew in each run."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from .._core.dtypes import float64, int64
+from .._core.state import META
+from .._tensor import Tensor, wrap
+from .graph import replaced
+from .numbers import Place, _Live, computed, plain, put
+
+
+class Formula:
+    """Some numbers of a run, as a function of the tensors that they begin with; `tensor_of(leaf)` gives one."""
+
+    def __init__(self, numbers: Sequence[Any], tensor_of: Callable[[Any], Tensor]):
+        self.tensors: list[Tensor] = []
+        self.first = [plain(number) for number in numbers]  # what they are in the run that is recorded
+
+        def found(leaf: Any) -> Callable[[Any], Any]:
+            t = tensor_of(leaf)
+            self.tensors.append(t)
+            i = len(self.tensors) - 1
+            return lambda sources: sources[i].item()
+
+        self.numbers = [computed(number, found) for number in numbers]
+
+    def __call__(self, sources: Sequence[Tensor]) -> list[Any]:
+        if any([t._k & META for t in sources]):  # only shapes are asked for
+            return self.first
+        return [number(sources) for number in self.numbers]
+
+
+class _Place:
+    """Stands for a number among arguments."""
+
+    def __init__(self, i: int):
+        self.i = i
+
+
+class Given:
+    """A function some of whose arguments are such numbers, as one of the tensors that these begin with and of its other arguments."""
+
+    def __init__(self, function: Callable[..., Any], args: Any, named: Any, tensor_of: Callable[[Any], Tensor]):
+        self.function, self.__name__ = function, getattr(function, "__name__", "step")
+        numbers: list[Any] = []
+
+        def place(number: Any) -> _Place:
+            numbers.append(number)
+            return _Place(len(numbers) - 1)
+
+        args, self.named = replaced((tuple(args), named), _Live, place)
+        self.formula = Formula(numbers, tensor_of)
+        self.args = (tuple(self.formula.tensors), *args)
+
+    def __call__(self, sources: Sequence[Tensor], *args: Any, **named: Any) -> Any:
+        numbers = self.formula(sources)
+        args, named = replaced((args, named), _Place, lambda place: numbers[place.i])
+        return self.function(*args, **named)
+
+
+class Put:
+    """Leaves a number where a step of the program will look for it."""
+
+    name = "put"
+
+    def __init__(self, place: Place, formula: Formula):
+        self.place, self.formula = place, formula
+
+    def __call__(self, *sources: Tensor) -> None:
+        put(self.place, self.formula(sources)[0])
+
+
+def single(value: Any) -> Tensor:
+    """A number as a tensor that holds all of it."""
+    whole = value.__class__ is int
+    return wrap(np.array(value, np.int64 if whole else np.float64), int64 if whole else float64)
+
+
+def reachable(places: Sequence[tuple[Place, Any]], roots: Any) -> list[tuple[Place, Any]]:
+    """Those places, each with what is there, that are in objects which others lead to: a step that is given these may look at them."""
+    seen: dict[int, Any] = {}
+    waiting = [roots] if places else []
+    while waiting:
+        a = waiting.pop()
+        if id(a) not in seen and not isinstance(a, _ENDS):
+            seen[id(a)] = a
+            waiting.extend(gc.get_referents(a))
+    return [(place, held) for place, held in places if id(place[0]) in seen]
+
+
+_ENDS = (Tensor, type, ModuleType, FunctionType, BuiltinFunctionType, np.ndarray, str, bytes, int, float)
