@@ -79,13 +79,20 @@ def found(tracer: Tracer, out: Any, strict: bool = True, top: bool = True) -> An
     return out
 
 
-def _parameter_names(function: Any, count: int) -> list[str]:
+def placed_names(function: Any) -> tuple[list[str], bool]:
+    """The names of the parameters that take one argument by position, and whether there may be more arguments."""
     try:
-        names = [p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        found = inspect.signature(function.forward if isinstance(function, Module) else function).parameters.values()
     except (TypeError, ValueError):
-        names = []
-    names = [n for n in names if n != "self"]
-    return [names[i] if i < len(names) and names[i] not in names[:i] else f"argument_{i + 1}" for i in range(count)]
+        return [], True
+    placed = [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return placed, any(p.kind is p.VAR_POSITIONAL for p in found)
+
+
+def _parameter_names(function: Any, count: int) -> list[str]:
+    names = placed_names(function)[0][:count]
+    first = int(isinstance(function, Module) or inspect.ismethod(function))  # `self` counts, too
+    return names + [f"argument_{i + first}" for i in range(len(names), count)]
 
 
 def as_tuple(example: Any) -> tuple[Any, ...]:
@@ -105,8 +112,7 @@ def record(
     args, options = _copied(as_tuple(example)) if named is None else (), None if named is None else _copied(named)
     tracer = Tracer(root, constants, scripts)
     if named is None:
-        target = function.forward if isinstance(function, Module) else function
-        parameters = [(n, declare(tracer, a, n)) for n, a in zip(_parameter_names(target, len(args)), args)]
+        parameters = [(n, declare(tracer, a, n)) for n, a in zip(_parameter_names(function, len(args)), args)]
     else:
         parameters = [(n, declare(tracer, a, n)) for n, a in options.items()]  # type: ignore[union-attr]
     with watched(), tracer:
@@ -122,7 +128,7 @@ def _is_traced(value: Any) -> bool:
 
 def record_call(model: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
     """Like `record`, for a call in which arguments that are no tensors are part of the program."""
-    names = _parameter_names(model.forward if isinstance(model, Module) else model, len(args))
+    names = _parameter_names(model, len(args))
     fixed = {k: v for k, v in (*enumerate(args), *named.items()) if not _is_traced(v)}
     examples = {str(k): v for k, v in (*enumerate(args), *named.items()) if k not in fixed}
 

@@ -345,3 +345,13 @@ def test_elements_seen_as_another_type():
 
 def _as_integers(x):
     return x.view(torch.int32)
+
+
+def test_arguments_without_names_of_their_own():
+    class Net(nn.Module):
+        def forward(self, x, *rest):
+            return x + rest[0]
+
+    x = torch.ones(2)
+    assert "argument_0: Tensor" in jit.trace(lambda *xs, scale=2.0: xs[0] + xs[1] * scale, (x, x)).code
+    assert "x: Tensor" in jit.trace(Net(), (x, x)).code and "argument_2: Tensor" in jit.trace(Net(), (x, x)).code

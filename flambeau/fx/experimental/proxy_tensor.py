@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from ..._core.state import local
 from ..._core.symbolic import SymBool, SymFloat, SymInt
 from ..._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from ..._tensor import Tensor
+from ...jit._tracing import placed_names
 from ...nn.modules.module import Module
 from ...nn.parameter import Parameter
 from ...utils._python_dispatch import TorchDispatchMode
@@ -102,12 +102,8 @@ get_innermost_proxy_mode = get_proxy_mode
 
 
 def _argument_names(f: Any, count: int) -> list[str]:
-    try:
-        names = list(inspect.signature(f.forward if isinstance(f, Module) else f).parameters.values())
-    except (TypeError, ValueError):
-        names = []
-    placed = [p.name for p in names if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return [placed[i] if i < len(placed) else f"arg{i}" for i in range(count)]
+    placed, more = placed_names(f)
+    return [f"arg{i}" if more or i >= len(placed) else placed[i] for i in range(count)]
 
 
 def make_fx(
@@ -171,10 +167,7 @@ def _traced(f: Any, args: tuple[Any, ...], table: dict[Any, Any], fake: bool) ->
         graph.output(tuple(found) if out_spec.type is tuple else immutable_list(found))
     else:
         graph.output(found)
-        arguments = [
-            f"{name}_1" if n == 1 else f"arg{i}"
-            for i, (name, n) in enumerate(zip(_argument_names(f, len(args)), [1] * len(args)))
-        ]
+        arguments = [f"{name}_1" for name in _argument_names(f, len(args))]
         inner = tree_flatten(list(args))[1]
         graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(arguments, inner, out_spec)))
     name = type(f).__name__ if isinstance(f, Module) else getattr(f, "__name__", "GraphModule")
