@@ -12,7 +12,7 @@ from .._core.dtypes import BY_NUMPY
 from .._core.layouts import joint_order
 
 THREADS = 256
-_BLOCKS = 132 * 16  # enough to fill a large GPU; more elements go round the loop
+_BLOCKS = 132 * 32  # enough to fill a large GPU; more elements go round the loop
 NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
 
 

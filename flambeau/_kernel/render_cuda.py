@@ -38,6 +38,14 @@ _BITCAST = {
 KERNEL = 'extern "C" __global__'
 _LONG = 400  # lines of a body that is not worth unrolling
 _PACK = 16  # bytes that a thread reads or writes at once
+# Packs are read and written as words: of structures the compiler makes small stores, which take twice the time.
+_PACKS = """template <int size> struct Word {};
+template <> struct Word<1> { typedef unsigned char type; };
+template <> struct Word<2> { typedef unsigned short type; };
+template <> struct Word<4> { typedef unsigned int type; };
+template <> struct Word<8> { typedef uint2 type; };
+template <> struct Word<16> { typedef uint4 type; };
+template <int size> struct alignas(size) Pack { union { char bytes[size]; typename Word<size>::type whole; }; };"""
 _HALF = """__device__ inline float half_to_float(unsigned short h) {
   float f;
   asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
@@ -459,19 +467,19 @@ def render_dense(
         lines += [f"  long long packs = (({together}) & {_PACK - 1}) == 0 ? n / {count} : 0;"]
         lines += ["  for (long long i = first; i < packs; i += step) {"]
         lines += [f"  Pack<{SIZE[types[k]] * count}> a{k};" for k in moving]
-        lines += [f"  a{k} = ((Pack<{SIZE[types[k]] * count}>*)x{k})[i];" for k in moving if k < len(inputs)]
+        lines += [f"  a{k}.whole = (({_whole(types[k], count)}*)x{k})[i];" for k in moving if k < len(inputs)]
         lines += [
             "  #pragma unroll",
             f"  for (int j = 0; j < {count}; ++j) " + call(lambda k: f"a{k}.bytes + j * {SIZE[types[k]]}"),
         ]
-        lines += [f"  ((Pack<{SIZE[types[k]] * count}>*)x{k})[i] = a{k};" for k in moving if k >= len(inputs)]
+        lines += [f"  (({_whole(types[k], count)}*)x{k})[i] = a{k}.whole;" for k in moving if k >= len(inputs)]
         lines += ["  }", f"  for (long long i = packs * {count} + first; i < n; i += step) "]
     else:
         lines += ["  for (long long i = first; i < n; i += step) "]
     lines[-1] += call(lambda k: f"x{k} + i * {SIZE[types[k]]}")
     body_text = "\n".join(lines)
     return f"""{element}
-template <int size> struct alignas(size) Pack {{ char bytes[size]; }};
+{_PACKS}
 {KERNEL} void {name}({parameters}) {{
   long long first = blockIdx.x * (long long)blockDim.x + threadIdx.x, step = gridDim.x * (long long)blockDim.x;
 {body_text}
@@ -481,6 +489,10 @@ template <int size> struct alignas(size) Pack {{ char bytes[size]; }};
 
 def _pack(size: int) -> str:
     return f"Pack<{size}>"
+
+
+def _whole(type: str, count: int) -> str:
+    return f"Word<{SIZE[type] * count}>::type"
 
 
 def render_kernel(

@@ -24,6 +24,8 @@ _HEAD = """#include <cmath>
 #include <memory>
 using std::fma; using std::sqrt; using std::fabs; using std::floor; using std::ceil; using std::trunc; using std::rint;
 struct dim { int x, y, z; };
+struct alignas(8) uint2 { unsigned x, y; };
+struct alignas(16) uint4 { unsigned x, y, z, w; };
 thread_local dim threadIdx, blockIdx;
 dim blockDim, gridDim;
 std::unique_ptr<std::barrier<>> block_barrier;
