@@ -144,7 +144,12 @@ class Shadow:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         watch, target = watching(), self[key]
-        if watch is None or not isinstance(value, Shadow) or (value.shape, value.dtype) != (target.shape, target.dtype):
+        if (
+            watch is None
+            or not watch.may_write(self)
+            or not isinstance(value, Shadow)
+            or (value.shape, value.dtype) != (target.shape, target.dtype)
+        ):
             raise Unwatchable("a value")
         watch.backend.copy(value, target)
 
@@ -162,8 +167,8 @@ class Watch:
 
     current: Watch | None = None
 
-    def __init__(self, backend: Any, inputs: Sequence[Any]):
-        self.backend = backend
+    def __init__(self, backend: Any, inputs: Sequence[Any], writable: Sequence[int] = ()):
+        self.backend, self.writable = backend, writable
         self.given = [Shadow(a.shape, a.dtype, Data(i), a.strides) for i, a in enumerate(inputs)]
         self.made: list[Shadow] = []
         self.calls: list[Any] = []  # (function, address, grid and block, shared memory, arguments)
@@ -182,6 +187,10 @@ class Watch:
     def here(self) -> bool:
         """Whether it is this thread's call that is watched."""
         return self.thread == threading.get_ident()
+
+    def may_write(self, x: Shadow) -> bool:
+        """Whether it is memory that was made here, or one of the inputs that the call is known to write to."""
+        return x.owner >= len(self.given) or x.owner in self.writable
 
     def refuse(self, *what: Any) -> Any:
         raise Unwatchable("what Python must do each time")

@@ -66,6 +66,7 @@ def public(
     aliases: Iterable[str] = (),
     planned: bool = False,
     views: bool = False,
+    writes: Sequence[str] = (),
 ) -> Callable[[Any], Any]:
     """Makes a Python function over tensors an operation.
 
@@ -73,7 +74,7 @@ def public(
     method; `inplace` adds the form with an underscore (or is that form); `out` gives it an `out=` argument: "exact" if
     that must have the result's dtype, "dtype" if the result is computed in its dtype. `aliases` are further names with the same
     forms. `planned` says that what it does depends on its arguments' dtypes, shapes, strides and numbers alone, so that calls
-    alike can be planned (see `sites`); `views` says so of one that gives views of its first argument.
+    alike can be planned (see `sites`); `views` says so of one that gives views of its first argument. It may write to the arguments `writes`.
     """
 
     def decorate(function: Any) -> Any:
@@ -90,7 +91,7 @@ def public(
             setattr(ops, name + "_", changed)
         shown = wrapped
         if planned or views:
-            shown = with_plans(wrapped, (paths or (name,))[0].rpartition(".")[2], views)
+            shown = with_plans(wrapped, (paths or (name,))[0].rpartition(".")[2], views, writes)
         setattr(ops, name, shown)
         for path in paths or (name, *aliases):
             functions[path] = shown

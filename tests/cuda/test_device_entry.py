@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+import flambeau.nn.functional as F
 from flambeau._core.state import CUDA, GRAD
 from flambeau._interception.autocast import settings
 from flambeau._kernel.native.plan import Table
@@ -207,3 +208,53 @@ def test_autocast_has_plans_of_its_own(gpu):
     np.testing.assert_allclose(wide._array.numpy(), np.exp([[0.5, -0.25]]), rtol=1e-6)
     assert m == 1 and total.dtype is torch.float32
     assert torch.exp(short).dtype is torch.bfloat16
+
+
+def test_writes_in_place_are_carried_out_and_counted(gpu):
+    x, y = on_gpu([1.0, 2.0]), on_gpu([0.5, 0.25])
+    for i in range(1, 7):
+        out, n = natively(lambda: x.add_(y))
+        assert out is x and x._storage.version == i
+    assert n == 1 and x._array.numpy().tolist() == [4.0, 3.5]
+    for _ in range(6):
+        out, n = natively(lambda: x.mul_(x))  # the same memory, element by element
+        x._array[:] = np.float32(3.0)
+    assert n == 1
+    square = on_gpu(np.arange(4.0).reshape(2, 2))
+    other, turned = on_gpu(np.ones((2, 2))).transpose(0, 1), square.transpose(0, 1)
+    for _ in range(6):
+        out, n = natively(lambda: square.add_(other))
+    assert n == 1 and square._array.numpy().tolist() == [[6.0, 7.0], [8.0, 9.0]]
+    with pytest.raises(RuntimeError, match="single memory location"):  # shared by two operands in different orders
+        square.add_(turned)
+    assert square._array.numpy().tolist() == [[6.0, 7.0], [8.0, 9.0]]
+    leaf = on_gpu([1.0], requires_grad=True)
+    for _ in range(4):
+        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+            leaf.add_(1.0)
+        with torch.no_grad():
+            out, n = natively(lambda: leaf.add_(1.0))
+    assert n == 1 and leaf._array.numpy().tolist() == [5.0]
+    made = leaf * 2.0
+    for _ in range(4):
+        before = made._edge[0]
+        made.mul_(2.0)
+        assert made._edge[0] is not before  # history is Python's
+
+
+def test_a_function_that_writes_to_buffers(gpu):
+    """Batch norm: one plan has the result, its node, and the running statistics."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(4, 3, 5)).astype(np.float32)
+    x, weight, bias = on_gpu(values, requires_grad=True), on_gpu(np.ones(3), True), on_gpu(np.zeros(3), True)
+    mean, variance = on_gpu(np.zeros(3)), on_gpu(np.ones(3))
+    here = [torch.zeros(3), torch.ones(3)]
+    for i in range(1, 7):
+        out, n = natively(lambda: F.batch_norm(x, mean, variance, weight, bias, True, 0.1, 1e-5))
+        wanted = F.batch_norm(torch.from_numpy(values), *here, torch.ones(3), torch.zeros(3), True, 0.1, 1e-5)
+        np.testing.assert_allclose(out._array.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(mean._array.numpy(), here[0].numpy(), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(variance._array.numpy(), here[1].numpy(), rtol=1e-4)
+        assert mean._storage.version == variance._storage.version == i
+        assert type(out.grad_fn).__name__ == "NativeBatchNormBackward0"
+    assert n >= 3

@@ -13,9 +13,22 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from .device_plan import ARGUMENT, ARGUMENTS, CALL, RESULT, RESULTS
-from .dialect import compile_function
-from .entry import KNOWN, KNOWN_NAMES, MARK, PARTS, SLOW, Offsets, casting, fill, in_tuple, plan_of, without_plan
+from .device_plan import ABOUT, ARGUMENT, ARGUMENTS, CALL, FIRST, RESULT, RESULTS, SPAN, SPANS, WRITES
+from .dialect import compile_function, inline
+from .entry import (
+    KNOWN,
+    KNOWN_NAMES,
+    MARK,
+    PARTS,
+    SLOW,
+    Offsets,
+    casting,
+    count_write,
+    fill,
+    in_tuple,
+    plan_of,
+    without_plan,
+)
 from .plan import ABSENT, DEVICE, FLOAT, INT, KEPT, LOOPS, PATTERN, PLAN, RETURNED, TOGETHER, VIEWS
 
 _HEAD = object.__basicsize__
@@ -28,6 +41,37 @@ GPU_NAMES = ("array", "launch", "stream")
 
 def _pass_words(m: Any, address: Any, slots: Any) -> Any:
     return m.call(address, *[m.word(slots, 8 * j) for j in range(_PASSED)])
+
+
+@inline
+def may_write_to(m, parts, count, bases, inputs, history, plan, at, place_of):
+    """Whether a plan may write to its arguments: memory that nobody forbids to write to, whose writes are counted, and that no other
+    operand shares unless it is the same. History of what is written to is Python's business."""
+    writes, spans = m.word(plan, WRITES), m.word(plan, ABOUT) + SPANS
+    allowed, number = m.number(1), m.number(0)
+    if m.word(at.modes, place_of.inferring) != at.none:
+        allowed = 0
+    for i in range(count):
+        t = m.word(parts, i * 8 + 8)
+        if t >= MARK:
+            if (m.word(t, _TYPE) == at.tensor) | (m.word(t, _TYPE) == at.parameter):
+                if ((writes >> i) & 1) != 0:
+                    if (m.word(t, place_of.storage) == at.none) | (m.word(t, place_of.view) != at.none):
+                        allowed = 0
+                    if (m.word(t, place_of.k) != at.two) & (history != 0):
+                        allowed = 0
+                    if m.word(m.word(t, place_of.meta), _TYPE) == at.inference:
+                        allowed = 0
+                    own, start = spans + number * SPAN, m.word(bases, number * 8)
+                    for j in range(inputs):
+                        span, other = spans + j * SPAN, m.word(bases, j * 8)
+                        before = other + m.word(span, 8) <= start + m.word(own, 0)
+                        after = start + m.word(own, 8) <= other + m.word(span, 0)
+                        same = (other == start) & (m.word(span, 16) == m.word(own, 16))
+                        if (before | after | same) == 0:
+                            allowed = 0
+                number += 1
+    return allowed
 
 
 def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies):
@@ -108,8 +152,12 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
         if made != 0:
             return made
         results = 0
-    if results == 0:  # known to have none
+    writes = m.word(plan, WRITES)
+    if (results == 0) & (writes == 0):  # known to have none
         return m.call("PyObject_Vectorcall", slow, args, given, names)
+    if writes != 0:
+        if may_write_to(m, parts, count, bases, inputs, history, plan, at, place_of) == 0:
+            return m.call("PyObject_Vectorcall", slow, args, given, names)
     # 3. Arrays for the results, and for what is needed on the way to them.
     objects = m.space(RESULTS + 1)
     for i in range(results):
@@ -150,6 +198,9 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
         for j in range(results):
             m.run("Py_DecRef", m.word(objects, j * 8))
         return m.call("PyObject_Vectorcall", slow, args, given, names)
+    for i in range(count):
+        if ((writes >> i) & 1) != 0:
+            count_write(m, m.word(parts, i * 8 + 8), place_of)
     wrapped = returned
     if (history != 0) & (m.word(plan, PATTERN) != 0):
         wrapped = m.word(plan, KEPT)
@@ -180,6 +231,10 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
             for i in range(returned):
                 m.run("Py_DecRef", m.word(objects, i * 8))
             return m.call("PyObject_Vectorcall", slow, args, given, names)
+    if writes != 0:
+        if m.word(m.word(plan, ABOUT), FIRST) != 0:
+            m.run("Py_IncRef", m.word(parts, 8))
+            return m.word(parts, 8)
     made, together = m.word(objects, 0), m.word(plan, TOGETHER)
     if together != 0:
         made = in_tuple(m, objects, returned, together, at)

@@ -9,6 +9,15 @@ from typing import Any
 # Sizes in bytes of what stands in a plan for one result, one call before its arguments, and one argument.
 RESULT, CALL, ARGUMENT = 16, 80, 16
 RESULTS, CALLS, ARGUMENTS = 24, 64, 64  # at most
+WRITES, ABOUT = (
+    24,
+    56,
+)  # where a plan says which of its arguments it writes to, and where the arguments' memory is described
+FIRST, SPANS, SPAN = (
+    0,
+    8,
+    24,
+)  # there: whether the first argument is the result; then of each the first byte, the last one, a layout's number
 
 
 class DevicePlan:
@@ -27,6 +36,8 @@ class DevicePlan:
         self.calls: list[int] = []
         self.counts = [0, 0, 0]  # results, those returned, calls
         self.keep: list[Any] = []
+        self.writes = 0  # arguments that are written to, in bits
+        self.about: array.array[int] | None = None
 
     def result(self, make: Callable[[], Any], dtype: Any, returned: bool) -> int:
         """A result that `make()` makes the array of; gives its number."""
@@ -51,7 +62,14 @@ class DevicePlan:
             self.calls += [source if source < 0 else 8 * source, value]
         self.counts[2] += 1
 
+    def written(self, arguments: Sequence[int], first: bool, spans: Sequence[tuple[int, int, int]]) -> None:
+        """Says which arguments are written to, whether the first one is the result, and where the memory of all tensors among them lies."""
+        self.writes = sum([1 << i for i in arguments])
+        self.about = array.array("q", [first, *[n for span in spans for n in span]])
+
     def words(self) -> array.array[int]:
         together = 0 if self.together is None else id(self.together)
         pattern = 0 if self.pattern is None else self.pattern.buffer_info()[0]
-        return array.array("q", [*self.counts, 0, together, pattern, self.kept, 0, *self.results, *self.calls])
+        about = 0 if self.about is None else self.about.buffer_info()[0]
+        fixed = self.writes, together, pattern, self.kept, about
+        return array.array("q", [*self.counts, *fixed, *self.results, *self.calls])

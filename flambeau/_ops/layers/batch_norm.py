@@ -386,7 +386,7 @@ def batch_norm(
     return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
-@public("nn.functional.batch_norm", method=False)
+@public("nn.functional.batch_norm", method=False, planned=True, writes=("running_mean", "running_var"))
 def functional_batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
     bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,

@@ -38,8 +38,8 @@ when_changed.append(forget_plans)
 class Memory:
     """Plans of one site for tensors on a GPU."""
 
-    def __init__(self, table: Table, names: Sequence[str], positional: int):
-        self.table, self.names, self.positional = table, names, positional
+    def __init__(self, table: Table, names: Sequence[str], positional: int, writes: Sequence[str] = ()):
+        self.table, self.names, self.positional, self.writes = table, names, positional, writes
         _tables.add(table)
 
     def remember(self, function: Callable[..., Any], values: Sequence[Any], history: int) -> None:
@@ -68,7 +68,11 @@ class Memory:
 
     def _watched(self, backend: Any, function: Any, values: Sequence[Any], history: bool) -> DevicePlan:
         parts = taken_apart(values)
-        watch = Watch(backend, [v._array for v in parts if isinstance(v, Tensor)])
+        written = [
+            i for name, i in zip(self.names, _places(values)) if name in self.writes and isinstance(parts[i], Tensor)
+        ]
+        order = [i for i, v in enumerate(parts) if isinstance(v, Tensor)]
+        watch = Watch(backend, [parts[i]._array for i in order], [order.index(i) for i in written])
         shadows = iter(watch.given)
         parts = [wrap(next(shadows), v.dtype, v._k if history else CUDA) if isinstance(v, Tensor) else v for v in parts]
         rest = iter(parts)
@@ -83,14 +87,37 @@ class Memory:
                 out = function(*given[:lead], **named)
         finally:
             local.grad = before
-        several = isinstance(out, (tuple, list))
-        outs = out if several else (out,)
+        several, first = isinstance(out, (tuple, list)), bool(written) and out is parts[written[0]]
+        if first and history:
+            raise Unwatchable("a history that is rewritten")
+        outs = () if first else out if several else (out,)
         kept: list[Any] = []
         pattern = pattern_of(outs, parts, kept) if history else None
         made = _written(backend, watch, outs, kept)
         made.together = (tuple if isinstance(out, list) else type(out)) if several else None
         made.pattern = pattern
+        if written:
+            made.written(written, first, _spans(watch.given))
         return made
+
+
+def _places(values: Sequence[Any]) -> Iterator[int]:
+    """Where arguments begin among their parts."""
+    place = 0
+    for v in values:
+        yield place
+        place += len(taken_apart([v]))
+
+
+def _spans(given: Sequence[Shadow]) -> list[tuple[int, int, int]]:
+    """Between which bytes from their addresses arrays lie; those that are laid out alike have the same number."""
+    layouts: dict[Any, int] = {}
+    found = []
+    for x in given:
+        ends = [(n - 1) * s for n, s in zip(x.shape, x.strides)] if x.size else []
+        number = layouts.setdefault((x.shape, x.strides, x.dtype), len(layouts))
+        found.append((sum([e for e in ends if e < 0]), sum([e for e in ends if e > 0]) + x.dtype.itemsize, number))
+    return found
 
 
 def _rebuilt(value: Any, first: Any, rest: Iterator[Any]) -> Any:

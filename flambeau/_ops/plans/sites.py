@@ -72,6 +72,9 @@ def in_place_site(op: Any, slow: Callable[..., Any], names: Sequence[str], runti
         """Makes the plan of a call without history that succeeded."""
         if any([a is absent for a in args]) or not isinstance(out, Tensor):
             return
+        if out._k & CUDA:
+            on_device.remember(slow, args, _history(args))
+            return
         if any([a._k > GRAD or a._array.__class__ is not np.ndarray for a in args if isinstance(a, Tensor)]):
             return
         alike, history = is_alike(args), _history(args)
@@ -79,6 +82,7 @@ def in_place_site(op: Any, slow: Callable[..., Any], names: Sequence[str], runti
         table.add(description(args, Tensor, history, runtime, alike), made or NO_PLAN, args)
 
     table = Table()
+    on_device = device_plans.Memory(table, names, len(names), names[:1])
     return site(slow, remember, table, names, runtime=runtime, by_element=True)
 
 
@@ -113,7 +117,7 @@ def _described(name: str, function: Any) -> str:
     return f"{name}({', '.join(parts)})\n--\n\n{function.__doc__ or ''}"
 
 
-def _planned(slow: Any, name: str, views: bool = False) -> Any:
+def _planned(slow: Any, name: str, views: bool = False, writes: Sequence[str] = ()) -> Any:
     """The form of a public function whose calls are planned by watching them, or, if it gives views, by looking at these."""
     if not _native:
         return slow
@@ -127,7 +131,7 @@ def _planned(slow: Any, name: str, views: bool = False) -> Any:
     if len(names) > ARGUMENTS:
         raise TypeError(f"{slow.__name__}: a planned function has at most {ARGUMENTS} arguments")
     table = Table()
-    remember = (_remembering_views if views else _remembering)(slow, names, table, positional)
+    remember = (_remembering_views if views else _remembering)(slow, names, table, positional, writes)
     made = site(slow, remember, table, names, positional, name=name, doc=_described(name, slow))
     slow.site, inner = made.__self__, slow
     while inner is not None:  # classes and modes that take over are given the site
@@ -160,9 +164,11 @@ def planned_formula(formula: Any) -> Any:
     return site(formula, without_history, table, names)
 
 
-def _remembering(function: Any, names: Sequence[str], table: Table, positional: int) -> Callable[..., None]:
+def _remembering(
+    function: Any, names: Sequence[str], table: Table, positional: int, writes: Sequence[str] = ()
+) -> Callable[..., None]:
     """What a site of a function is given to remember its calls by."""
-    on_device = device_plans.Memory(table, names, positional)
+    on_device = device_plans.Memory(table, names, positional, writes)
 
     def remember(values: Sequence[Any], out: Any) -> None:
         """Makes the plan of a call that comes again."""
@@ -185,7 +191,9 @@ def _remembering(function: Any, names: Sequence[str], table: Table, positional: 
     return remember
 
 
-def _remembering_views(function: Any, names: Sequence[str], table: Table, positional: int) -> Callable[..., None]:
+def _remembering_views(
+    function: Any, names: Sequence[str], table: Table, positional: int, writes: Sequence[str] = ()
+) -> Callable[..., None]:
     """The same for functions that give views of their first argument."""
     on_device = device_plans.Memory(table, names, positional)
 

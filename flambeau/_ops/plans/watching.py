@@ -344,6 +344,11 @@ class CallWatch(Watch):
         )
         self.given = [self._known(_apart(a), i + 1) for i, a in enumerate(inputs)]
 
+    def add(self, ufunc: Any, operands: list[Any]) -> None:
+        if any([self.place(a)[0] > 0 for a in operands[ufunc.nin :]]):
+            raise Unplannable("a write to an argument")
+        super().add(ufunc, operands)
+
     def scratch(self, size: int) -> Any:
         """Memory that all plans write to and none reads what another wrote: loops run one after the other.
 

@@ -31,7 +31,7 @@ from ..._core.state import (
     modes,
 )
 from ..._dispatch import _check_devices, backend_of
-from ..._tensor import Tensor, alias, bump, meta_of, wrap
+from ..._tensor import Tensor, alias, bump, meta_of, storage_of, wrap
 from .. import registry
 from ..plans.sites import in_place_site
 from ..registry import ops, records
@@ -143,6 +143,44 @@ def _written(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
             keep_original(before, result)
         return assign(t, result, op.name)
     check_writable(t, args)
+    tracked = bool(k & GRAD and local.grad)
+    before = alias(t) if tracked else t
+    if tracked and op.differentiable:
+        mask = sum(1 << i for i, a in enumerate(others[: op.arity]) if isinstance(a, Tensor) and a._k & GRAD)
+        if op._save_plan(mask)[0]:
+            before = _copy_with_history(t)  # a derivative needs the value that is about to go
+    if tracked and k & ~AUTOCAST == CUDA | GRAD:
+        _write_by_plan(op, t, args)
+    else:
+        _compute(op, t, others, k)
+    if tracked:
+        result = alias(t)
+        result._edge = None
+        result._k &= ~GRAD
+        result._view = None
+        forgets = op.in_place_name is not None and not op.differentiable  # what stood there has no gradient any more
+        (records["zero"] if forgets else op).record((before, *args), result)
+        if result._edge is not None:
+            if forgets:
+                result._edge[0].label = f"{op.in_place_name}{int(isinstance(args[0], Tensor))}"
+            elif op.in_place_name is not None:
+                result._edge[0].label = op.in_place_name
+            rewrite_history(t, result._edge)
+    return t
+
+
+def _write_by_plan(op: Pointwise, t: Tensor, args: tuple[Any, ...]) -> None:
+    """Writes without history, which calls of a GPU have plans for."""
+    storage_of(t)
+    local.grad = False
+    try:
+        pointwise_in_place(op, t, *args)
+    finally:
+        local.grad = True
+
+
+def _compute(op: Pointwise, t: Tensor, others: tuple[Any, ...], k: int) -> None:
+    """Writes the result into `t`, the first of the operands."""
     common = op.common(others)
     if k & CUDA:
         _check_devices(op, others)
@@ -152,12 +190,6 @@ def _written(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         raise RuntimeError(
             f"result type {type_name(results[0])} can't be cast to the desired output type {type_name(t.dtype)}"
         )
-    tracked = bool(k & GRAD and local.grad)
-    before = alias(t) if tracked else t
-    if tracked and op.differentiable:
-        mask = sum(1 << i for i, a in enumerate(others[: op.arity]) if isinstance(a, Tensor) and a._k & GRAD)
-        if op._save_plan(mask)[0]:
-            before = _copy_with_history(t)  # a derivative needs the value that is about to go
     arrays = operand_arrays(backend, op, others, compute)
     shape = t._array.shape
     if any(_widens(a.shape, shape) for a in arrays[1:]):
@@ -176,20 +208,6 @@ def _written(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
     else:
         write(t._array, op.run(backend, call, arrays, results), t.dtype)
     bump(t)
-    if tracked:
-        result = alias(t)
-        result._edge = None
-        result._k &= ~GRAD
-        result._view = None
-        forgets = op.in_place_name is not None and not op.differentiable  # what stood there has no gradient any more
-        (records["zero"] if forgets else op).record((before, *args), result)
-        if result._edge is not None:
-            if forgets:
-                result._edge[0].label = f"{op.in_place_name}{int(isinstance(args[0], Tensor))}"
-            elif op.in_place_name is not None:
-                result._edge[0].label = op.in_place_name
-            rewrite_history(t, result._edge)
-    return t
 
 
 def _widens(shape: Any, target: Any) -> bool:
