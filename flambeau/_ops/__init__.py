@@ -1,19 +1,19 @@
 """Operations: one record each, by family."""
 
-from importlib import import_module
+from importlib import import_module  # noqa: I001
 from typing import Any
 
 # What tensors themselves need; bases first.
 from . import basic  # noqa: F401
-from .families import defer
-from .layout import parts, postponed, striding, transposes, views  # noqa: F401
+from .records import saved_names, inplace, out  # noqa: F401
+from .pointwise import arithmetic, powers, combined, comparison  # noqa: F401
+from .layout import postponed, striding, views, transposes, parts  # noqa: F401
 from .making import conversion, generator  # noqa: F401
 from .places import writing  # noqa: F401
-from .pointwise import arithmetic, combined, comparison, powers  # noqa: F401
 from .quantized import quantization  # noqa: F401
-from .records import inplace, out, saved_names  # noqa: F401
-from .registry import functions, methods, ops, records
 from .sparse import tensors  # noqa: F401
+from .families import defer
+from .registry import functions, methods, ops, records
 
 # Families that wait for their first use, by room; bases first.
 _FAMILIES = {
