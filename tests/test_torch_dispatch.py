@@ -275,3 +275,4 @@ def test_a_subclass_has_a_dtype_of_its_own():
     held = Held(torch.arange(3))
     assert held.dtype is torch.int64
     assert (held + 1).tolist() == [1, 2, 3]
+    assert held.equal(torch.arange(3)) and torch.equal(torch.arange(3), held) and not held.equal(torch.zeros(3))
