@@ -50,10 +50,17 @@ class Number(_Live, float):
     __class__: Any = property(lambda self: float)  # type: ignore[assignment]
 
 
-class Integer(_Live, int):
-    """An integer that does."""
+class Integer(_Live):
+    """An integer that does. It is no subclass of integers: floats, truth values and enumerations on its left would compute with it unseen."""
 
     __class__: Any = property(lambda self: int)  # type: ignore[assignment]
+
+    value: int
+
+    def __new__(cls, value: int) -> Integer:
+        self = super().__new__(cls)
+        self.value = value
+        return self
 
 
 def is_live(a: Any) -> bool:
@@ -63,10 +70,10 @@ def is_live(a: Any) -> bool:
 
 def plain(a: Any) -> Any:
     """The number itself."""
-    return _float(a) if type(a) is Number else _int(a) if type(a) is Integer else a
+    return _float(a) if type(a) is Number else a.value if type(a) is Integer else a
 
 
-_float, _int = float.__float__, int.__int__
+_float = float.__float__
 
 
 def _arithmetic(function: Any, turned: bool = False) -> Any:
@@ -105,7 +112,7 @@ def _deciding(function: Any) -> Any:
 
 
 _TELLING = (
-    "ceil", "divmod", "float", "floor", "format", "getnewargs", "hash", "int", "rdivmod", "reduce", "reduce_ex", "repr", "str", "trunc",
+    "ceil", "float", "floor", "format", "getnewargs", "hash", "int", "reduce", "reduce_ex", "repr", "str", "trunc",
 )  # fmt: skip
 for _class, _base, _more in (
     (Number, float, ("as_integer_ratio", "conjugate", "hex", "is_integer")),
@@ -119,6 +126,8 @@ for _class, _base, _more in (
         setattr(_class, f"__{_name}__", _deciding(getattr(operator, _name)))
     setattr(_class, "__bool__", _deciding(operator.truth))  # noqa: B010
     setattr(_class, "__round__", _arithmetic(round))  # noqa: B010
+    setattr(_class, "__divmod__", _telling(divmod))  # noqa: B010
+    setattr(_class, "__rdivmod__", _telling(lambda a, b: divmod(b, a)))  # noqa: B010
     _bits = ("and_", "or_", "xor", "lshift", "rshift") if _base is int else ()
     for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", *_bits):
         _short = _name.rstrip("_")
@@ -380,6 +389,18 @@ _HARMLESS = frozenset((
 _HEAP = 1 << 9  # flag of classes that are made while the program runs
 
 
+# What takes nothing for an integer but integers themselves: globals, and attributes.
+_EXACT_GLOBALS, _EXACT_ATTRIBUTES = (
+    frozenset(("pow", "ldexp", "deque", "Decimal")),
+    frozenset(("ldexp", "deque", "Decimal")),
+)
+
+
+def wants_integers(names: Any) -> bool:
+    """Whether code that names these may call something that an `Integer` is not good for."""
+    return not (_EXACT_GLOBALS.isdisjoint(names.globals) and _EXACT_ATTRIBUTES.isdisjoint(names.attributes))
+
+
 def reads(module: str | None, name: str) -> bool:
     """Whether a function written in C may look at a number without its noticing."""
     return module in _READERS or (module == "builtins" and name in _READING)
@@ -417,6 +438,8 @@ def problem_of(
     if whole and _indexes(code, told):
         return f"{code.co_name}() may take it as an index"
     names = names_of(code)
+    if whole and wants_integers(names):
+        return f"{code.co_name}() may want an integer of Python's"
     for name, chains in names.globals.items():
         home = spaces.get("__builtins__", {})
         value = spaces.get(name, (home if isinstance(home, dict) else home.__dict__).get(name, MISSING))

@@ -16,7 +16,7 @@ from .._compile.checks import Guards
 from .._compile.given import single
 from .._compile.guards import Trail
 from .._compile.holders import MISSING, Effect, plain, same
-from .._compile.numbers import Leaf, computed, getter, is_live, is_own
+from .._compile.numbers import Leaf, computed, getter, is_live, is_own, wants_integers
 from .._compile.numbers import plain as plain_number
 from .._compile.pair import Pair
 from .._compile.said import Said
@@ -349,7 +349,7 @@ class Region:
                 changed += [effect] * (effect.kind != "grad")
             elif is_live(effect.new) or (plain(effect.new) and not same(tape.by_steps[key], effect.new)):
                 raise Break(f"the run changes {effect.path}, which a step of it has changed before")
-        self._plant(changed, trail.counted)
+        self._plant(changed, trail)
         kept = _kept(tape, trail, changed, outputs)
         trail.check_origins([effect for effect in changed if id(effect.new) not in kept])
         to = lambda e: (_change(e), kept.get(id(e.new)) or _counted(e, trail) or place(e.new))
@@ -389,13 +389,14 @@ class Region:
         again = [(_change(e, made=True), _first(e.new, to)) for e, (_, to) in zip(changed, effects)]
         return entry.finish(made, inputs, again, [_first(a, to) for a, to in zip(leaves, places)])
 
-    def _plant(self, changed: list[Effect], counted: Any) -> None:
+    def _plant(self, changed: list[Effect], trail: Trail) -> None:
         """Numbers that the run found and left other ones for are others in the next run: then they are looked after from the beginning."""
-        found = []
+        found, counted = [], trail.counted
+        exact = any([wants_integers(names) for _, names, _ in trail.reach.codes])
         for e in changed:
             kinds, place = [type(plain_number(value)) for value in (e.old, e.new)], (e.holder, e.key, e.kind)
             if (
-                kinds in ([float, float], [int, int])
+                (kinds == [float, float] or (kinds == [int, int] and not exact))
                 and (id(e.holder), e.key) not in counted
                 and (e.kind == "cell" or is_own(*place[:2]) or type(e.holder) in (dict, list))
                 and not _among(place, (*self.plants, *self.fixed))

@@ -1,8 +1,13 @@
 """Numbers that are read from tensors and kept, and numbers that change from call to call, are computed again by compiled programs."""
 
+import collections
 import decimal
+import enum
+import functools
 import json
 import math
+import operator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -304,3 +309,35 @@ def test_a_function_that_is_loaded_when_it_is_named():
         assert torch.equal(compiled(x), x + x)
     finally:
         module.xlog1py = before
+
+
+class _Kind(enum.IntEnum):
+    ONE = 1
+
+
+def _counted(form):
+    """A step that counts its calls and gives what a form makes of the count."""
+    own = SimpleNamespace(n=0)
+    names = {"own": own, "torch": torch, "math": math, "operator": operator, "functools": functools, "_Kind": _Kind}
+    names |= {"Decimal": decimal.Decimal, "deque": collections.deque}
+    exec(f"def step(x):\n    own.n += 1\n    return {form.replace('#', 'own.n')}\n", names)
+    return names["step"]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "x * (0.5 + #)", "x * (0.5 * #)", "0.25 * # * x", "x * (0.1 / (1 + 0.5 * #))", "x * (1 - 0.9 ** #)", "x * (True + #)", "x * (True * #)",
+        "x * (True - #)", "x * (True << #)", "x * (True / #)", "x * (_Kind.ONE + #)", "x * functools.reduce(operator.add, [True, #])",
+        "x * list(enumerate([0], #))[0][0]", "x * divmod(7.5, #)[1]", "x * (7.5 // #)", "x * (7.5 % #)", "x * math.cos(math.pi * # / 10)",
+        "x * (2 if 2.5 < # else 1)", "x * (2 if 3.0 == # else 1)", "x * max(2.5, #)", "x * sum([0.5, #])", "x * pow(2, #, 1000)",
+        "x * math.ldexp(1.0, #)", "x * float(Decimal(#))", "x * len(deque(range(9), maxlen=#))", "torch.full((2,), #).sum() * x",
+        "x * (torch.tensor(#).dtype == torch.int64)", "(torch.tensor([20]) // #).sum()", "x * [10, 20, 30, 40, 50, 60, 70, 80][#]",
+    ],
+)  # fmt: skip
+def test_counts_beside_numbers_of_other_kinds(form):
+    """Floats and truth values on the left of an integer would compute with its value alone: a later call must see its own count."""
+    compiled, eager = torch.compile(_counted(form)), _counted(form)
+    x = torch.ones(1)
+    for _ in range(7):
+        torch.testing.assert_close(compiled(x), eager(x), rtol=0, atol=0)
