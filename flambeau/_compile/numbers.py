@@ -57,7 +57,7 @@ class Integer(_Live):
 
     value: int
 
-    def __new__(cls, value: int) -> Integer:
+    def __new__(cls, value: Any) -> Integer:
         self = super().__new__(cls)
         self.value = value
         return self
