@@ -7,6 +7,7 @@ import pytest
 
 import flambeau as torch
 import flambeau.nn.functional as F
+from flambeau._interception import autocast
 from flambeau._kernel.native import site
 from flambeau._ops.plans import sites
 
@@ -128,6 +129,23 @@ def test_a_copy_of_a_parameter_is_shared_until_the_block_ends():
     with torch.autocast("cpu"):
         changed = F.linear(x, weight)
     torch.testing.assert_close(changed, 2 * made[0][0])
+
+
+def test_a_copy_is_kept_where_nothing_is_recorded(monkeypatch):
+    """A loop of inference in one block converts its weights once."""
+    asked = []
+    before = autocast.Settings.cast
+
+    def cast(self, t, dtype):
+        asked.append((t, before(self, t, dtype)))
+        return asked[-1][1]
+
+    monkeypatch.setattr(autocast.Settings, "cast", cast)
+    with torch.no_grad(), torch.autocast("cpu"):
+        outs = [F.linear(half, weight) for _ in range(8)]
+    copies = [copy for t, copy in asked if t is weight]
+    assert len(copies) == 8 and all(copy is copies[0] for copy in copies)  # a plan would convert it each time, unseen
+    assert all(torch.equal(out, outs[0]) and out.dtype is torch.bfloat16 for out in outs)
 
 
 def test_threads_without_autocast_are_left_alone():
