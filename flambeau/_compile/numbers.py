@@ -49,6 +49,9 @@ class Number(_Live, float):
 
     __class__: Any = property(lambda self: float)  # type: ignore[assignment]
 
+    def __new__(cls, value: Any = 0.0) -> Any:
+        return float(value)  # what programs make of the type of one is a plain number
+
 
 class Integer(_Live):
     """An integer that does. It is no subclass of integers: floats, truth values and enumerations on its left would compute with it unseen."""
@@ -57,10 +60,8 @@ class Integer(_Live):
 
     value: int
 
-    def __new__(cls, value: Any) -> Integer:
-        self = super().__new__(cls)
-        self.value = value
-        return self
+    def __new__(cls, *value: Any) -> Any:
+        return int(*value)
 
 
 def is_live(a: Any) -> bool:
@@ -78,13 +79,13 @@ _float = float.__float__
 
 def _arithmetic(function: Any, turned: bool = False) -> Any:
     def compute(self: Any, *others: Any) -> Any:
+        given = (*others, self) if turned else (self, *others)
         if not all([isinstance(other, (int, float)) for other in others]):
             if not isinstance(
                 others[0], Tensor
             ):  # a sequence that is repeated, an array: these do not ask; tensors tell
                 self.numbers.used(self)
-            return NotImplemented
-        given = (*others, self) if turned else (self, *others)
+            return function(*map(plain, given)) if isinstance(others[0], complex) else NotImplemented
         return self.numbers.made(function(*map(plain, given)), function, given)
 
     return compute
@@ -169,7 +170,11 @@ class Numbers:
         if value.__class__ is not float and value.__class__ is not int:
             self.used(*filter(is_live, parts))
             return value
-        number: Any = Number(value) if value.__class__ is float else Integer(value)
+        if value.__class__ is float:
+            number: Any = float.__new__(Number, value)
+        else:
+            number = object.__new__(Integer)
+            number.value = value
         number.function, number.parts, number.numbers = function, parts, self
         self.all.append(number)
         return number
@@ -437,6 +442,8 @@ def problem_of(
         return f"{code.co_name}() may format it"
     if whole and _indexes(code, told):
         return f"{code.co_name}() may take it as an index"
+    if any([isinstance(constant, complex) for constant in code.co_consts]):
+        return f"{code.co_name}() has complex numbers, which compute with it unseen"
     names = names_of(code)
     if whole and wants_integers(names):
         return f"{code.co_name}() may want an integer of Python's"

@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import operator
+import statistics
 from types import SimpleNamespace
 
 import numpy as np
@@ -319,7 +320,7 @@ def _counted(form):
     """A step that counts its calls and gives what a form makes of the count."""
     own = SimpleNamespace(n=0)
     names = {"own": own, "torch": torch, "math": math, "operator": operator, "functools": functools, "_Kind": _Kind}
-    names |= {"Decimal": decimal.Decimal, "deque": collections.deque}
+    names |= {"statistics": statistics, "Decimal": decimal.Decimal, "deque": collections.deque}
     exec(f"def step(x):\n    own.n += 1\n    return {form.replace('#', 'own.n')}\n", names)
     return names["step"]
 
@@ -332,7 +333,7 @@ def _counted(form):
         "x * list(enumerate([0], #))[0][0]", "x * divmod(7.5, #)[1]", "x * (7.5 // #)", "x * (7.5 % #)", "x * math.cos(math.pi * # / 10)",
         "x * (2 if 2.5 < # else 1)", "x * (2 if 3.0 == # else 1)", "x * max(2.5, #)", "x * sum([0.5, #])", "x * pow(2, #, 1000)",
         "x * math.ldexp(1.0, #)", "x * float(Decimal(#))", "x * len(deque(range(9), maxlen=#))", "torch.full((2,), #).sum() * x",
-        "x * (torch.tensor(#).dtype == torch.int64)", "(torch.tensor([20]) // #).sum()", "x * [10, 20, 30, 40, 50, 60, 70, 80][#]",
+        "x * (torch.tensor(#).dtype == torch.int64)", "(torch.tensor([20]) // #).sum()", "x * [10, 20, 30, 40, 50, 60, 70, 80][#]", "x * abs(1j * #)", "x * abs(1j * (0.5 * #))", "x * statistics.mean([#, 2])", "x * type(#)(2.5)",
     ],
 )  # fmt: skip
 def test_counts_beside_numbers_of_other_kinds(form):
