@@ -74,8 +74,8 @@ class Memory:
         order = [i for i, v in enumerate(parts) if isinstance(v, Tensor)]
         watch = Watch(backend, [parts[i]._array for i in order], [order.index(i) for i in written])
         shadows = iter(watch.given)
-        kept = CUDA | GRAD if history or local.casting else CUDA  # autocast keeps copies of what requires gradients
-        parts = [wrap(next(shadows), v.dtype, v._k & kept) if isinstance(v, Tensor) else v for v in parts]
+        bits = CUDA | GRAD if history or local.casting else CUDA  # autocast keeps copies of what requires gradients
+        parts = [wrap(next(shadows), v.dtype, v._k & bits) if isinstance(v, Tensor) else v for v in parts]
         rest = iter(parts)
         given = [_rebuilt(v, next(rest), rest) for v in values]
         lead = 0

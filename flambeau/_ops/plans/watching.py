@@ -556,7 +556,7 @@ def _watched(function: Any, names: Sequence[str], values: Sequence[Any], history
     tensors = [v for v in taken_apart(values) if isinstance(v, Tensor)]
     plan = Plan(len(tensors))
     seen = CallWatch(plan, [t._array for t in tensors], long)
-    kept = (
+    bits = (
         GRAD if history or local.casting else 0
     )  # of what requires gradients autocast keeps copies, also where nothing is recorded
     copies = iter([wrap(array, t.dtype, t._k & kept) for t, array in zip(tensors, seen.given)])
