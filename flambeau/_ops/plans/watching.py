@@ -556,10 +556,9 @@ def _watched(function: Any, names: Sequence[str], values: Sequence[Any], history
     tensors = [v for v in taken_apart(values) if isinstance(v, Tensor)]
     plan = Plan(len(tensors))
     seen = CallWatch(plan, [t._array for t in tensors], long)
-    bits = (
-        GRAD if history or local.casting else 0
-    )  # of what requires gradients autocast keeps copies, also where nothing is recorded
-    copies = iter([wrap(array, t.dtype, t._k & kept) for t, array in zip(tensors, seen.given)])
+    # Autocast keeps copies of what requires gradients, also where nothing is recorded.
+    bits = GRAD if history or local.casting else 0
+    copies = iter([wrap(array, t.dtype, t._k & bits) for t, array in zip(tensors, seen.given)])
 
     def copied(v: Any) -> Any:
         if v.__class__ is tuple or v.__class__ is list:
