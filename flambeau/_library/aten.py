@@ -141,29 +141,22 @@ FUNCTIONS = {
 SCHEMAS = """
 _to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor
 _local_scalar_dense(Tensor self) -> Scalar
-alias(Tensor(a) self) -> Tensor(a)
+alias|lift_fresh(Tensor(a) self) -> Tensor(a)
 slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)
 index.Tensor(Tensor self, Tensor?[] indices) -> Tensor
 index.list_Tensor(Tensor[] self, Tensor el) -> int
 index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
-_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
-_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
+_softmax|_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
 _convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor
 _convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor
 _unsafe_view(Tensor self, SymInt[] size) -> Tensor
-lift_fresh(Tensor(a) self) -> Tensor(a)
 _pin_memory(Tensor self, Device? device=None) -> Tensor
 _sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 _sparse_mm_reduce_impl(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)
-size(Tensor self) -> int[]
-size.int(Tensor self, int dim) -> int
-stride(Tensor self) -> int[]
-stride.int(Tensor self, int dim) -> int
+size|stride(Tensor self) -> int[]
+size|stride.int(Tensor self, int dim) -> int
 dim(Tensor self) -> int
-sym_size(Tensor self) -> SymInt[]
-sym_size.int(Tensor self, int dim) -> SymInt
-sym_stride(Tensor self) -> SymInt[]
-sym_stride.int(Tensor self, int dim) -> SymInt
-sym_numel(Tensor self) -> SymInt
-sym_storage_offset(Tensor self) -> SymInt
+sym_size|sym_stride(Tensor self) -> SymInt[]
+sym_size|sym_stride.int(Tensor self, int dim) -> SymInt
+sym_numel|sym_storage_offset(Tensor self) -> SymInt
 """

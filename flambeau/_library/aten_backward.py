@@ -164,23 +164,15 @@ FUNCTIONS = {
 SCHEMAS = """
 convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
 _convolution_double_backward(Tensor? ggI, Tensor? ggW, Tensor? ggb, Tensor gO, Tensor weight, Tensor self, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
-_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor
-_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor
-adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor
-adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor
+_adaptive_avg_pool2d_backward|_adaptive_avg_pool3d_backward|silu_backward|mish_backward|hardswish_backward|hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor
+adaptive_max_pool2d_backward|adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor
 fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] output_size, Tensor indices) -> Tensor
 fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] output_size, Tensor indices) -> Tensor
 max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor
 max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor
 threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor
-sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor
-tanh_backward(Tensor grad_output, Tensor output) -> Tensor
-_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
-_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
+sigmoid_backward|tanh_backward(Tensor grad_output, Tensor output) -> Tensor
+_softmax_backward_data|_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
 gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor
-silu_backward(Tensor grad_output, Tensor self) -> Tensor
-mish_backward(Tensor grad_output, Tensor self) -> Tensor
 hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor
-hardswish_backward(Tensor grad_output, Tensor self) -> Tensor
-hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor
 """

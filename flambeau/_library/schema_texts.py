@@ -1,6 +1,6 @@
 """PyTorch's schemas of operations, read when somebody asks from the texts that stand beside the declarations.
 
-A file that declares operations ends with `SCHEMAS`: one line for each overload, in PyTorch's notation. What follows from others
+A file that declares operations ends with `SCHEMAS`: one line for each overload (of one operation, or of several alike), in PyTorch's notation. What follows from others
 is not written down: aliases, in-place forms, `out=` forms with the usual names, copies of views, pointwise functions of one tensor.
 What else is said there of an operation: `_ops/records/facts.py`.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from .. import _ops
 from .._core.layouts import memory_format
 from .._kernel.native.site import Site
-from .._ops.records.facts import facts_in
+from .._ops.records.facts import facts_in, lines_in
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.registry import functions, methods, ops, records
 from . import aten as _aten
@@ -34,7 +34,6 @@ _OUTSIDE = (
     "_tensor.properties",
     "_tensor.memory",
 )  # which declare operations, too
-_NAME = re.compile(r"\w+")
 
 
 def function_of(name: str) -> Callable[..., Any] | None:
@@ -63,9 +62,9 @@ def lines() -> dict[str, list[str]]:
     """The lines that are written down, by the names of operators."""
     found: dict[str, list[str]] = {}
     for module in _modules():
-        for line in getattr(module, "SCHEMAS", "").split("\n"):
-            if "(" in line:
-                found.setdefault(_NAME.match(line)[0], []).append(line.partition("  # ")[0])  # type: ignore[index]
+        for name, rest, _ in lines_in(module):
+            if rest:
+                found.setdefault(name, []).append(name + rest)
     return found
 
 

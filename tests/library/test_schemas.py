@@ -14,6 +14,7 @@ from flambeau._kernel.native.site import Site
 from flambeau._library import schema_texts as _schemas
 from flambeau._library.schema import parse_schema
 from flambeau._library.signatures import signature_of
+from flambeau._ops.records.facts import lines_in
 from flambeau._ops.registry import functions
 
 # Functions of the top that are no operators in PyTorch, either.
@@ -39,17 +40,15 @@ def _declared_in(function):
 
 def test_schemas_are_readable_and_stand_beside_the_declarations():
     for module in _schemas._modules():
-        for line in getattr(module, "SCHEMAS", "").split("\n"):
-            line, _, facts = line.partition("  # ")
-            assert all(fact.partition("=")[0] in FACTS for fact in facts.split(", ")) or not facts, line
-            if "(" not in line:
+        for name, rest, facts in lines_in(module):
+            assert all(fact.partition("=")[0] in FACTS for fact in facts.split(", ")) or not facts, name
+            if not rest:
                 continue
-            schema = parse_schema(f"aten::{line}")
+            schema = parse_schema(f"aten::{name}{rest}")
             assert parse_schema(str(schema)) == schema
-            name = schema.name.removeprefix("aten::")
             function = _schemas.function_of(name)
-            assert function is not None, line
-            assert _declared_in(function) == module.__file__, line
+            assert function is not None, name
+            assert _declared_in(function) == module.__file__, name
 
 
 def test_public_functions_have_schemas():

@@ -318,11 +318,8 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 
 SCHEMAS = """
-cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single
-cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single
-cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)
-cummax.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
-cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)
-cummin.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
+cumsum|cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single
+cummax|cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)
+cummax|cummin.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
 logcumsumexp(Tensor self, int dim) -> Tensor
 """

@@ -207,12 +207,9 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
 
 SCHEMAS = """
 diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor
-trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor
-trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor
-trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor
+trapezoid|trapz|cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor
+trapezoid|cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor
 trapz.dx(Tensor y, *, float dx=1., int dim=-1) -> Tensor
-cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor
-cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor
 gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]
 gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]
 gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]

@@ -629,48 +629,33 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
 
 SCHEMAS = """
 sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor  # autocast=cuda:single
-sum(Tensor self, *, ScalarType? dtype=None) -> Tensor
+sum|mean(Tensor self, *, ScalarType? dtype=None) -> Tensor
 sum.IntList_out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)
-nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
-mean(Tensor self, *, ScalarType? dtype=None) -> Tensor
+nansum|nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 mean.out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)
 mean.dtype_out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)
-nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 sum_to_size(Tensor self, SymInt[] size) -> Tensor
 prod(Tensor self, *, ScalarType? dtype=None) -> Tensor  # autocast=single
 prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 prod.int_out(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)
-max.other(Tensor self, Tensor other) -> Tensor
-max(Tensor self) -> Tensor
-max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
+max|min.other(Tensor self, Tensor other) -> Tensor
+max|min|any|all|_is_all_true|_is_any_true(Tensor self) -> Tensor
+max|min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
 max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) max, Tensor(b!) max_values) -> (Tensor(a!) values, Tensor(b!) indices)
 max.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
 max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
-min.other(Tensor self, Tensor other) -> Tensor
-min(Tensor self) -> Tensor
-min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
 min.dim_min(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) min, Tensor(b!) min_indices) -> (Tensor(a!) values, Tensor(b!) indices)
 min.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
 min.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
-amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor
-amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor
+amax|amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor
 aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)
 aminmax.out(Tensor self, *, int? dim=None, bool keepdim=False, Tensor(a!) min, Tensor(b!) max) -> (Tensor(a!) min, Tensor(b!) max)
-argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
-argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
-any(Tensor self) -> Tensor
-any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor
-any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor
-any.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)
-any.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
-all(Tensor self) -> Tensor
-all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor
-all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor
-all.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)
-all.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
-_is_all_true(Tensor self) -> Tensor
-_is_any_true(Tensor self) -> Tensor
+argmax|argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
+any|all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor
+any|all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor
+any|all.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)
+any|all.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
 count_nonzero(Tensor self, int? dim=None) -> Tensor
 count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor
 """

@@ -205,13 +205,8 @@ _spatial("dropout3d", 3)
 
 SCHEMAS = """
 dropout(Tensor input, float p, bool train) -> Tensor  # autocast=whole
-feature_dropout(Tensor input, float p, bool train) -> Tensor
-alpha_dropout(Tensor input, float p, bool train) -> Tensor
-feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor
-dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
-alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
-feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
-feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
+feature_dropout|alpha_dropout|feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor
+dropout_|alpha_dropout_|feature_alpha_dropout_|feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
 native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)
 dropout_masked  # record=native_dropout
 """

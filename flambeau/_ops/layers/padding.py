@@ -315,12 +315,9 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 SCHEMAS = """
 constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor
-replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor
-replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor
-reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor
-replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor
-reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor
-reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor
+replication_pad3d|reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor
+replication_pad1d|reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor
+replication_pad2d|reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor
 pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor
 pixel_shuffle(Tensor self, int upscale_factor) -> Tensor
 pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor

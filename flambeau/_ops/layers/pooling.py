@@ -618,7 +618,5 @@ avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, 
 adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor  # autocast=whole, builtin
 adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor  # autocast=whole, builtin
 adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor  # autocast=cpu:single, builtin
-lp_pool1d  # composite
-lp_pool2d  # composite
-lp_pool3d  # composite
+lp_pool1d|lp_pool2d|lp_pool3d  # composite
 """

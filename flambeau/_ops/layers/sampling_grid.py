@@ -373,9 +373,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
 
 SCHEMAS = """
-grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor  # autocast=cpu:single
-grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor  # autocast=cpu:single
-grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor  # autocast=cpu:single
+grid_sampler|grid_sampler_2d|grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor  # autocast=cpu:single
 affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor
 grid_sample  # autocast=cpu:single/cuda:widest, record=grid_sampler_2d
 affine_grid  # composite

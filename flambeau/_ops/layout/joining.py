@@ -400,15 +400,10 @@ def block_diag(*tensors: Any) -> Tensor:
 
 
 SCHEMAS = """
-cat(Tensor[] tensors, int dim=0) -> Tensor  # autocast=widest
-stack(Tensor[] tensors, int dim=0) -> Tensor  # autocast=widest
-column_stack(Tensor[] tensors) -> Tensor
-dstack(Tensor[] tensors) -> Tensor
-hstack(Tensor[] tensors) -> Tensor
-vstack(Tensor[] tensors) -> Tensor
+cat|stack(Tensor[] tensors, int dim=0) -> Tensor  # autocast=widest
+column_stack|dstack|hstack|vstack(Tensor[] tensors) -> Tensor
 meshgrid(Tensor[] tensors) -> Tensor[]  # python, composite
 meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]
-cartesian_prod(Tensor[] tensors) -> Tensor  # python, composite
+cartesian_prod|block_diag(Tensor[] tensors) -> Tensor  # python, composite
 combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor
-block_diag(Tensor[] tensors) -> Tensor  # python, composite
 """

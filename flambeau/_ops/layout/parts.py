@@ -616,22 +616,12 @@ unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]
 tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]
 tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]
 tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]
-dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]
-dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]
-hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]
-hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]
-vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]
-vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]
+dsplit|hsplit|vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]
+dsplit|hsplit|vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]
 unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]
-view_as_real(Tensor(a) self) -> Tensor(a)
+view_as_real|real|imag(Tensor(a) self) -> Tensor(a)
 view_as_complex(Tensor(a) self) -> Tensor(a)  # autocast=cpu:single
-real(Tensor(a) self) -> Tensor(a)
-imag(Tensor(a) self) -> Tensor(a)
-atleast_3d(Tensor self) -> Tensor  # python, composite
-atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]
-atleast_2d(Tensor self) -> Tensor  # python, composite
-atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]
-atleast_1d(Tensor self) -> Tensor  # python, composite
-atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]
+atleast_3d|atleast_2d|atleast_1d(Tensor self) -> Tensor  # python, composite
+atleast_3d|atleast_2d|atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]
 slice_index  # record=slice
 """

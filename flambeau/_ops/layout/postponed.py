@@ -110,10 +110,6 @@ def is_neg(input: Tensor) -> bool:
 
 
 SCHEMAS = """
-conj(Tensor(a) self) -> Tensor(a)
-_neg_view(Tensor(a) self) -> Tensor(a)
-resolve_conj(Tensor(a) self) -> Tensor(a)
-resolve_neg(Tensor(a) self) -> Tensor(a)
-is_conj(Tensor self) -> bool  # silent
-is_neg(Tensor self) -> bool  # silent
+conj|_neg_view|resolve_conj|resolve_neg(Tensor(a) self) -> Tensor(a)
+is_conj|is_neg(Tensor self) -> bool  # silent
 """

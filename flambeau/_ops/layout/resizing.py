@@ -140,8 +140,7 @@ for _name, _instead in (
 SCHEMAS = """
 resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor
 resize_as(Tensor self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor
-sparse_resize_(Tensor(a!) self, int[] size, int sparse_dim, int dense_dim) -> Tensor(a!)
-sparse_resize_and_clear_(Tensor(a!) self, int[] size, int sparse_dim, int dense_dim) -> Tensor(a!)
+sparse_resize_|sparse_resize_and_clear_(Tensor(a!) self, int[] size, int sparse_dim, int dense_dim) -> Tensor(a!)
 resize_as_sparse_(Tensor(a!) self, Tensor the_template) -> Tensor(a!)
 sspaddmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 """

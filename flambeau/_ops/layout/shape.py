@@ -416,8 +416,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
 
 SCHEMAS = """
 flip(Tensor self, int[] dims) -> Tensor
-fliplr(Tensor self) -> Tensor
-flipud(Tensor self) -> Tensor
+fliplr|flipud(Tensor self) -> Tensor
 roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor
 rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor
 repeat(Tensor self, SymInt[] repeats) -> Tensor
@@ -425,8 +424,7 @@ tile(Tensor self, SymInt[] dims) -> Tensor
 repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor
 repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor
 repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor
-triu(Tensor self, SymInt diagonal=0) -> Tensor
-tril(Tensor self, SymInt diagonal=0) -> Tensor
+triu|tril(Tensor self, SymInt diagonal=0) -> Tensor
 diag(Tensor self, int diagonal=0) -> Tensor
 diagflat(Tensor self, int offset=0) -> Tensor
 trace(Tensor self) -> Tensor  # autocast=cpu:single

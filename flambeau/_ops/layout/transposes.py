@@ -99,6 +99,5 @@ methods["mH"] = property(_mh_property)
 
 
 SCHEMAS = """
-t(Tensor(a) self) -> Tensor(a)
-adjoint(Tensor(a) self) -> Tensor(a)
+t|adjoint(Tensor(a) self) -> Tensor(a)
 """

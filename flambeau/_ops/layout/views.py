@@ -586,12 +586,11 @@ del _function
 
 SCHEMAS = """
 reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)
-view(Tensor(a) self, SymInt[] size) -> Tensor(a)
+view|broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)
 view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)
-view_as(Tensor(a) self, Tensor other) -> Tensor(a)
-reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)
+view_as|reshape_as|expand_as(Tensor(a) self, Tensor other) -> Tensor(a)
 flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)
-ravel(Tensor(a) self) -> Tensor(a)
+ravel|squeeze(Tensor(a) self) -> Tensor(a)
 unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)
 permute(Tensor(a) self, int[] dims) -> Tensor(a)
 transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)
@@ -600,18 +599,14 @@ swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)
 movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)
 movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)
 unsqueeze(Tensor(a) self, int dim) -> Tensor(a)
-squeeze(Tensor(a) self) -> Tensor(a)
 squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)
 squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)
 expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)
-expand_as(Tensor(a) self, Tensor other) -> Tensor(a)
-broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)
 broadcast_tensors(Tensor[] tensors) -> Tensor[]  # python, composite
 contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)
 is_contiguous(Tensor self) -> bool
 is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bool
 unsafe_view  # record=_unsafe_view
-squeeze_dim  # record=squeeze
-squeeze_dims  # record=squeeze
+squeeze_dim|squeeze_dims  # record=squeeze
 view_dtype  # record=view
 """

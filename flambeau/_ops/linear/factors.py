@@ -551,11 +551,10 @@ linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bo
 triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)
 triangular_solve.X(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False, *, Tensor(a!) X, Tensor(b!) M) -> (Tensor(a!) solution, Tensor(b!) cloned_coefficient)
 linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor  # autocast=cpu:single
-cholesky(Tensor self, bool upper=False) -> Tensor  # autocast=cpu:single
+cholesky|cholesky_inverse(Tensor self, bool upper=False) -> Tensor  # autocast=cpu:single
 linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)  # autocast=cpu:single
 linalg_cholesky_ex.L(Tensor self, *, bool upper=False, bool check_errors=False, Tensor(a!) L, Tensor(b!) info) -> (Tensor(a!) L, Tensor(b!) info)
 cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor  # autocast=cpu:single
-cholesky_inverse(Tensor self, bool upper=False) -> Tensor  # autocast=cpu:single
 linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)
 linalg_lu_factor_ex.out(Tensor A, *, bool pivot=True, bool check_errors=False, Tensor(a!) LU, Tensor(b!) pivots, Tensor(c!) info) -> (Tensor(a!) LU, Tensor(b!) pivots, Tensor(c!) info)
 linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)

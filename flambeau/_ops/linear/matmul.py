@@ -421,14 +421,11 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 SCHEMAS = """
 matmul(Tensor self, Tensor other) -> Tensor  # autocast=lower, flops=product
-mm(Tensor self, Tensor mat2) -> Tensor  # autocast=lower, flops=product
-mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
-bmm(Tensor self, Tensor mat2) -> Tensor  # autocast=lower, flops=product
-bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
+mm|bmm(Tensor self, Tensor mat2) -> Tensor  # autocast=lower, flops=product
+mm|bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor
 mv(Tensor self, Tensor vec) -> Tensor  # autocast=cuda:lower, flops=product
 dot(Tensor self, Tensor tensor) -> Tensor  # autocast=cuda:widest, flops=product
-vdot(Tensor self, Tensor other) -> Tensor
-inner(Tensor self, Tensor other) -> Tensor
+vdot|inner(Tensor self, Tensor other) -> Tensor
 outer(Tensor self, Tensor vec2) -> Tensor
 linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor  # autocast=cpu:lower
 """

@@ -516,12 +516,11 @@ linalg_solve_ex.out(Tensor A, Tensor B, *, bool left=True, bool check_errors=Fal
 linalg_tensorinv(Tensor self, int ind=2) -> Tensor  # autocast=cpu:single
 linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor  # autocast=cpu:single
 linalg_det(Tensor A) -> Tensor
-det(Tensor self) -> Tensor
+det|logdet(Tensor self) -> Tensor
 linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)
 linalg_slogdet.out(Tensor A, *, Tensor(a!) sign, Tensor(b!) logabsdet) -> (Tensor(a!) sign, Tensor(b!) logabsdet)
 slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)
 slogdet.out(Tensor self, *, Tensor(a!) sign, Tensor(b!) logabsdet) -> (Tensor(a!) sign, Tensor(b!) logabsdet)
-logdet(Tensor self) -> Tensor
 linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor
 linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor
 linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor

@@ -597,8 +597,7 @@ linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) ->
 linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor
 linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor
 linalg_matrix_rank.out_tol_tensor(Tensor input, Tensor tol, bool hermitian=False, *, Tensor(a!) out) -> Tensor(a!)
-pca_lowrank  # composite
-svd_lowrank  # composite
+pca_lowrank|svd_lowrank  # composite
 linalg_svd  # record=_linalg_svd
 linalg_eigh  # record=_linalg_eigh
 """

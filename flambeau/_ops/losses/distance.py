@@ -332,6 +332,5 @@ def triplet_margin_with_distance_loss(
 SCHEMAS = """
 cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor  # autocast=cuda:single
 pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, bool keepdim=False) -> Tensor
-normalize  # composite
-triplet_margin_with_distance_loss  # composite
+normalize|triplet_margin_with_distance_loss  # composite
 """

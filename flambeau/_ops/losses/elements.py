@@ -537,13 +537,11 @@ def soft_margin_loss(
 
 
 SCHEMAS = """
-mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor  # autocast=single
-l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor  # autocast=single
+mse_loss|l1_loss|soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor  # autocast=single
 smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor  # autocast=single
 huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor  # autocast=single
 binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor  # autocast=cpu:single
 kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor  # autocast=single
-soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor  # autocast=single
 gaussian_nll_loss  # composite
 logistic_loss  # record=binary_cross_entropy_with_logits
 """

@@ -65,9 +65,8 @@ def numbered_poisson_nll_loss(
 
 SCHEMAS = """
 binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor  # autocast=single
-cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor  # autocast=single, composite
+cosine_embedding_loss|margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor  # autocast=single, composite
 hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor  # autocast=single, composite
-margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor  # autocast=single, composite
 triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor  # autocast=single, composite
 poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor  # autocast=single, composite
 """

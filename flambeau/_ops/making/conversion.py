@@ -498,34 +498,18 @@ to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=Fal
 to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
 to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
 to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
-chalf(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
-cpu(Tensor(a) self) -> Tensor(b|a)
-cuda(Tensor(a) self) -> Tensor(b|a)
+chalf|clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
+cpu|cuda(Tensor(a) self) -> Tensor(b|a)
 type_as(Tensor self, Tensor other) -> Tensor
-clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
 detach(Tensor(a) self) -> Tensor(a)
 _lazy_clone(Tensor self) -> Tensor
 result_type.Tensor(Tensor tensor, Tensor other) -> ScalarType  # silent
 result_type.Scalar(Tensor tensor, Scalar other) -> ScalarType
 result_type.Scalar_Tensor(Scalar scalar, Tensor tensor) -> ScalarType
-is_floating_point(Tensor self) -> bool  # silent
-is_complex(Tensor self) -> bool  # silent
-is_signed(Tensor self) -> bool  # silent
+is_floating_point|is_complex|is_signed|is_inference(Tensor self) -> bool  # silent
 is_nonzero(Tensor self) -> bool
 is_same_size(Tensor self, Tensor other) -> bool  # silent
-is_inference(Tensor self) -> bool  # silent
-get_device(Tensor self) -> int  # silent
-numel(Tensor self) -> int  # silent
+get_device|numel(Tensor self) -> int  # silent
 to_copy  # record=_to_copy
-tolist  # silent
-numpy  # silent
-is_tensor  # silent
-is_storage  # silent
-can_cast  # silent
-typename  # silent
-storage  # silent
-untyped_storage  # silent
-data_ptr  # silent
-type  # silent
-is_set_to  # silent
+tolist|numpy|is_tensor|is_storage|can_cast|typename|storage|untyped_storage|data_ptr|type|is_set_to  # silent
 """

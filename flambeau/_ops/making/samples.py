@@ -241,8 +241,6 @@ bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor
 bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor
 bernoulli.float_out(Tensor self, float p=0.5, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)
 multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor
-poisson(Tensor self, Generator? generator=None) -> Tensor
+poisson|_standard_gamma|_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor
 binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor
-_standard_gamma(Tensor self, Generator? generator=None) -> Tensor
-_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor
 """

@@ -445,7 +445,7 @@ methods["hardshrink"] = hardshrink
 
 SCHEMAS = """
 hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor
-relu6(Tensor self) -> Tensor
+relu6|mish|hardsigmoid|hardswish(Tensor self) -> Tensor
 leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor
 threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor
 elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
@@ -453,10 +453,7 @@ selu(Tensor self) -> Tensor  # onnx=Selu
 celu(Tensor self, Scalar alpha=1.) -> Tensor
 gelu(Tensor self, *, str approximate="none") -> Tensor  # autocast=whole, builtin
 silu(Tensor self) -> Tensor  # autocast=whole
-mish(Tensor self) -> Tensor
 softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor  # autocast=cuda:single, builtin
-hardsigmoid(Tensor self) -> Tensor
-hardswish(Tensor self) -> Tensor
 hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor
 softshrink(Tensor self, Scalar lambd=0.5) -> Tensor  # builtin
 relu  # autocast=whole, onnx=Relu

@@ -432,31 +432,22 @@ engine.add = add_op.call  # sums of gradients
 
 
 SCHEMAS = """
-add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor  # flops=each
-add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
-add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
-sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor  # flops=each
-sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
-sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
+add|sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor  # flops=each
+add|sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
+add|sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
 rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
-mul.Tensor(Tensor self, Tensor other) -> Tensor  # flops=each
+mul|div.Tensor(Tensor self, Tensor other) -> Tensor  # flops=each
 mul.Scalar(Tensor self, Scalar other) -> Tensor
 mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
-true_divide.Tensor(Tensor self, Tensor other) -> Tensor
-true_divide.Scalar(Tensor self, Scalar other) -> Tensor
+true_divide|remainder|fmod.Tensor(Tensor self, Tensor other) -> Tensor
+true_divide|div|remainder|fmod.Scalar(Tensor self, Scalar other) -> Tensor
 true_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
-div.Tensor(Tensor self, Tensor other) -> Tensor  # flops=each
-div.Scalar(Tensor self, Scalar other) -> Tensor
 div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor
 div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor
 div.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
 div.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)
-remainder.Tensor(Tensor self, Tensor other) -> Tensor
-remainder.Scalar(Tensor self, Scalar other) -> Tensor
 remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
-fmod.Tensor(Tensor self, Tensor other) -> Tensor
-fmod.Scalar(Tensor self, Scalar other) -> Tensor
 floor_divide(Tensor self, Tensor other) -> Tensor
 floor_divide.Scalar(Tensor self, Scalar other) -> Tensor
 floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)

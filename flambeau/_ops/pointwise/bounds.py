@@ -217,10 +217,7 @@ def nan_to_num(
 
 
 SCHEMAS = """
-maximum(Tensor self, Tensor other) -> Tensor
-minimum(Tensor self, Tensor other) -> Tensor
-fmax(Tensor self, Tensor other) -> Tensor
-fmin(Tensor self, Tensor other) -> Tensor
+maximum|minimum|fmax|fmin(Tensor self, Tensor other) -> Tensor
 clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor
 clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor
 clamp_min(Tensor self, Scalar min) -> Tensor

@@ -280,18 +280,14 @@ angle_op = pointwise("angle", _angle, Rule(to_float=True, result="real"), {"x": 
 
 
 SCHEMAS = """
-addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor  # autocast=cuda:widest
-addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor  # autocast=cuda:widest
+addcmul|addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor  # autocast=cuda:widest
 lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor
 lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor
-gcd(Tensor self, Tensor other) -> Tensor
-lcm(Tensor self, Tensor other) -> Tensor
-nextafter(Tensor self, Tensor other) -> Tensor
+gcd|lcm|nextafter|hypot(Tensor self, Tensor other) -> Tensor
 frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)
 frexp.Tensor_out(Tensor self, *, Tensor(a!) mantissa, Tensor(b!) exponent) -> (Tensor(a!) mantissa, Tensor(b!) exponent)
 ldexp.Tensor(Tensor self, Tensor other) -> Tensor
 ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
-hypot(Tensor self, Tensor other) -> Tensor
 conj_physical(Tensor self) -> Tensor
 lerp_number  # record=lerp
 """

@@ -189,36 +189,12 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 SCHEMAS = """
-eq.Tensor(Tensor self, Tensor other) -> Tensor
-eq.Scalar(Tensor self, Scalar other) -> Tensor
-ne.Tensor(Tensor self, Tensor other) -> Tensor
-ne.Scalar(Tensor self, Scalar other) -> Tensor
-lt.Tensor(Tensor self, Tensor other) -> Tensor
-lt.Scalar(Tensor self, Scalar other) -> Tensor
-le.Tensor(Tensor self, Tensor other) -> Tensor
-le.Scalar(Tensor self, Scalar other) -> Tensor
-gt.Tensor(Tensor self, Tensor other) -> Tensor
-gt.Scalar(Tensor self, Scalar other) -> Tensor
-ge.Tensor(Tensor self, Tensor other) -> Tensor
-ge.Scalar(Tensor self, Scalar other) -> Tensor
-logical_and(Tensor self, Tensor other) -> Tensor
-logical_or(Tensor self, Tensor other) -> Tensor
-logical_xor(Tensor self, Tensor other) -> Tensor
-bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor
-bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor
-bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
-bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor
-bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor
-bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
-bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor
-bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor
-bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
-bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor
-bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor
-bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
-bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor
-bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor
-bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
+eq|ne|lt|le|gt|ge|bitwise_and|bitwise_or|bitwise_xor|bitwise_left_shift|bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor
+eq|ne|lt|le|gt|ge|bitwise_and|bitwise_or|bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor
+logical_and|logical_or|logical_xor(Tensor self, Tensor other) -> Tensor
+bitwise_and|bitwise_or|bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
+bitwise_left_shift|bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor
+bitwise_left_shift|bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
 isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> Tensor
 allclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> bool
 equal(Tensor self, Tensor other) -> bool

@@ -123,27 +123,19 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 
 SCHEMAS = """
-logaddexp(Tensor self, Tensor other) -> Tensor
-logaddexp2(Tensor self, Tensor other) -> Tensor
+logaddexp|logaddexp2|special_xlogy|special_xlog1py(Tensor self, Tensor other) -> Tensor
 xlogy.Tensor(Tensor self, Tensor other) -> Tensor
 xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor
 xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor
 xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
 xlogy.OutScalar_Self(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
 xlogy.OutScalar_Other(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)
-special_xlogy(Tensor self, Tensor other) -> Tensor
-special_xlogy.other_scalar(Tensor self, Scalar other) -> Tensor
-special_xlogy.self_scalar(Scalar self, Tensor other) -> Tensor
-special_xlog1py(Tensor self, Tensor other) -> Tensor
-special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor
-special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor
+special_xlogy|special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor
+special_xlogy|special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor
 logit(Tensor self, float? eps=None) -> Tensor
 exp  # autocast=cuda:single, onnx=Exp
-expm1  # autocast=cuda:single
+expm1|log10|log1p|log2  # autocast=cuda:single
 log  # autocast=cuda:single, onnx=Log
-log10  # autocast=cuda:single
-log1p  # autocast=cuda:single
-log2  # autocast=cuda:single
 sigmoid  # onnx=Sigmoid
 sigmoid_backward  # record=sigmoid_backward
 """

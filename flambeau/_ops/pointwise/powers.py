@@ -201,11 +201,10 @@ pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor  # autocast=cuda:singl
 pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
 pow.Scalar(Scalar self, Tensor exponent) -> Tensor
 pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)
-pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)
+pow_|float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)
 float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor
 float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
 float_power.Scalar(Scalar self, Tensor exponent) -> Tensor
-float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)
 float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)
 cube  # record=pow, number=3
 pow_4  # record=pow, number=4

@@ -222,55 +222,18 @@ for _name, _polynomial in specialmath.POLYNOMIALS.items():
     _special(_name, _polynomial_body(_polynomial), narrow)
 
 
-SCHEMAS = """
+_POLYNOMIALS = "|".join(f"special_{name}" for name in specialmath.POLYNOMIALS)
+SCHEMAS = f"""
 polygamma(int n, Tensor self) -> Tensor
 polygamma_(Tensor(a!) self, int n) -> Tensor(a!)
 mvlgamma(Tensor self, int p) -> Tensor
-igamma(Tensor self, Tensor other) -> Tensor
-igammac(Tensor self, Tensor other) -> Tensor
-special_zeta(Tensor self, Tensor other) -> Tensor
+igamma|igammac|special_zeta(Tensor self, Tensor other) -> Tensor
 special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor
 special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor
-special_airy_ai(Tensor x) -> Tensor
-special_spherical_bessel_j0(Tensor x) -> Tensor
-special_scaled_modified_bessel_k0(Tensor x) -> Tensor
-special_scaled_modified_bessel_k1(Tensor x) -> Tensor
-special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor
-special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor
-special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor
-special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor
-special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor
-special_laguerre_polynomial_l.n_scalar(Tensor x, Scalar n) -> Tensor
-special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor
-special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor
-special_hermite_polynomial_he.n_scalar(Tensor x, Scalar n) -> Tensor
-special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor
-special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor
-special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor
-special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor
-special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor
-special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor
-special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor
-special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor
-special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor
-special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor
-special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor
-special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor
-special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor
-special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor
-special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor
-special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor
-special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor
-special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor
-special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor
-special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor
-special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor
-special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor
-special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor
-special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor
-special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor
-special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor
-special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor
+special_airy_ai|special_spherical_bessel_j0|special_scaled_modified_bessel_k0|special_scaled_modified_bessel_k1(Tensor x) -> Tensor
+{_POLYNOMIALS}(Tensor x, Tensor n) -> Tensor
+{_POLYNOMIALS}.x_scalar(Scalar x, Tensor n) -> Tensor
+{_POLYNOMIALS}.n_scalar(Tensor x, Scalar n) -> Tensor
 erfinv  # autocast=cuda:single
 erf  # onnx=Erf
 """

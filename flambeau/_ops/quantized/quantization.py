@@ -518,11 +518,8 @@ dequantize.self(Tensor self) -> Tensor
 dequantize.tensors(Tensor[] tensors) -> Tensor[]
 dequantize.tensor(Tensor qtensor) -> Tensor
 dequantize.list(Tensor[] qtensors) -> Tensor[]
-int_repr(Tensor self) -> Tensor
+int_repr|q_per_channel_scales|q_per_channel_zero_points(Tensor self) -> Tensor
 q_scale(Tensor self) -> float
-q_zero_point(Tensor self) -> int
-q_per_channel_scales(Tensor self) -> Tensor
-q_per_channel_zero_points(Tensor self) -> Tensor
-q_per_channel_axis(Tensor self) -> int
+q_zero_point|q_per_channel_axis(Tensor self) -> int
 qscheme(Tensor self) -> QScheme
 """

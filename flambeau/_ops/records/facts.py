@@ -1,6 +1,7 @@
 """Facts about operations, read from the ends of the lines in `SCHEMAS` of the families that are imported.
 
-After a schema, or after a name alone, two spaces and a `#` come facts, with commas between them:
+A line says of one operation, or of several alike with bars between their names, what PyTorch's schema is. After it, or after names
+alone, two spaces and a `#` come facts, with commas between them:
 
     python         PyTorch has a function in Python, `torch.functional.name`, before the operator
     parsed         the function reads its arguments itself: it takes lists for tensors, or gives other results than the operator
@@ -19,9 +20,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
-_NAME = re.compile(r"\w+")
+_LINE = re.compile(r"([\w|]+)(.*?)(?:  # (.*))?")
 _known: dict[str, dict[str, str]] = {}
 _read: set[str] = set()
 _BACKWARD_PART = re.compile(r"(.+_backward)_\w+$")  # the derivative by one operand
@@ -29,14 +31,21 @@ _FAMILIES = __package__.rpartition(".")[0] + "."
 _modules = [0]  # how many there were when they were last looked through
 
 
+def lines_in(module: Any) -> Iterator[tuple[str, str, str]]:
+    """The names of operations that a module declares, each with what follows it in its schema ("" if only facts are said), and facts."""
+    for line in getattr(module, "SCHEMAS", "").split("\n"):
+        if line:
+            names, rest, said = _LINE.fullmatch(line).groups("")  # type: ignore[union-attr]
+            yield from ((name, rest, said) for name in names.split("|"))
+
+
 def facts_in(module: Any) -> dict[str, dict[str, str]]:
     """By name of an operation, fact -> value ("" if it has none)."""
     found: dict[str, dict[str, str]] = {}
-    for line in getattr(module, "SCHEMAS", "").split("\n"):
-        text, _, said = line.partition("  # ")
+    for name, _, said in lines_in(module):
         for one in said.split(", ") if said else ():
             kind, _, value = one.partition("=")
-            found.setdefault(_NAME.match(text)[0], {})[kind] = value  # type: ignore[index]
+            found.setdefault(name, {})[kind] = value
     return found
 
 

@@ -327,10 +327,6 @@ registry.in_place_form = in_place_form
 
 SCHEMAS = """
 ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)
-__ior__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
-__ior__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
-__iand__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
-__iand__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
-__ixor__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
-__ixor__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+__ior__|__iand__|__ixor__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+__ior__|__iand__|__ixor__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
 """

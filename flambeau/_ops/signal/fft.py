@@ -524,28 +524,13 @@ def fft_ifftshift(input: Tensor, dim: Any = None) -> Tensor:
 
 
 SCHEMAS = """
-fft_ihfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor  # autocast=cpu:single
-fft_hfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor  # autocast=cpu:single
-fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor  # autocast=cpu:single
-fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor  # autocast=cpu:single
-fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor  # autocast=cpu:single
-fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor  # autocast=cpu:single
-fft_ihfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor
-fft_hfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor
-fft_irfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor  # autocast=cpu:single
-fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor  # autocast=cpu:single
-fft_rfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor  # autocast=cpu:single
-fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor  # autocast=cpu:single
-fft_ihfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor
-fft_hfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor
-fft_ifftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor  # autocast=cpu:single
-fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor  # autocast=cpu:single
-fft_irfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor  # autocast=cpu:single
-fft_rfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor  # autocast=cpu:single
-fft_fftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
-fft_rfftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
-fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor
-fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor
+fft_ihfft|fft_hfft|fft_rfft|fft_fft|fft_ifft|fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor  # autocast=cpu:single
+fft_ihfft2|fft_hfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor
+fft_irfft2|fft_fft2|fft_rfft2|fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor  # autocast=cpu:single
+fft_ihfftn|fft_hfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor
+fft_ifftn|fft_fftn|fft_irfftn|fft_rfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor  # autocast=cpu:single
+fft_fftfreq|fft_rfftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+fft_fftshift|fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor
 fft_c2c  # record=_fft_c2c
 fft_c2r  # record=_fft_c2r
 fft_r2c  # record=_fft_r2c

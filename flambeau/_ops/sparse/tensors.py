@@ -611,31 +611,17 @@ sparse_coo_tensor.indices(Tensor indices, Tensor values, *, ScalarType? dtype=No
 sparse_coo_tensor.indices_size(Tensor indices, Tensor values, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool? is_coalesced=None) -> Tensor
 sparse_compressed_tensor.comp_plain_value_size(Tensor compressed_indices, Tensor plain_indices, Tensor values, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False) -> Tensor  # parsed
 sparse_compressed_tensor.comp_plain_value(Tensor compressed_indices, Tensor plain_indices, Tensor values, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False) -> Tensor
-sparse_bsc_tensor.ccol_row_value_size(Tensor ccol_indices, Tensor row_indices, Tensor values, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False) -> Tensor  # parsed
-sparse_bsc_tensor.ccol_row_value(Tensor ccol_indices, Tensor row_indices, Tensor values, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False) -> Tensor
-sparse_bsr_tensor.crow_col_value_size(Tensor crow_indices, Tensor col_indices, Tensor values, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False) -> Tensor  # parsed
-sparse_bsr_tensor.crow_col_value(Tensor crow_indices, Tensor col_indices, Tensor values, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False) -> Tensor
-sparse_csc_tensor.ccol_row_value_size(Tensor ccol_indices, Tensor row_indices, Tensor values, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False) -> Tensor  # parsed
-sparse_csc_tensor.ccol_row_value(Tensor ccol_indices, Tensor row_indices, Tensor values, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False) -> Tensor
-sparse_csr_tensor.crow_col_value_size(Tensor crow_indices, Tensor col_indices, Tensor values, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False) -> Tensor  # parsed
-sparse_csr_tensor.crow_col_value(Tensor crow_indices, Tensor col_indices, Tensor values, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False) -> Tensor
-indices(Tensor(a) self) -> Tensor(a)
-_indices(Tensor(a) self) -> Tensor(a)
-values(Tensor(a) self) -> Tensor(a)
-_values(Tensor(a) self) -> Tensor(a)
+sparse_bsc_tensor|sparse_csc_tensor.ccol_row_value_size(Tensor ccol_indices, Tensor row_indices, Tensor values, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False) -> Tensor  # parsed
+sparse_bsc_tensor|sparse_csc_tensor.ccol_row_value(Tensor ccol_indices, Tensor row_indices, Tensor values, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False) -> Tensor
+sparse_bsr_tensor|sparse_csr_tensor.crow_col_value_size(Tensor crow_indices, Tensor col_indices, Tensor values, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False) -> Tensor  # parsed
+sparse_bsr_tensor|sparse_csr_tensor.crow_col_value(Tensor crow_indices, Tensor col_indices, Tensor values, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False) -> Tensor
+indices|_indices|values|_values|row_indices|ccol_indices|col_indices|crow_indices|coalesce(Tensor(a) self) -> Tensor(a)
 _nnz(Tensor self) -> int
-row_indices(Tensor(a) self) -> Tensor(a)
-ccol_indices(Tensor(a) self) -> Tensor(a)
-col_indices(Tensor(a) self) -> Tensor(a)
-crow_indices(Tensor(a) self) -> Tensor(a)
 _coalesced_(Tensor(a!) self, bool coalesced) -> Tensor(a!)
-coalesce(Tensor(a) self) -> Tensor(a)
 to_dense(Tensor self, ScalarType? dtype=None, *, bool? masked_grad=None) -> Tensor
 to_sparse.sparse_dim(Tensor self, int sparse_dim) -> Tensor
 to_sparse(Tensor self, *, Layout? layout=None, int[2]? blocksize=None, int? dense_dim=None) -> Tensor
-to_sparse_csr(Tensor self, int? dense_dim=None) -> Tensor
-to_sparse_csc(Tensor self, int? dense_dim=None) -> Tensor
-to_sparse_bsr(Tensor self, int[2] blocksize, int? dense_dim=None) -> Tensor
-to_sparse_bsc(Tensor self, int[2] blocksize, int? dense_dim=None) -> Tensor
+to_sparse_csr|to_sparse_csc(Tensor self, int? dense_dim=None) -> Tensor
+to_sparse_bsr|to_sparse_bsc(Tensor self, int[2] blocksize, int? dense_dim=None) -> Tensor
 sparse_mask(Tensor self, Tensor mask) -> Tensor
 """
