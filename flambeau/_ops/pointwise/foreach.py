@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..._tensor import Tensor
@@ -12,37 +12,9 @@ from ..registry import expose, functions, methods, ops
 _Tensors = Sequence[Tensor]
 
 _UNARY = [
-    "abs",
-    "acos",
-    "asin",
-    "atan",
-    "ceil",
-    "cos",
-    "cosh",
-    "erf",
-    "erfc",
-    "exp",
-    "expm1",
-    "floor",
-    "frac",
-    "lgamma",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "neg",
-    "reciprocal",
-    "round",
-    "rsqrt",
-    "sigmoid",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
-    "trunc",
-]
+    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma", "log", "log10",
+    "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+]  # fmt: skip
 _BINARY = ["add", "sub", "mul", "div", "clamp_min", "clamp_max", "maximum", "minimum"]
 
 
@@ -91,134 +63,82 @@ def _register(name: str, function: Callable[..., Any], doc: str) -> None:
     expose(path, function, method=None)
 
 
-def _unary(name: str) -> None:
+def _both(name: str, doc: str, calls: Callable[..., Iterable[Any]]) -> None:
+    """An operation and its form in place. `calls(path, self, …)` checks the arguments and gives those of each tensor's call: by position,
+    and by name."""
     path = "_foreach_" + name
 
-    def call(self: _Tensors) -> tuple[Tensor, ...]:
-        _check_list(path, self)
-        one = getattr(ops, name)
-        return tuple([one(t) for t in self])
+    def call(*args: Any, **named: Any) -> tuple[Tensor, ...]:
+        one = _operation(name)
+        return tuple([one(*operands, **options) for operands, options in calls(path, *args, **named)])
 
-    def in_place(self: _Tensors) -> _Tensors:
-        _check_list(path + "_", self)
-        one = getattr(ops, name + "_")
-        for t in self:
-            one(t)
-        return self
+    def in_place(*args: Any, **named: Any) -> _Tensors:
+        one = _operation(name, "_")
+        for operands, options in calls(path + "_", *args, **named):
+            one(*operands, **options)
+        return args[0] if args else named["self"]
 
-    _register(name, call, f"{name} of each tensor.")
-    _register(name + "_", in_place, f"{name} of each tensor, in place.")
-
-
-def _binary(name: str) -> None:
-    path = "_foreach_" + name
-
-    def pairs(self: Any, choices: Any) -> Any:
-        _check_list(path, self)
-        return zip(self, _one_for_each(path, self, _given(path, *choices)))
-
-    def call(
-        self: _Tensors,
-        other: Any = None,
-        *,
-        alpha: Any = 1,
-        scalar: Any = None,
-        scalars: Any = None,
-        tensor: Any = None,
-    ) -> tuple[Tensor, ...]:
-        one, options = _operation(name), {} if alpha == 1 else {"alpha": alpha}
-        return tuple([one(t, o, **options) for t, o in pairs(self, (other, scalar, scalars, tensor))])
-
-    def in_place(
-        self: _Tensors,
-        other: Any = None,
-        *,
-        alpha: Any = 1,
-        scalar: Any = None,
-        scalars: Any = None,
-        tensor: Any = None,
-    ) -> _Tensors:
-        one, options = _operation(name, "_"), {} if alpha == 1 else {"alpha": alpha}
-        for t, o in pairs(self, (other, scalar, scalars, tensor)):
-            one(t, o, **options)
-        return self
-
-    _register(name, call, f"{name} of each tensor and a second operand: one for all, or a list.")
-    _register(name + "_", in_place, f"{name} of each tensor and a second operand, in place.")
+    _register(name, call, doc)
+    _register(name + "_", in_place, doc.removesuffix(".") + ", in place.")
 
 
 def _operation(name: str, form: str = "") -> Any:
-    """The public operation on two tensors or a tensor and a number."""
+    """The public operation on a tensor and further tensors or numbers."""
     if name in ("maximum", "minimum"):
         name = "clamp_min" if name == "maximum" else "clamp_max"  # they also take numbers
     return methods[name + form] if form else functions[name]
 
 
-def _ternary(name: str) -> None:
-    path = "_foreach_" + name
+def _alone(path: str, self: _Tensors) -> Iterable[Any]:
+    _check_list(path, self)
+    return [((t,), {}) for t in self]
 
-    def operands(self: Any, tensor1: Any, tensor2: Any, value: Any, scalars: Any) -> Any:
-        _check_list(path, self)
-        _check_same(self, tensor1)
-        _check_same(self, tensor2)
-        given = value if scalars is None else scalars
-        if isinstance(given, Tensor):
-            given = given.tolist()
-        return zip(self, tensor1, tensor2, _one_for_each(path, self, given))
 
-    def call(
-        self: _Tensors, tensor1: _Tensors, tensor2: _Tensors, value: Any = 1, *, scalars: Any = None
-    ) -> tuple[Tensor, ...]:
-        one = getattr(ops, name)
-        return tuple([one(t, a, b, value=v) for t, a, b, v in operands(self, tensor1, tensor2, value, scalars)])
+def _with_another(
+    path: str, self: _Tensors, other: Any = None, *, alpha: Any = 1, scalar: Any = None, scalars: Any = None, tensor: Any = None
+) -> Iterable[Any]:  # fmt: skip
+    _check_list(path, self)
+    others = _one_for_each(path, self, _given(path, other, scalar, scalars, tensor))
+    return [(pair, {} if alpha == 1 else {"alpha": alpha}) for pair in zip(self, others)]
 
-    def in_place(
-        self: _Tensors, tensor1: _Tensors, tensor2: _Tensors, value: Any = 1, *, scalars: Any = None
-    ) -> _Tensors:
-        one = getattr(ops, name + "_")
-        for t, a, b, v in operands(self, tensor1, tensor2, value, scalars):
-            one(t, a, b, value=v)
-        return self
 
-    _register(name, call, f"{name} of each tensor and its two partners, times a value: one for all, or a list.")
-    _register(name + "_", in_place, f"{name} of each tensor and its two partners, in place.")
+def _with_two(
+    path: str, self: _Tensors, tensor1: _Tensors, tensor2: _Tensors, value: Any = 1, *, scalars: Any = None
+) -> Iterable[Any]:
+    _check_list(path, self)
+    _check_same(self, tensor1)
+    _check_same(self, tensor2)
+    given = value if scalars is None else scalars
+    if isinstance(given, Tensor):
+        given = given.tolist()
+    values = _one_for_each(path, self, given)
+    return [((t, a, b), {"value": v}) for t, a, b, v in zip(self, tensor1, tensor2, values)]
+
+
+def _to_powers(path: str, self: Any, exponent: Any) -> Iterable[Any]:
+    if isinstance(self, (int, float, complex)) and path == "_foreach_pow":
+        _check_list(path, exponent, "exponent", 1)
+        return [((self, e), {}) for e in exponent]
+    _check_list(path, self)
+    return [(pair, {}) for pair in zip(self, _one_for_each(path, self, exponent))]
+
+
+def _between(path: str, self: _Tensors, tensors1: _Tensors, weight: Any) -> Iterable[Any]:
+    _check_list(path, self)
+    _check_same(self, tensors1)
+    return [(three, {}) for three in zip(self, tensors1, _one_for_each(path, self, weight))]
 
 
 for _name in _UNARY:
-    _unary(_name)
+    _both(_name, f"{_name} of each tensor.", _alone)
 for _name in _BINARY:
-    _binary(_name)
+    _both(_name, f"{_name} of each tensor and a second operand: one for all, or a list.", _with_another)
 for _name in ("addcmul", "addcdiv"):
-    _ternary(_name)
-
-
-def _pow(self: Any, exponent: Any) -> tuple[Tensor, ...]:
-    if isinstance(self, (int, float, complex)):
-        _check_list("_foreach_pow", exponent, "exponent", 1)
-        return tuple([ops.pow(self, e) for e in exponent])
-    _check_list("_foreach_pow", self)
-    return tuple([ops.pow(t, e) for t, e in zip(self, _one_for_each("_foreach_pow", self, exponent))])
-
-
-def _pow_(self: _Tensors, exponent: Any) -> _Tensors:
-    _check_list("_foreach_pow_", self)
-    for t, e in zip(self, _one_for_each("_foreach_pow_", self, exponent)):
-        ops.pow_(t, e)
-    return self
-
-
-def _lerp(self: _Tensors, tensors1: _Tensors, weight: Any) -> tuple[Tensor, ...]:
-    _check_list("_foreach_lerp", self)
-    _check_same(self, tensors1)
-    return tuple([ops.lerp(t, e, w) for t, e, w in zip(self, tensors1, _one_for_each("_foreach_lerp", self, weight))])
-
-
-def _lerp_(self: _Tensors, tensors1: _Tensors, weight: Any) -> _Tensors:
-    _check_list("_foreach_lerp_", self)
-    _check_same(self, tensors1)
-    for t, e, w in zip(self, tensors1, _one_for_each("_foreach_lerp_", self, weight)):
-        ops.lerp_(t, e, w)
-    return self
+    _both(_name, f"{_name} of each tensor and its two partners, times a value: one for all, or a list.", _with_two)
+_both(
+    "pow", "Each tensor to the power of an exponent: one for all, or a list; or a number to that of each.", _to_powers
+)
+_both("lerp", "Points between each tensor and its partner: weight 0 gives the one, 1 the other.", _between)
 
 
 def _norm(self: _Tensors, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
@@ -266,14 +186,6 @@ def _copy_(self: _Tensors, src: _Tensors, non_blocking: bool = False) -> _Tensor
 
 
 for _name, _function, _doc in (
-    (
-        "pow",
-        _pow,
-        "Each tensor to the power of an exponent: one for all, or a list; or a number to the power of each tensor.",
-    ),
-    ("pow_", _pow_, "Each tensor to the power of an exponent, in place."),
-    ("lerp", _lerp, "Points between each tensor and its partner: weight 0 gives the one, 1 the other."),
-    ("lerp_", _lerp_, "Points between each tensor and its partner, in place."),
     ("norm", _norm, "The norm of each tensor."),
     ("powsum", _powsum, "The sum of the absolute values of each tensor, to the power of `ord`."),
     ("max", _max, "The largest element of each tensor."),
@@ -285,70 +197,18 @@ for _name, _function, _doc in (
     _register(_name, _function, _doc)
 
 
-SCHEMAS = """
-_foreach_acos(Tensor[] self) -> Tensor[]
-_foreach_abs(Tensor[] self) -> Tensor[]
-_foreach_rsqrt(Tensor[] self) -> Tensor[]
-_foreach_trunc(Tensor[] self) -> Tensor[]
-_foreach_tanh(Tensor[] self) -> Tensor[]
-_foreach_cos(Tensor[] self) -> Tensor[]
-_foreach_tan(Tensor[] self) -> Tensor[]
-_foreach_sign(Tensor[] self) -> Tensor[]
-_foreach_reciprocal(Tensor[] self) -> Tensor[]
-_foreach_lgamma(Tensor[] self) -> Tensor[]
-_foreach_log(Tensor[] self) -> Tensor[]
-_foreach_log10(Tensor[] self) -> Tensor[]
-_foreach_log1p(Tensor[] self) -> Tensor[]
-_foreach_log2(Tensor[] self) -> Tensor[]
-_foreach_sigmoid(Tensor[] self) -> Tensor[]
-_foreach_sin(Tensor[] self) -> Tensor[]
-_foreach_expm1(Tensor[] self) -> Tensor[]
-_foreach_round(Tensor[] self) -> Tensor[]
-_foreach_sinh(Tensor[] self) -> Tensor[]
-_foreach_floor(Tensor[] self) -> Tensor[]
-_foreach_asin(Tensor[] self) -> Tensor[]
-_foreach_atan(Tensor[] self) -> Tensor[]
-_foreach_ceil(Tensor[] self) -> Tensor[]
-_foreach_cosh(Tensor[] self) -> Tensor[]
-_foreach_erf(Tensor[] self) -> Tensor[]
-_foreach_erfc(Tensor[] self) -> Tensor[]
-_foreach_exp(Tensor[] self) -> Tensor[]
-_foreach_frac(Tensor[] self) -> Tensor[]
-_foreach_neg(Tensor[] self) -> Tensor[]
-_foreach_sqrt(Tensor[] self) -> Tensor[]
-_foreach_clamp_min.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]
-_foreach_clamp_min.List(Tensor[] self, Tensor[] other) -> Tensor[]
-_foreach_clamp_min.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]
-_foreach_clamp_max.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]
-_foreach_clamp_max.List(Tensor[] self, Tensor[] other) -> Tensor[]
-_foreach_clamp_max.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]
-_foreach_maximum.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]
-_foreach_maximum.List(Tensor[] self, Tensor[] other) -> Tensor[]
-_foreach_maximum.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]
-_foreach_sub.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]
-_foreach_sub.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]
-_foreach_sub.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]
-_foreach_mul.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]
-_foreach_mul.List(Tensor[] self, Tensor[] other) -> Tensor[]
-_foreach_mul.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]
-_foreach_mul.Tensor(Tensor[] self, Tensor other) -> Tensor[]
-_foreach_add.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]
-_foreach_add.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]
-_foreach_add.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]
+SCHEMAS = f"""
+{"|".join("_foreach_" + name for name in (*_UNARY, "max"))}(Tensor[] self) -> Tensor[]
+_foreach_clamp_min|_foreach_clamp_max|_foreach_maximum|_foreach_sub|_foreach_mul|_foreach_add|_foreach_div|_foreach_minimum.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]
+_foreach_clamp_min|_foreach_clamp_max|_foreach_maximum|_foreach_mul|_foreach_div|_foreach_minimum.List(Tensor[] self, Tensor[] other) -> Tensor[]
+_foreach_clamp_min|_foreach_clamp_max|_foreach_maximum.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]
+_foreach_sub|_foreach_add.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]
+_foreach_sub|_foreach_mul|_foreach_add|_foreach_div|_foreach_minimum.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]
+_foreach_mul|_foreach_div.Tensor(Tensor[] self, Tensor other) -> Tensor[]
 _foreach_add.Tensor(Tensor[] self, Tensor other, *, Scalar alpha=1) -> Tensor[]
-_foreach_div.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]
-_foreach_div.List(Tensor[] self, Tensor[] other) -> Tensor[]
-_foreach_div.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]
-_foreach_div.Tensor(Tensor[] self, Tensor other) -> Tensor[]
-_foreach_minimum.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]
-_foreach_minimum.List(Tensor[] self, Tensor[] other) -> Tensor[]
-_foreach_minimum.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]
-_foreach_addcdiv.Scalar(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> Tensor[]
-_foreach_addcdiv.ScalarList(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> Tensor[]
-_foreach_addcdiv.Tensor(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> Tensor[]
-_foreach_addcmul.Scalar(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> Tensor[]
-_foreach_addcmul.ScalarList(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> Tensor[]
-_foreach_addcmul.Tensor(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> Tensor[]
+_foreach_addcdiv|_foreach_addcmul.Scalar(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> Tensor[]
+_foreach_addcdiv|_foreach_addcmul.ScalarList(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> Tensor[]
+_foreach_addcdiv|_foreach_addcmul.Tensor(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> Tensor[]
 _foreach_pow.List(Tensor[] self, Tensor[] exponent) -> Tensor[]
 _foreach_pow.Scalar(Tensor[] self, Scalar exponent) -> Tensor[]
 _foreach_pow.ScalarList(Tensor[] self, Scalar[] exponent) -> Tensor[]
@@ -356,9 +216,7 @@ _foreach_pow.ScalarAndTensor(Scalar self, Tensor[] exponent) -> Tensor[]
 _foreach_lerp.List(Tensor[] self, Tensor[] tensors1, Tensor[] weights) -> Tensor[]
 _foreach_lerp.Scalar(Tensor[] self, Tensor[] tensors1, Scalar weight) -> Tensor[]
 _foreach_lerp.ScalarList(Tensor[] self, Tensor[] tensors1, Scalar[] weight) -> Tensor[]
-_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]
-_foreach_powsum.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]
-_foreach_max(Tensor[] self) -> Tensor[]
+_foreach_norm|_foreach_powsum.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]
 _foreach_mm(Tensor[] self, Tensor[] mat2) -> Tensor[]
 _foreach_clone(Tensor[] self, *, MemoryFormat? memory_format=None) -> Tensor[]
 _foreach_zero_(Tensor(a!)[] self) -> ()
