@@ -163,10 +163,10 @@ class Memory:
         found: list[tuple[Any, ...]] = []
         for i, a in enumerate(arrays):
             for j in range(i):
-                if _overlap(a, arrays[j]):
+                if overlap(a, arrays[j]):
                     found.append((i, j, _start(a) - _start(arrays[j])))
             for b in self._by_owner.get(id(_owner(a)), ()):
-                if _overlap(a, b):
+                if overlap(a, b):
                     found.append((i, id(b), _start(a) - _start(b)))
         return found
 
@@ -179,7 +179,7 @@ def _owner(array: Any) -> Any:
     return array if base is None else base
 
 
-def _overlap(a: Any, b: Any) -> bool:
+def overlap(a: Any, b: Any) -> bool:
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return _owner(a) is _owner(b)
     return _owner(a) is _owner(b) and bool(np.may_share_memory(a, b))

@@ -26,10 +26,10 @@ from .._ops.records.shape_rules import DataDependent
 from .._ops.registry import ops
 from .._tensor import Tensor, detached, version_of, wrap
 from .breaks import Break, Otherwise
-from .given import Formula, Given, Put, reachable, single
-from .graph import Graph, Node, Value, replaced
+from .given import Formula, Given, Put, Question, compared, reachable, single
+from .graph import COMPUTES, Graph, Node, Value, replaced
 from .holders import grad_of
-from .numbers import Leaf, Numbers, _Live, getter, plain, put
+from .numbers import BRANCH, Leaf, Numbers, _Live, getter, plain, put
 from .returned import is_only_returned, kept_by
 from .whole import Called, Hooked, Whole, known_to, one_behind_another, tensors_in
 
@@ -60,7 +60,7 @@ class Capture:
         self.kept: list[
             tuple[float, Tensor, Any]
         ] = []  # numbers that are only kept, copies of their tensors, what keeps them
-        self.live = Numbers(self.stop)  # numbers that are others in each run
+        self.live = Numbers(self.stop, self.decided)  # numbers that are others in each run
         self._strange = False  # whether a public function used a tensor that nobody told of
         self._depth = 0  # of public functions
         self.changed: Callable[[], dict[Any, Any]] = (
@@ -187,9 +187,9 @@ class Capture:
         drawn = any([a.__class__ is MersenneState for a in args])  # each run draws once
         if any([isinstance(a, np.ndarray) for a in (args[-1] if drawn else args)]):  # elements of a tensor
             self._strange = True
-        self._append(op, self._encoded(args), out, opaque=drawn)
+        self._append(op, self._encoded(args), out, opaque=COMPUTES if drawn else False)
 
-    def _append(self, op: Any, args: Any, out: Any, named: Any = None, opaque: bool = False, writes: Any = ()) -> None:
+    def _append(self, op: Any, args: Any, out: Any, named: Any = None, opaque: int = False, writes: Any = ()) -> None:
         several = isinstance(out, (tuple, list))
         if opaque or writes:
             self._disturb()
@@ -214,10 +214,11 @@ class Capture:
         if self._made_here(leaf) is not leaf and self.known(leaf) not in self.graph.inputs:
             function(leaf, g, *rest)
             return
+        first = grad_of(leaf) is None
         with _Unseen():
             function(leaf, g, *rest)
         if self.problem is None:
-            self._append(Accumulate(leaf), (self.value(g),), leaf.grad, opaque=True)
+            self._append(Accumulate(leaf, first), (self.value(g),), leaf.grad, opaque=True)
 
     def born(self, t: Tensor) -> None:
         """A tensor was made from numbers."""
@@ -277,7 +278,7 @@ class Capture:
         numbers = self._reachable_numbers((args, named))
         for place, number in numbers:
             put(place, plain(number))
-        before, leaves = self.changed(), _leaves((*args, *named.values()))
+        before, leaves = self.changed(), leaves_of((*args, *named.values()))
         gradients = [grad_of(t) for t in leaves]
         with _Unseen():
             out = function(*args, **named)
@@ -328,11 +329,8 @@ class Capture:
             return out
         made = tensors_in(out)
         if not made and name not in _ABOUT and name not in _SILENT and out is not None and given:
-            if name == "__bool__":
-                error = self._surprise()
-                if error is not None:
-                    self._append(Expect(out, error), (self.value(given[0]),), None, opaque=True)
-                    return out
+            if out.__class__ is bool and name in ("__bool__", "item") and self.expect(out, None, given[:1]):
+                return out
             whole = out.__class__ is int
             if name == "item" and (whole or out.__class__ is float) and self.until and self.live.read(whole):
                 t, mark = detached(given[0]), len(self.graph.nodes)
@@ -347,7 +345,8 @@ class Capture:
             if place is not None and out.__class__ is float:
                 self.kept.append((out, ops.clone(detached(given[0])), place))  # type: ignore[attr-defined]
                 return out
-            stop = lambda line: self.stop(f"{_shown(function)} reads elements for Python", line)
+            hint = BRANCH if name == "__bool__" else ""
+            stop = lambda line: self.stop(f"{_shown(function)} reads elements for Python{hint}", line)
             if self.live.said is None or not self.live.said.excuses(sys._getframe(1), stop):
                 stop(None)
             return out
@@ -388,19 +387,25 @@ class Capture:
 
     def changed_since(self, mark: int) -> bool:
         """Whether something may have been written since there were so many nodes."""
-        return any([node.writes or node.opaque for node in self.graph.nodes[mark:]])
+        return any([changes(node) for node in self.graph.nodes[mark:]])
 
-    def _surprise(self) -> Exception | None:
-        """What a program raises if a branch goes another way than now; None if it cannot have found out in time."""
+    def expect(self, answer: Any, question: Any, tensors: Any) -> bool:
+        """Expects of later runs an answer that elements give now; whether it may."""
         checks = _checks_arguments()
-        if not self.branches and not checks:
-            return None
-        for node in self.graph.nodes:
-            if node.writes or (
-                node.opaque and node.name not in ("expect", "zero_grad")
-            ):  # it has changed something by then
-                return ValueError("a distribution was given values that are not valid") if checks else None
-        return Otherwise()
+        if self.branches or checks:
+            late = ValueError("a distribution was given values that are not valid") if checks else None
+            self._append(Expect(answer, question, late), self._encoded(tuple(tensors)), None, opaque=True)
+        return self.branches or checks
+
+    def decided(self, function: Any, parts: Any, answer: Any) -> bool:
+        """Expects of later runs what a function answers about numbers that were read; whether it may."""
+        if self.problem is not None or not self.branches:
+            return False
+        t = compared(function, parts, self.tensor_of)
+        if t is not None and bool(t._array) is answer:
+            return self.expect(answer, None, [t])
+        question = Question(function, parts, self.tensor_of)
+        return self.expect(answer, question, question.formula.tensors)
 
     def _reads_elements(self, function: Any, args: Any, named: Any, mark: int) -> bool:
         """Whether a function records something else for other elements: then it looked at them."""
@@ -464,10 +469,10 @@ class Capture:
             whole = Whole(function, wanted)
             kept = whole.kept(made, given)
             whole.cut(made, given, kept)
-            self._append(whole, self._encoded(tuple(args)), (*made, kept), self._encoded(named), True)
+            self._append(whole, self._encoded(tuple(args)), (*made, kept), self._encoded(named), COMPUTES)
             return
         self._append(
-            function, self._encoded(tuple(args)), out, self._encoded(named), True, [self.value(t) for t in wrote]
+            function, self._encoded(tuple(args)), out, self._encoded(named), COMPUTES, [self.value(t) for t in wrote]
         )
 
     def hooked(self, hook: Any, *args: Any) -> Any:
@@ -557,12 +562,12 @@ def write(target: Tensor, source: Any) -> None:
 
 
 class Accumulate:
-    """Adds a gradient to a leaf; gives its gradient as it is then."""
+    """Adds a gradient to a leaf; gives its gradient as it is then. `first`: there was none when the program was recorded."""
 
     name = "accumulate"
 
-    def __init__(self, leaf: Tensor):
-        self.leaf = leaf
+    def __init__(self, leaf: Tensor, first: bool):
+        self.leaf, self.first = leaf, first
 
     def __call__(self, g: Tensor) -> Any:
         engine.accumulate(self.leaf, g, False, True)
@@ -570,16 +575,34 @@ class Accumulate:
 
 
 class Expect:
-    """Compares the truth of a tensor with what it was when the program was recorded."""
+    """Compares an answer with what it was when the program was recorded: the truth of a tensor, or what a `question` of some numbers finds.
+
+    `late` is the error where it comes too late for another program; None if it must not.
+    """
 
     name = "expect"
 
-    def __init__(self, answer: bool, error: Exception):
-        self.answer, self.error = answer, error
+    def __init__(self, answer: Any, question: Any = None, late: Exception | None = None):
+        self.answer, self.question, self.late = answer, question, late
+        self.error: Exception = Otherwise()
 
-    def __call__(self, t: Tensor) -> None:
-        if bool(t._array) is not self.answer:
+    def __call__(self, *tensors: Tensor) -> None:
+        found = bool(tensors[0]._array) if self.question is None else self.question(tensors)
+        if found != self.answer:
             raise type(self.error)(*self.error.args)
+
+
+class Ungiven:
+    """Expects that some leaves have no gradients yet."""
+
+    name = "expect"
+
+    def __init__(self, leaves: list[Tensor]):
+        self.leaves = leaves
+
+    def __call__(self) -> None:
+        if any([grad_of(leaf) is not None for leaf in self.leaves]):
+            raise Otherwise()
 
 
 # Functions that ask about tensors, not about their elements; those that say something to the engine.
@@ -608,7 +631,12 @@ def _whole(v: Value) -> Value:
     return v
 
 
-def _leaves(args: Any) -> list[Tensor]:
+def changes(node: Node) -> bool:
+    """Whether a node may change something that is there when it has run."""
+    return bool(node.writes) or (node.opaque not in (False, COMPUTES) and not isinstance(node.op, Expect))
+
+
+def leaves_of(args: Any) -> list[Tensor]:
     """The tensors whose gradients a step may change: arguments, parameters of modules and optimizers."""
     found: list[Tensor] = []
     for a in args:

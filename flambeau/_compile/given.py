@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import math
+import operator
 from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -11,9 +13,10 @@ import numpy as np
 
 from .._core.dtypes import float64, int64
 from .._core.state import META
+from .._ops.registry import ops
 from .._tensor import Tensor, wrap
 from .graph import replaced
-from .numbers import Place, _Live, computed, plain, put
+from .numbers import Place, _Live, computed, is_live, plain, put
 
 
 class Formula:
@@ -35,6 +38,48 @@ class Formula:
         if any([t._k & META for t in sources]):  # only shapes are asked for
             return self.first
         return [number(sources) for number in self.numbers]
+
+
+class Question:
+    """What a function answers about some numbers."""
+
+    def __init__(self, function: Callable[..., Any], numbers: Sequence[Any], tensor_of: Callable[[Any], Tensor]):
+        self.function, self.formula = function, Formula(numbers, tensor_of)
+
+    def __call__(self, sources: Sequence[Tensor]) -> Any:
+        return self.function(*self.formula(sources))
+
+
+def compared(function: Any, numbers: Sequence[Any], tensor_of: Callable[[Any], Tensor]) -> Tensor | None:
+    """The same answer by operations on tensors that compute as Python does; None where there are none."""
+    name = _COMPARED.get(function)
+    operands = [_in_double(number, tensor_of) for number in (*numbers, *([0.0] if function is operator.truth else ()))]
+    if name is None or any([a is None for a in operands]) or not any([isinstance(a, Tensor) for a in operands]):
+        return None
+    if not isinstance(operands[0], Tensor):
+        operands[0] = ops.full((), operands[0], dtype=float64)
+    return getattr(ops, name)(*operands)
+
+
+def _in_double(number: Any, tensor_of: Callable[[Any], Tensor]) -> Any:
+    """A number as a tensor in double precision, or as a float; None if Python computes otherwise."""
+    if plain(number).__class__ is not float and (is_live(number) or abs(number) > _WHOLE):
+        return None
+    if not is_live(number):
+        return float(number)
+    if number.function is None:
+        t = tensor_of(number.leaf)
+        return ops.to(t, float64) if t.dtype is not float64 else t
+    name, parts = _COMPUTED.get(number.function), [_in_double(part, tensor_of) for part in number.parts]
+    return None if name is None or any([a is None for a in parts]) else getattr(ops, name)(*parts)
+
+
+_WHOLE = 1 << 53  # integers up to there are floats, too
+_COMPARED = {
+    operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge", operator.eq: "eq", operator.ne: "ne", operator.truth: "ne",
+    math.isnan: "isnan", math.isinf: "isinf", math.isfinite: "isfinite",
+}  # fmt: skip
+_COMPUTED = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.neg: "neg", operator.abs: "abs"}
 
 
 class _Place:

@@ -13,6 +13,10 @@ from typing import Any
 
 from .._tensor import Tensor
 
+COMPUTES = (
+    2  # what `opaque` says of functions that only compute: what they write is known, and they may draw random numbers
+)
+
 
 class Value:
     """A tensor of a program."""
@@ -38,7 +42,7 @@ class Node:
 
     def __init__(
         self, op: Any, args: Any, outs: Sequence[Any] = (), several: Any = False,
-        named: dict[str, Any] | None = None, opaque: bool = False, writes: Sequence[Value] = (), line: Any = None,
+        named: dict[str, Any] | None = None, opaque: int = False, writes: Sequence[Value] = (), line: Any = None,
     ):  # fmt: skip
         self.op, self.args, self.outs, self.several, self.named = op, args, outs, several, named or {}
         self.opaque, self.writes, self.line = opaque, tuple(writes), line
@@ -66,6 +70,7 @@ class Graph:
         self.constants: dict[Value, Tensor] = {}  # that were there before; read where they lie when the program runs
         self.nodes: list[Node] = []
         self.outputs: list[Value] = []
+        self.engines: list[Any] = []  # generators that go back to where they were if the program is left early
 
     def __str__(self) -> str:
         lines = [f"inputs {', '.join(map(described, self.inputs))}"]
@@ -111,7 +116,7 @@ class Graph:
                 outs.append(v)
             other.outs = tuple(outs)
             made.nodes.append(other)
-        made.outputs = [now(v) for v in self.outputs]
+        made.outputs, made.engines = [now(v) for v in self.outputs], self.engines
         return made
 
 

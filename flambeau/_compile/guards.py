@@ -200,9 +200,11 @@ class Trail:
         elif whose == LIBRARY:  # it does what its caller wants of it
             whose = USERS if asked == USERS or (asked == OURS and code.co_filename == random.__file__) else TRUSTED
         self._stack.append(whose)
+        if id(code) in _TRANSPARENT:
+            return
         if self.numbers is not None and asked > TRUSTED and (whose > TRUSTED or trust(code.co_filename) == LIBRARY):
             self.numbers.given(frame, trust(code.co_filename) == USERS)  # of the trusted, operations tell themselves
-        if whose in (TRUSTED, IMPORT) or id(code) in _TRANSPARENT:
+        if whose in (TRUSTED, IMPORT):
             return
         if id(code) not in self._codes:
             self._entered(frame, code, whose)
@@ -355,7 +357,7 @@ class Trail:
         cells = {e.path for e in self.effects if e.kind == "cell"}
         self.numbers.check(self.reach.codes, keys | cells)
         for answered, answer in self.numbers.decisions:
-            self.arguments.need(f"{self.arguments.constant(answered)}() is {answer}", "a number decides as it did")
+            self.arguments.need(f"{self.arguments.constant(answered)}() == {answer}", "a number decides as it did")
         for (owner, key, kind), old, _ in self.numbers.planted:
             if not self.reach.loosen(owner, key):
                 self.numbers.refused.append((owner, key, kind))

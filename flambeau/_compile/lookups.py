@@ -1,8 +1,12 @@
-"""Attributes that are asked for by computed names: `getattr` and its relatives tell a trail while it watches."""
+"""Attributes that are asked for by computed names: `getattr` and its relatives tell a trail while it watches.
+
+So do functions of `math` that answer questions about numbers, which would not ask these.
+"""
 
 from __future__ import annotations
 
 import builtins
+import math
 import sys
 import threading
 from collections.abc import Callable
@@ -11,11 +15,13 @@ from typing import Any
 
 BY_NAME = ("getattr", "hasattr", "setattr", "delattr")  # ask for an attribute by their second argument
 OF_ALL = ("vars", "dir")  # ask for all attributes of an object
+_OF_NUMBERS = ("isfinite", "isinf", "isnan")  # of `math`
+deciders: dict[type, Callable[[Any, Any], Any]] = {}  # by classes of numbers: what answers such a function in its place
 
 
 _lock = threading.RLock()  # a finalizer may run a compiled function in the midst
 _watching: dict[int, list[Lookups]] = {}  # those that are open, by thread, innermost last
-_before: dict[str, Any] = {}  # what stood among the builtins while some are
+_before: dict[tuple[Any, str], Any] = {}  # what stood in the modules while some are
 
 
 class Lookups:
@@ -31,9 +37,10 @@ class Lookups:
     def open(self) -> None:
         with _lock:
             if not _watching:
-                for name in (*BY_NAME, *OF_ALL):
-                    function = _before[name] = getattr(builtins, name)
-                    setattr(builtins, name, _by_name(function) if name in BY_NAME else _of_all(function))
+                for module, names, telling in _TOLD:
+                    for name in names:
+                        _before[module, name] = getattr(module, name)
+                        setattr(module, name, telling(_before[module, name]))
             _watching.setdefault(self._thread, []).append(self)
 
     def close(self) -> None:
@@ -46,8 +53,8 @@ class Lookups:
                 del _watching[self._thread]
             if not _watching:
                 while _before:
-                    name, function = _before.popitem()
-                    setattr(builtins, name, function)
+                    (module, name), function = _before.popitem()
+                    setattr(module, name, function)
 
 
 def _by_name(function: Any) -> Any:
@@ -79,6 +86,18 @@ def _of_all(function: Any) -> Any:
     return ask
 
 
+def _of_number(function: Any) -> Any:
+    def ask(*args: Any) -> Any:
+        decide = deciders.get(type(args[0])) if len(args) == 1 else None
+        return function(*args) if decide is None else decide(args[0], function)
+
+    ask.stands_for = function  # type: ignore[attr-defined]
+    return ask
+
+
+_TOLD = (builtins, BY_NAME, _by_name), (builtins, OF_ALL, _of_all), (math, _OF_NUMBERS, _of_number)
+
+
 def standing(value: Any) -> Any:
     """What the program itself put where a function stands that tells trails, perhaps another thread's; any other value itself."""
     if value.__class__ is FunctionType and value.__code__ in TRANSPARENT:
@@ -86,4 +105,4 @@ def standing(value: Any) -> Any:
     return value
 
 
-TRANSPARENT = frozenset(c for f in (_by_name, _of_all) for c in f.__code__.co_consts if hasattr(c, "co_code"))
+TRANSPARENT = frozenset(c for _, _, f in _TOLD for c in f.__code__.co_consts if hasattr(c, "co_code"))

@@ -243,8 +243,10 @@ class Lowering:
 
     def _native(self, node: Node, number: int) -> None:
         op, operands = node.op, list(node.operands())
-        if isinstance(op, Expect) and operands[0] in self.places and operands[0].dtype.numpy == np.bool_:
-            op(self.tensor(operands[0]))
+        if isinstance(op, Expect):
+            op(*map(self.tensor, operands))
+            if op.question is not None or operands[0] not in self.places or operands[0].dtype.numpy != np.bool_:
+                raise Unplannable("a question of Python's")
             self.steps.append(Question(self.places[operands[0]], op.answer, number))
             return
         if node.opaque or node.named:

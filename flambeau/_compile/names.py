@@ -108,16 +108,15 @@ def _texts(code: CodeType) -> set[str]:
 
 @functools.lru_cache(1 << 12)
 def only_counts(code: CodeType, name: str) -> bool:
-    """Whether code reads an attribute or variable for `name += …` or `name -= …` alone."""
+    """Whether code does nothing with an attribute or variable but `name += …` or `name -= …`."""
     if name not in (*code.co_names, *code.co_freevars, *code.co_cellvars):
         return True
     steps = [s for s in dis.get_instructions(code) if s.opname not in _SILENT]
     loads = sum([s.argval == name and s.opname.startswith("LOAD_") and s.opname != "LOAD_CLOSURE" for s in steps])
     ends = [i for i, s in enumerate(steps) if s.argval == name and s.opname.startswith("STORE_")]
     before = [steps[i - 1 - (steps[i].opname == "STORE_ATTR")] for i in ends]
-    return loads == sum(
-        [s.opname in _COUNTS or (s.opname == "BINARY_OP" and s.argrepr in ("+=", "-=")) for s in before]
-    )
+    added = [s.opname in _COUNTS or (s.opname == "BINARY_OP" and s.argrepr in ("+=", "-=")) for s in before]
+    return all(added) and loads == len(added)
 
 
 _COUNTS = ("INPLACE_ADD", "INPLACE_SUBTRACT")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import functools
 import gc
+import math
 import operator
 import sys
 import types
@@ -19,10 +20,14 @@ from .._errors.frames import users_frame
 from .._tensor import Tensor
 from .breaks import Break
 from .holders import MISSING
+from .lookups import deciders
 from .names import names_of
 from .said import statements
 
 Place = tuple[Any, Any, str]  # an object, a name or key, and how it is found: "attribute", "item" or "cell"
+
+
+BRANCH = " (a branch on them can be torch.cond)"
 
 
 class _Live:
@@ -112,9 +117,7 @@ def _deciding(function: Any) -> Any:
     return decide
 
 
-_TELLING = (
-    "ceil", "float", "floor", "format", "getnewargs", "hash", "int", "reduce", "reduce_ex", "repr", "str", "trunc",
-)  # fmt: skip
+_TELLING = ("float", "format", "getnewargs", "hash", "reduce", "reduce_ex", "repr", "str")
 for _class, _base, _more in (
     (Number, float, ("as_integer_ratio", "conjugate", "hex", "is_integer")),
     (Integer, int, ("__index__", "as_integer_ratio", "bit_length", "conjugate", "to_bytes")),
@@ -125,7 +128,15 @@ for _class, _base, _more in (
         setattr(_class, _name, property(_telling(getattr(_base, _name).__get__)))
     for _name in ("eq", "ge", "gt", "le", "lt", "ne"):
         setattr(_class, f"__{_name}__", _deciding(getattr(operator, _name)))
-    setattr(_class, "__bool__", _deciding(operator.truth))  # noqa: B010
+    for _name, _function in (
+        ("bool", operator.truth),
+        ("int", int),
+        ("floor", math.floor),
+        ("ceil", math.ceil),
+        ("trunc", math.trunc),
+    ):
+        setattr(_class, f"__{_name}__", _deciding(_function))
+    deciders[_class] = lambda number, function: _deciding(function)(number)
     setattr(_class, "__round__", _arithmetic(round))  # noqa: B010
     setattr(_class, "__divmod__", _telling(divmod))  # noqa: B010
     setattr(_class, "__rdivmod__", _telling(lambda a, b: divmod(b, a)))  # noqa: B010
@@ -147,10 +158,11 @@ class Leaf(NamedTuple):
 
 
 class Numbers:
-    """The numbers of a run that is recorded. `stop(reason, line)` ends the recording."""
+    """The numbers of a run that is recorded. `stop(reason, line)` ends the recording, `expect(function, parts, answer)` says whether the answer
+    may be expected of later runs, too."""
 
-    def __init__(self, stop: Callable[[str, Any], None]):
-        self.stop, self.all = stop, list[Any]()
+    def __init__(self, stop: Callable[[str, Any], None], expect: Callable[[Any, Any, Any], bool]):
+        self.stop, self.expect, self.all = stop, expect, list[Any]()
         self.said: Any = None  # what the run tells somebody, which may be made of numbers
         self.over = False  # whether the run is: what is asked from then on is of no consequence
         self.handled: dict[Any, Any] = {}  # code that has numbers, with its globals
@@ -158,7 +170,7 @@ class Numbers:
         self.indexers: dict[Any, str] = {}  # the same of integers alone
         self.planted: list[tuple[Place, Any, Any]] = []  # places, what was there, and what stands there for it
         self.refused: list[Place] = []  # those whose numbers decide about something
-        self.decisions: list[tuple[Any, bool]] = []  # questions about numbers in places, and their answers
+        self.decisions: list[tuple[Any, Any]] = []  # questions about numbers in places, and their answers
 
     def new(self, value: Any, leaf: Any) -> Any:
         """A number that was read (`Leaf`) or found in a place."""
@@ -179,25 +191,33 @@ class Numbers:
         self.all.append(number)
         return number
 
-    def decided(self, function: Any, parts: tuple[Any, ...], answer: bool) -> None:
-        """A question about numbers was answered: of those in places it is asked again before each run."""
+    def decided(self, function: Any, parts: tuple[Any, ...], answer: Any) -> None:
+        """A question about numbers was answered: of those in places it is asked again before each run, of those in tensors in each."""
         if any([leaf.leaf.__class__ is Leaf for part in parts if is_live(part) for leaf in part.leaves()]):
-            self.used(*filter(is_live, parts))
+
+            def ask(line: Any) -> None:
+                if line is not None or not self.expect(function, parts, answer):  # it may be too late to ask
+                    self._refuse(list(filter(is_live, parts)), line, BRANCH)
+
+            self._unless_told(ask)
             return
         asked = [computed(part, _now_in) for part in parts]
         decision = (lambda: function(*[part(None) for part in asked])), answer
         self._unless_told(lambda line: self.decisions.append(decision))
 
     def used(self, *numbers: Any) -> None:
-        """A number decides about something that a program does."""
+        """A number decides about something that a program does: of whole ones it may be expected that they are the same."""
+        for number in numbers:
+            if type(number) is Integer and any([leaf.leaf.__class__ is Leaf for leaf in number.leaves()]):
+                self.decided(operator.pos, (number,), number.value)
+            else:
+                self._unless_told(functools.partial(self._refuse, [number]))
 
-        def refuse(line: Any) -> None:
-            places = [leaf.leaf for number in numbers for leaf in number.leaves() if leaf.leaf.__class__ is not Leaf]
-            self.refused += places
-            why = "a number that changes from call to call is used" if places else "item reads elements for Python"
-            self.stop(why, line)
-
-        self._unless_told(refuse)
+    def _refuse(self, numbers: Sequence[Any], line: Any, hint: str = "") -> None:
+        places = [leaf.leaf for number in numbers for leaf in number.leaves() if leaf.leaf.__class__ is not Leaf]
+        self.refused += places
+        why = "a number that changes from call to call is used" if places else f"item reads elements for Python{hint}"
+        self.stop(why, line)
 
     def _unless_told(self, then: Callable[[Any], None]) -> None:
         """Does something about a number that is looked at, unless that is of no consequence, as what comes of it is only said."""

@@ -17,7 +17,8 @@ from .._core.state import GRAD
 from .._ops.registry import ops, records
 from .._tensor import Tensor, detached, version_of
 from .breaks import Break
-from .capture import Capture, _Born
+from .capture import Capture, Expect, _Born
+from .early import asked_first
 from .graph import Graph, Node, Value, replaced
 from .program import Program
 from .recompute import recompute
@@ -61,6 +62,7 @@ class Pair:
                 self.differentiable, self.spent = [], self.differentiable
         graph.outputs = [*graph.outputs, *self.saved]
         graph.keep_used()
+        asked_first(graph, inputs, {tape.value(t) for _, t in tape.held})
         self.first = [*map(detached, outputs), *[tape.tensor(v) for v in self.saved]]  # of the recorded run
         self.forward_program = Program(graph, self.finish)
 
@@ -178,7 +180,7 @@ class Pair:
         """Gradients with a history: the function is computed again, operation by operation."""
         graph, back = self.forward_program.graph, self.backward_program
         hooks = back is not None and any([isinstance(node.op, Hooked) for node in back.graph.nodes])
-        if hooks or any([node.opaque or node.writes for node in graph.nodes]):
+        if hooks or any([(node.opaque and not isinstance(node.op, Expect)) or node.writes for node in graph.nodes]):
             raise RuntimeError(
                 "torch.compile with aot_autograd does not currently support double backward: compute higher derivatives "
                 "of functions that write, draw random numbers or have hooks outside of the compiled function"

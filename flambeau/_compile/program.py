@@ -12,6 +12,7 @@ from .._core.layouts import is_disjoint
 from .._core.state import local
 from .._kernel.native.runner import runner_on
 from .._tensor import Tensor
+from .breaks import Otherwise
 from .capture import Accumulate
 from .fuse import fused, live
 from .graph import Graph, Value
@@ -46,6 +47,17 @@ class Program:
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs for these inputs, without history."""
+        if not self.graph.engines:
+            return self._run(inputs)
+        states = [(engine, engine.kept()) for engine in self.graph.engines]
+        try:
+            return self._run(inputs)
+        except Otherwise:
+            for engine, state in states:
+                engine.put_back(state)
+            raise
+
+    def _run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         if self._lowered is None:
             with self._lock:
                 if self._lowered is None:

@@ -129,6 +129,13 @@ class MersenneState:
         other.set_state(self.get_state())
         return other
 
+    def kept(self) -> tuple[Any, ...]:
+        """All that a draw changes, for `put_back`."""
+        return self._memory.copy(), self._exhausted_next, self.cached_normal, self.cached_float_normal
+
+    def put_back(self, kept: tuple[Any, ...]) -> None:
+        self._memory[:], self._exhausted_next, self.cached_normal, self.cached_float_normal = kept
+
     def words(self, count: int) -> Array:
         """The next `count` raw words as uint32."""
         out = empty(count, np.uint32)

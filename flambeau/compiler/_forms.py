@@ -67,6 +67,13 @@ class Forms:
         while len(self.known) > 1 and (len(self.known) > MOST_FORMS or self._bytes() > MOST_BYTES):
             self.known.popitem(last=False)
 
+    def prefer(self, entries: list[Any], entry: Any) -> None:
+        """Puts one of some entries first."""
+        for form, own in self.known.items():
+            if own is entries:
+                self.known[form] = [entry, *[other for other in own if other is not entry]]
+                return
+
     def _bytes(self) -> int:
         return sum([entry.program.nbytes for entry in self.entries()])
 

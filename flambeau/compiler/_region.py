@@ -122,6 +122,7 @@ def _found(place: tuple[int, Any], sources: Sources) -> Any:
 # Tensors that other code than the records' takes over, or whose elements are not simply in memory: no program knows them.
 _FOREIGN = OVERRIDE | DISPATCH | BATCHED | SPARSE | QUANTIZED | DUAL
 _ATTEMPTS = 4  # to record what may go better the next time
+_FEW = 4  # programs that may be wrong more often than right
 # Where a part of a result comes from: outputs, inputs, itself, outputs' elements, what is computed from these, or made around them.
 _OUTPUT, _INPUT, _ITSELF, _NUMBER, _COMPUTED, _MADE = range(6)
 
@@ -157,7 +158,9 @@ class Region:
         self.stance, self.tell = stance, log
         self.forms = Forms(dynamic)
         self.problem: Break | None = None
-        self.surprises = 0  # how often a branch went another way than expected
+        self.surprises = 0  # how often a branch went another way than a program expected
+        self.hits = self.lost = 0  # calls since the first time that were right for another program, or for none
+        self.latest: Entry | None = None  # the last of these
         self.attempts = 0  # to record it that failed
         self.plants: list[
             Any
@@ -173,13 +176,26 @@ class Region:
         stance = self.stance()
         if stance == "force_eager":
             return self.function(*args, **named)
-        for entry in self.forms.fitting(args, named):
+        entries, before = self.forms.fitting(args, named), self.surprises
+        for entry in entries:
             if entry.guards.check(args, named):
                 try:
-                    return entry.run(args, named)
+                    out = entry.run(args, named)
                 except Otherwise:  # nothing has happened yet
                     self.surprises += 1
+                else:
+                    if self.surprises:
+                        self._was_right(entry, entries)
+                    return out
+        self.lost += self.surprises > before
         return self._not_known(args, named, stance)
+
+    def _was_right(self, entry: Entry, entries: list[Entry]) -> None:
+        """A program stood for the right answers: if it did so twice, it is the first that is tried."""
+        self.hits += 1
+        if self.latest is entry is not entries[0]:
+            self.forms.prefer(entries, entry)
+        self.latest = entry
 
     def _shown(self) -> str:
         return self.name or _shown(self.function)
@@ -191,7 +207,8 @@ class Region:
 
     def forget(self) -> None:
         """Drops all programs."""
-        self.forms, self.problem, self.parts, self.surprises = Forms(self.forms.dynamic), None, {}, 0
+        self.forms, self.problem, self.parts, self.latest = Forms(self.forms.dynamic), None, {}, None
+        self.surprises = self.hits = self.lost = 0
 
     def _not_known(self, args: Any, named: Any, stance: str) -> Any:
         if stance == "run_only":
@@ -209,7 +226,7 @@ class Region:
             if stance == "eager_on_recompile" and self.entries:
                 return self.function(*args, **named)
             same = self.entries if self.forms.dynamic is False else self.forms.fitting(args, named)
-            if len(same) >= self.limit():
+            if len(same) >= self.limit() or (len(same) >= _FEW and self.hits < self.lost):
                 return self._too_many(args, named)
         elif stance != "default" or not self.forms.pays(args, named):
             return self.forms.eagerly(self.function, args, named)
@@ -225,7 +242,7 @@ class Region:
 
         text = f"{self._shown()}: limit of {self.limit()} programs reached, runs eagerly"
         self.tell("recompiles", text)
-        if self.surprises >= self.limit():
+        if self.lost > self.hits or self.surprises >= self.limit():
             self.forget()
             self.problem = Break("a branch on elements goes another way in many calls")
             self._find_parts(args)

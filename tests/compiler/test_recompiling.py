@@ -111,7 +111,7 @@ def test_a_branch_that_keeps_changing_runs_eagerly():
     assert "another way" in str(halved._region.problem)
 
 
-def test_a_branch_after_a_write_is_not_expected():
+def test_a_branch_is_asked_before_a_write():
     count = torch.zeros(1)
 
     @torch.compile
@@ -121,7 +121,31 @@ def test_a_branch_after_a_write_is_not_expected():
 
     for value in (1.0, -1.0, 1.0, -1.0):
         assert f(torch.tensor([value])).item() == (2.0 if value > 0 else -3.0)
-    assert count.item() == 4
+    assert count.item() == 4 and programs(f) == 2
+
+
+def test_a_branch_on_what_is_written_is_asked_of_what_is_to_be_written():
+    count = torch.zeros(1)
+
+    @torch.compile
+    def f(x):
+        count.add_(x)
+        return x * 2 if count > 2 else x * 3
+
+    assert [f(torch.ones(1)).item() for _ in range(5)] == [3.0, 3.0, 2.0, 2.0, 2.0]
+    assert count.item() == 5 and programs(f) == 2
+
+
+def test_a_branch_on_a_part_of_what_is_written_ends_the_program():
+    count = torch.zeros(2)
+
+    @torch.compile
+    def f(x):
+        count[1].add_(x[0])
+        return x * 2 if count[1] > 2 else x * 3
+
+    assert [f(torch.ones(1)).item() for _ in range(5)] == [3.0, 3.0, 2.0, 2.0, 2.0]
+    assert count.tolist() == [0.0, 5.0] and "changed before" in str(f._region.problem)
 
 
 class _Stateful(nn.Module):
