@@ -1,7 +1,7 @@
 """Linear systems, inverses, determinants and factors of CPU matrices in their own precision.
 
-Batches of small matrices are eliminated by our own kernels on all cores, larger matrices by the LAPACK below NumPy.
-Row-major memory of a matrix is column-major memory of its transpose, which is what the routines get: nothing is turned.
+Matrices that fit in a core's cache are factored by our own kernels, batches of them on all cores; larger matrices, and complex ones
+that are not small, by the LAPACK below NumPy. Row-major memory of a matrix is column-major memory of its transpose, which is what its routines get.
 Every function gives None where another way is to be taken.
 """
 
@@ -11,23 +11,41 @@ from typing import Any
 
 import numpy as np
 
+from .._core import allocation
 from .._core.allocation import empty, zeros
-from .._kernel import elimination
+from .._kernel import elimination, factoring
 from .._kernel.native import pool
 from . import lapack, threads
-from .blas import product
 from .copies import row_major
 from .cpu import cpu, native_call
 
 _SMALL = 32  # rows of matrices that are small
 _KNOWN = 4  # rows up to which there are kernels for the very size
 _CODES = {"f": "f32", "d": "f64", "F": "c64", "D": "c128"}
-_BLOCK = 32  # rows of a triangle that is inverted row by row
+_CACHED = (
+    512 * 512
+)  # elements of real matrices that our kernels factor (one thread, 512 rows: LU 3.2 ms where OpenBLAS takes 5.9, QR 13 and 18)
 _COSTLY = 1 << 15  # multiplications that are worth a second thread
 
 
 def _plain(a: Any) -> bool:
     return isinstance(a, np.ndarray) and a.dtype.char in _CODES and a.size > 0
+
+
+def _cached(a: Any) -> bool:
+    """Whether matrices are factored by our own kernels although they are not small."""
+    return a.dtype.char in "fd" and a.shape[-2] * a.shape[-1] <= _CACHED
+
+
+def _in_rows(a: Any) -> Any:
+    """Matrices one after the other, with rows whose elements follow each other."""
+    flat = a.reshape(-1, *a.shape[-2:])
+    return flat if flat.strides[-1] == a.itemsize else row_major(flat)
+
+
+def _blocks(count: int, width: int, like: Any) -> Any:
+    """Memory for the columns of each matrix that are worked on."""
+    return empty((count, factoring.BLOCK, width), like.dtype)
 
 
 def _on_cores(call: Any, operands: list[Any], work: int) -> None:
@@ -65,27 +83,55 @@ def _small_determinant(a: Any) -> Any:
     return made
 
 
-def _small_cholesky(a: Any) -> Any:
+def _cholesky(a: Any) -> Any:
     n, code = a.shape[-1], _CODES[a.dtype.char]
-    made, flat = empty(a.shape, a.dtype), a.reshape(-1, n, n)
+    made, flat = empty(a.shape, a.dtype), _in_rows(a)
     info = empty(len(flat), np.dtype(np.int32))
-    call = cpu.kernel(elimination.cholesky, (code, code, "i32"))
-    _on_cores(call, [flat, made.reshape(-1, n, n), info], flat.size * n)
+    operands = [flat, made.reshape(-1, n, n), info]
+    if n <= _SMALL:
+        call = cpu.kernel(elimination.cholesky, (code, code, "i32"))
+    else:
+        call = cpu.kernel(factoring.cholesky, (code, code, "i32", code), adjacent=True)
+        operands.append(_blocks(len(flat), n, a))
+    _on_cores(call, operands, flat.size * n)
     return None if lapack.failed(info) else made
 
 
 def lu(a: Any) -> Any:
-    """(L and U in one matrix, pivots, info) of small matrices."""
+    """(L and U in one matrix, pivots, info) of matrices that are not large."""
     m, n = a.shape[-2:]
-    if not _plain(a) or max(m, n) > _SMALL:
+    small = max(m, n) <= _SMALL
+    if not _plain(a) or not (small or _cached(a)):
         return None
     code, lead = _CODES[a.dtype.char], a.shape[:-2]
-    made, flat = empty(a.shape, a.dtype), a.reshape(-1, m, n)
+    made, flat = empty(a.shape, a.dtype), _in_rows(a)
     pivots, info = (empty(shape, np.dtype(np.int32)) for shape in ((*lead, min(m, n)), lead))
-    call = cpu.kernel(elimination.factor, (code, code, "i32", "i32"))
     operands = [flat, made.reshape(-1, m, n), pivots.reshape(-1, min(m, n)), info.reshape(-1)]
+    if small:
+        call = cpu.kernel(elimination.factor, (code, code, "i32", "i32"))
+    else:
+        call = cpu.kernel(factoring.factor, (code, code, "i32", "i32", code), adjacent=True)
+        operands.append(_blocks(len(flat), m, a))
     _on_cores(call, operands, flat.size * min(m, n))
     return made, pivots, info
+
+
+def triangular(a: Any, b: Any, upper: bool, unit: bool, low_right: bool = False) -> Any:
+    """x with a @ x = b for matrices that are not large, of which one triangle is read; `low_right`: b's upper triangle is zero, as a's."""
+    n, k = b.shape[-2:]
+    if not _plain(a) or not b.size or a.dtype != b.dtype:
+        return None
+    code, x = _CODES[a.dtype.char], empty(b.shape, b.dtype)
+    if _cached(a):
+        call = cpu.kernel(
+            factoring.substitute, (code, code, code), upper=upper, unit=unit, low_right=low_right, adjacent=True
+        )
+    elif n > _SMALL or k > _SMALL or code == "c64":
+        return None  # (those of complex64 are solved in complex128)
+    else:
+        call = cpu.kernel(elimination.solve_triangle, (code, code, code), upper=upper, unit=unit)
+    _on_cores(call, [_in_rows(t) for t in (a, b, x)], x.size * n)
+    return x
 
 
 # -- by LAPACK --------------------------------------------------------------------------------------------------------
@@ -109,6 +155,12 @@ def solve(a: Any, b: Any) -> Any:
     if n <= _SMALL:
         made = _small_solve(a, b)
         return None if lapack.failed(made[1]) else made
+    if _cached(a):
+        found = _eliminated(a)
+        if found is None:
+            return None
+        packed, order = found
+        return _upper(packed, triangular(packed, b.reshape(-1, k)[order].reshape(b.shape), False, True))
     found = _factors(a)
     if found is None or found[2].any():
         return None
@@ -118,65 +170,42 @@ def solve(a: Any, b: Any) -> Any:
     return x.swapaxes(-1, -2), np.zeros(a.shape[:-2], np.int32)
 
 
+def _eliminated(a: Any) -> Any:
+    """(L and U in one matrix, the order of the rows of all matrices) of matrices; None if one of them is singular."""
+    allocation.not_planned()
+    packed, pivots, info = lu(a)
+    if info.any():
+        return None
+    order = row_order(pivots, a.shape[-1])
+    return packed, (order + np.arange(0, order.size, a.shape[-1]).reshape(*info.shape, 1)).reshape(-1)
+
+
+def _upper(packed: Any, b: Any) -> tuple[Any, Any]:
+    return triangular(packed, b, True, False), np.zeros(packed.shape[:-2], np.int32)
+
+
 def inverse(a: Any) -> Any:
     """(inverses, zeros) of matrices; None also if one of them is singular."""
     if not _plain(a):
         return None
     n = a.shape[-1]
-    if n <= _SMALL:
-        made = _small_solve(a, np.broadcast_to(np.eye(n, dtype=a.dtype), a.shape))
-        return None if lapack.failed(made[1]) else made
-    found = _factors(a)
-    if found is None or found[2].any():
+    units = np.broadcast_to(np.eye(n, dtype=a.dtype), a.shape)
+    if n <= _SMALL or not _cached(a):
+        return solve(a, units)
+    found = _eliminated(a)
+    if found is None:
         return None
-    out = empty((len(found[0]), n, n), a.dtype)
-    for memory, pivots, to in zip(*found[:2], out):
-        # A = G H Pᵀ, where G is the lower triangle of the memory, H the upper one with ones on its diagonal
-        low, high = _inverted_triangles(memory)
-        to[lapack.exchanged(n, pivots - 1)] = product(high, low)
-    return out.reshape(a.shape), np.zeros(a.shape[:-2], np.int32)
-
-
-def _inverted_triangles(packed: Any) -> tuple[Any, Any]:
-    """The inverses of a lower triangle, and of an upper one with ones on its diagonal.
-
-    Blocks on the diagonal are inverted first, then twice as large ones of pairs of them.
-    """
-    n, code = len(packed), _CODES[packed.dtype.char]
-    levels = max(0, (-(-n // _BLOCK) - 1).bit_length())
-    size = -(-n // (1 << levels))
-    whole = size << levels
-    low, high = work = (np.empty if whole == n else np.zeros)((2, whole, whole), packed.dtype)
-    cpu.kernel(elimination.triangles, (code, code, code))(packed, low[:n, :n], high[:n, :n])
-    if whole > n:
-        rest = np.arange(n, whole)
-        work[:, rest, rest] = 1
-    for triangle, unit in ((low, False), (high.T, True)):
-        blocks = _diagonal_blocks(triangle, size)
-        held = np.ascontiguousarray(blocks)
-        made = np.empty_like(held)
-        _on_cores(cpu.kernel(elimination.invert_lower, (code, code), unit=unit), [held, made], held.size * size >> 4)
-        blocks[...] = made
-    while size < whole:
-        first, second = slice(0, size), slice(size, None)
-        for triangle, a, b in ((low, second, first), (high, first, second)):
-            pairs = _diagonal_blocks(triangle, 2 * size)
-            corner = pairs[:, a, b]
-            np.negative(product(product(pairs[:, a, a], corner), pairs[:, b, b]), out=corner)
-        size *= 2
-    return low[:n, :n], high[:n, :n]
-
-
-def _diagonal_blocks(a: Any, size: int) -> Any:
-    """The blocks on the diagonal of a matrix, as a view."""
-    down, across = a.strides
-    return np.ndarray((len(a) // size, size, size), a.dtype, a, 0, (size * (down + across), down, across))
+    packed, order = found
+    x, info = _upper(packed, triangular(packed, units, False, True, low_right=True))
+    columns = empty(a.shape, a.dtype)
+    columns.reshape(-1, n)[order] = row_major(x.swapaxes(-1, -2)).reshape(-1, n)
+    return columns.swapaxes(-1, -2), info
 
 
 def _pivots(a: Any) -> Any:
     """(the elements on the diagonal of U, whether an odd number of rows was exchanged) of matrices."""
     n = a.shape[-1]
-    if n <= _SMALL:
+    if n <= _SMALL or _cached(a):
         memory, swaps, _ = lu(a)
     else:
         found = _factors(a)
@@ -220,17 +249,6 @@ def sign_and_size(a: Any) -> Any:
         return np.asarray(np.where(odd, -signs, signs)), np.asarray(np.log(sizes).sum(-1))
 
 
-def triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
-    """x with a @ x = b for small matrices, of which one triangle is read."""
-    n, k = b.shape[-2:]
-    if not _plain(a) or not b.size or n > _SMALL or k > _SMALL or a.dtype != b.dtype or a.dtype.char == "F":
-        return None  # (those of complex64 are solved in complex128)
-    code, x = _CODES[a.dtype.char], empty(b.shape, b.dtype)
-    call = cpu.kernel(elimination.solve_triangle, (code, code, code), upper=upper, unit=unit)
-    _on_cores(call, [t.reshape(-1, *t.shape[-2:]) for t in (a, b, x)], x.size * n)
-    return x
-
-
 def row_order(pivots: Any, m: int) -> Any:
     """The order of m rows that sequences of exchanges give, or None if one of them is beyond the rows."""
     order, wrong = empty((*pivots.shape[:-1], m), np.dtype(np.int64)), empty(pivots.shape[:-1], np.dtype(np.bool_))
@@ -243,8 +261,8 @@ def cholesky(a: Any) -> Any:
     if not _plain(a):
         return None
     n = a.shape[-1]
-    if n <= _SMALL:
-        return _small_cholesky(a)
+    if n <= _SMALL or _cached(a):
+        return _cholesky(a)
     memory = row_major(a.swapaxes(-1, -2)).reshape(-1, n, n)  # column by column
     info = lapack.call("potrf", b"L", n, memory, n, size=n * n)
     if info is None or info.any():
@@ -258,12 +276,16 @@ def cholesky(a: Any) -> Any:
 
 
 def qr(a: Any, complete: bool) -> Any:
-    """(Q, R) of matrices, column after column; Q is square if `complete`."""
+    """(Q, R) of matrices; Q is square if `complete`."""
     m, n = a.shape[-2:]
-    if not _plain(a) or lapack._routine("dgeqrf", 8) is None:
+    if not _plain(a):
         return None
     lead, k, room, code = a.shape[:-2], min(m, n), lapack.Room(a.dtype), _CODES[a.dtype.char]
     wide = m if complete else k
+    if _cached(a) and m * wide <= _CACHED:
+        return _own_qr(a, wide)
+    if lapack._routine("dgeqrf", 8) is None:
+        return None
     memory = zeros((a.size // (m * n), max(n, wide), m), a.dtype)
     memory[:, :n] = a.reshape(-1, m, n).swapaxes(-1, -2)
     tau = zeros((len(memory), k), a.dtype)
@@ -273,6 +295,21 @@ def qr(a: Any, complete: bool) -> Any:
     lapack.call("ungqr" if a.dtype.kind == "c" else "orgqr", m, wide, k, memory, m, tau, room, size=m * n)
     q = (memory if n <= wide else memory[:, :wide].copy("C")).swapaxes(-1, -2)
     return q.reshape(*lead, m, wide), r.reshape(*lead, wide, n)
+
+
+def _own_qr(a: Any, wide: int) -> Any:
+    (m, n), k, code = a.shape[-2:], min(a.shape[-2:]), _CODES[a.dtype.char]
+    flat = _in_rows(a)
+    count = len(flat)
+    packed, tau, q = (empty((count, *shape), a.dtype) for shape in ((m, n), (k,), (m, wide)))
+    held, triangle = _blocks(count, m, a), _blocks(count, factoring.BLOCK + 1, a)
+    call = cpu.kernel(factoring.reflectors, (code,) * 6, adjacent=True)
+    _on_cores(call, [flat, packed, tau, held, _blocks(count, n, a), triangle], flat.size * k)
+    call = cpu.kernel(factoring.orthogonal, (code,) * 6, adjacent=True)
+    _on_cores(call, [packed, tau, q, held, _blocks(count, wide, a), triangle], q.size * k)
+    r = packed[:, :wide]
+    cpu.kernel(elimination.clear_lower, (code, code))(np.zeros((), a.dtype), r)
+    return q.reshape(*a.shape[:-2], m, wide), r.reshape(*a.shape[:-2], wide, n)
 
 
 def eigh(a: Any, uplo: str, vectors: bool) -> Any:

@@ -28,6 +28,19 @@ def _pivot(m, w, j, n):
 
 
 @inline
+def largest_from(m, held, t, j, n):
+    """The place of the largest element of row t, from j on; the first of equals."""
+    place = j + 0
+    most = _size(m, held[t, j])
+    for i in range(j + 1, n):
+        size = _size(m, held[t, i])
+        if size > most:
+            most = size
+            place = i
+    return place
+
+
+@inline
 def _exchange(m, w, i, j, n):
     for k in range(n):
         held = w[i, k]
@@ -206,31 +219,6 @@ def cholesky(m, a, out, info):
         for j in independent(i + 1, a.n):
             out[i, j] = m.value(0, a.type)
     info[()] = m.cast(failed, "i32")
-
-
-@kernel("(n,n)->(n,n)")
-def invert_lower(m, a, out, unit):
-    """The inverse of the lower triangle of a matrix, whose diagonal counts as ones if `unit`."""
-    n = a.n
-    for i in range(n):
-        head = m.value(1, a.type) if unit else 1.0 / a[i, i]
-        for c in independent(n):
-            out[i, c] = m.value(0, a.type)
-        for k in range(i):
-            factor = a[i, k] * head
-            for c in independent(k + 1):
-                out[i, c] = out[i, c] - factor * out[k, c]
-        out[i, i] = head
-
-
-@kernel("(n,n)->(n,n),(n,n)")
-def triangles(m, a, low, high):
-    """The lower triangle of a matrix with its diagonal, and the upper one with ones there."""
-    for i in range(a.n):
-        for c in independent(a.n):
-            x = a[i, c]
-            low[i, c] = m.where(c <= i, x, 0)
-            high[i, c] = m.where(c > i, x, m.where(c == i, 1, m.value(0, a.type)))
 
 
 @kernel("()->(m,n)")

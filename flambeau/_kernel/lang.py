@@ -280,7 +280,7 @@ class Walker:
     def do_For(self, node: ast.For) -> None:
         assert isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)
         kind = ast.unparse(node.iter.func)
-        if kind not in ("range", "independent", "few"):
+        if kind not in ("range", "independent", "few", "as_written"):
             for item in self.eval(node.iter):  # a Python sequence: unrolled
                 self.names[node.target.id] = item
                 self.block(node.body)
@@ -290,7 +290,8 @@ class Walker:
         start, stop = (b if isinstance(b, Value) else self.r.constant("i64", b) for b in (start, stop))
         hints = {k.arg: self.eval(k.value) for k in node.iter.keywords}
         alone = kind == "independent" and hints.get("when", True)
-        with self.r.loop(start, stop, step, independent=alone, abreast=hints.get("abreast", int(kind == "few"))) as i:
+        abreast = hints.get("abreast", int(kind == "few"))
+        with self.r.loop(start, stop, step, independent=alone, abreast=abreast, brief=kind == "as_written") as i:
             again, out = self.r.label(), self.r.label()
             self.exits.append((again, out))
             self.names[node.target.id] = i
@@ -515,4 +516,9 @@ def few(*bounds: Any) -> range:
     return range(*bounds)
 
 
-__all__ = ["Array", "Kernel", "few", "independent", "inline", "is_float", "kernel"]
+def as_written(*bounds: Any) -> range:
+    """In a kernel: a `range` that the compiler leaves as it is, where vectors would bring nothing and looking for them costs time."""
+    return range(*bounds)
+
+
+__all__ = ["Array", "Kernel", "as_written", "few", "independent", "inline", "is_float", "kernel"]

@@ -55,7 +55,9 @@ def test_systems(shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(200, 6, 6), (100, 4, 7), (100, 7, 4), (5, 300, 1, 1), (60, 60)])
+@pytest.mark.parametrize(
+    "shape", [(200, 6, 6), (100, 4, 7), (100, 7, 4), (5, 300, 1, 1), (60, 60), (100, 37), (37, 100)]
+)
 def test_lu(shape, dtype):
     a = matrices(*shape, dtype=dtype)
     p, low, high = (t.numpy() for t in torch.linalg.lu(torch.from_numpy(a)))
@@ -86,7 +88,9 @@ def test_symmetric(shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(60, 40), (40, 60), (3, 50, 40), (2, 2, 32, 32), (128, 128)])
+@pytest.mark.parametrize(
+    "shape", [(60, 40), (40, 60), (3, 50, 40), (2, 2, 32, 32), (128, 128), (501, 9), (9, 501), (5, 3)]
+)
 @pytest.mark.parametrize("mode", ["reduced", "complete"])
 def test_qr(shape, dtype, mode):
     a = matrices(*shape, dtype=dtype)
@@ -99,6 +103,16 @@ def test_qr(shape, dtype, mode):
         q.conj().swapaxes(-1, -2) @ q, np.broadcast_to(np.eye(wide), (*shape[:-2], wide, wide)), atol=limit
     )
     assert not np.tril(r, -1).any()
+    np.testing.assert_allclose(r, np.linalg.qr(a, mode)[1], atol=limit)  # signs, too
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_qr_of_extreme_numbers(size):
+    a = matrices(40, 20, dtype=np.float32) * np.float32(size)
+    a[:, 3] = 0
+    q, r = (t.numpy().astype(np.float64) for t in torch.linalg.qr(torch.from_numpy(a)))
+    np.testing.assert_allclose(q @ r / size, a / size, atol=1e-5)
+    np.testing.assert_allclose(q.T @ q, np.eye(20), atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(400, 3, 3), (100, 8, 8), (50, 50), (3, 40, 40)])
