@@ -47,6 +47,22 @@ def _watched(function: Any, args: tuple[Any, ...], **named: Any) -> Any:
     return registry.watched(function, args, named)
 
 
+def _unit(name: str, op: Pointwise, doc: str, *paths: str) -> None:
+    """Makes public what a record of one operand computes: `nn.functional.name(input, inplace=False)`, and `name_`."""
+
+    def in_place(input: Tensor) -> Tensor:
+        return pointwise_in_place(op, input)
+
+    def unit(input: Tensor, inplace: bool = False) -> Tensor:
+        if modes.overrides and (taken := _watched(unit, (input,), inplace=inplace)) is not NotImplemented:
+            return taken
+        return pointwise_in_place(op, input) if inplace else op.call(input)
+
+    unit.__name__ = unit.__qualname__ = name
+    unit.__doc__ = doc
+    _functional(*paths, inplace=in_place)(unit)
+
+
 # -- rectifiers --------------------------------------------------------------------------------------------------
 
 relu_op = pointwise(
@@ -285,16 +301,7 @@ def _silu_gradient(m: Any, g: Any, x: Any) -> Any:
 silu_op = _declare("silu", lambda m, x: x * m.sigmoid(x), Rule("fc"), _silu_gradient)
 
 
-def _silu_(input: Tensor) -> Tensor:
-    return pointwise_in_place(silu_op, input)
-
-
-@_functional(inplace=_silu_)
-def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * sigmoid(x)."""
-    if modes.overrides and (taken := _watched(silu, (input,), inplace=inplace)) is not NotImplemented:
-        return taken
-    return pointwise_in_place(silu_op, input) if inplace else silu_op.call(input)
+_unit("silu", silu_op, "x * sigmoid(x).")
 
 
 def _softplus(m: Any, x: Any) -> Any:
@@ -317,16 +324,7 @@ def _mish_gradient(m: Any, g: Any, x: Any) -> Any:
 mish_op = _declare("mish", lambda m, x: x * _mish_factor(m, x), real_floating_only, _mish_gradient)
 
 
-def _mish_(input: Tensor) -> Tensor:
-    return pointwise_in_place(mish_op, input)
-
-
-@_functional(inplace=_mish_)
-def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * tanh(log(1 + exp(x)))."""
-    if modes.overrides and (taken := _watched(mish, (input,), inplace=inplace)) is not NotImplemented:
-        return taken
-    return pointwise_in_place(mish_op, input) if inplace else mish_op.call(input)
+_unit("mish", mish_op, "x * tanh(log(1 + exp(x))).")
 
 
 softplus_op = _declare(
@@ -394,28 +392,10 @@ softshrink_op = _declare(
 )  # fmt: skip
 
 
-def _hardsigmoid_(input: Tensor) -> Tensor:
-    return pointwise_in_place(hardsigmoid_op, input)
+_unit("hardsigmoid", hardsigmoid_op, "x / 6 + 1/2, brought into [0, 1].")
 
 
-@_functional(inplace=_hardsigmoid_)
-def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """x / 6 + 1/2, brought into [0, 1]."""
-    if modes.overrides and (taken := _watched(hardsigmoid, (input,), inplace=inplace)) is not NotImplemented:
-        return taken
-    return pointwise_in_place(hardsigmoid_op, input) if inplace else hardsigmoid_op.call(input)
-
-
-def _hardswish_(input: Tensor) -> Tensor:
-    return pointwise_in_place(hardswish_op, input)
-
-
-@_functional(inplace=_hardswish_)
-def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * hardsigmoid(x)."""
-    if modes.overrides and (taken := _watched(hardswish, (input,), inplace=inplace)) is not NotImplemented:
-        return taken
-    return pointwise_in_place(hardswish_op, input) if inplace else hardswish_op.call(input)
+_unit("hardswish", hardswish_op, "x * hardsigmoid(x).")
 
 
 @_functional("hardshrink")
