@@ -1,4 +1,4 @@
-"""Pointwise loops over operands in any order, walked without NumPy's iterator, give what NumPy gives."""
+"""Pointwise calls on operands in any order give what NumPy gives."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel import loops
-from flambeau._kernel.native import elementwise, pool, walks
+from flambeau._kernel.native import elementwise, pool
 
 F32 = np.dtype(np.float32)
 BASE = np.random.default_rng(0).standard_normal((6, 10, 8, 12)).astype(np.float32)
@@ -31,35 +31,21 @@ def test_all_pairs_of_layouts(add, left, right):
     x, y = VIEWS[left], VIEWS[right]
     if left == "float":
         return
-    expected = np.add(x, np.float32(y))
-    for order in ("C", "F"):
-        out = np.full(expected.shape, np.nan, np.float32, order=order)
-        way = walks.walk(add, [x, y], out)
-        if way is None:
-            assert out.ndim == 0 or out.size == 1
-            continue
-        assert way.run((x, y, out))
-        np.testing.assert_array_equal(out, expected)
-    np.testing.assert_array_equal(elementwise.arranged(add, (F32,), False)(x, y), expected)
-    np.testing.assert_array_equal(elementwise.by_layout(add, (F32,))(x, y), expected)
+    made = elementwise.by_layout(add, (F32,))(x, y)
+    np.testing.assert_array_equal(made, np.add(x, np.float32(y)))
+    arrays = [a for a in (x, y) if isinstance(a, np.ndarray)]
+    shape, strides = elementwise.arrangement(arrays, False)
+    if not all(a.flags.c_contiguous for a in arrays):
+        assert (made.shape, made.strides) == (shape, tuple(4 * s for s in strides))
 
 
 def test_operands_of_other_kinds_are_refused(add):
-    x, out = BASE[:, :, :, ::2], np.empty(BASE[:, :, :, ::2].shape, np.float32)
-    way = walks.walk(add, [x, x], out)
-    whole = x.view(np.int32)
-    bytes_ = np.zeros(BASE.nbytes + 1, np.uint8)
-    crooked = bytes_[1:].view(np.float32).reshape(BASE.shape)[:, :, :, ::2]
-    frozen = out.copy()
-    frozen.flags.writeable = False
-    for operands in ((x, whole, out), (x, crooked, out), (x, x, frozen), (x, 1.0, out), (x, out), (x, None, out)):
-        assert not way.run(operands)
-    assert walks.walk(add, [x, whole], out) is None
-    call = elementwise.arranged(add, (F32,), False)
-    np.testing.assert_array_equal(call(x, x), x + x)
-    np.testing.assert_array_equal(call(x, crooked), x)  # planned already, and left to NumPy
+    x = BASE[:, :, :, ::2]
+    crooked = np.zeros(BASE.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(BASE.shape)[:, :, :, ::2]
+    call = elementwise.by_layout(add, (F32,))
+    np.testing.assert_array_equal(call(x, crooked), x)
     with pytest.raises(TypeError):
-        call(x, whole)
+        call(x, x.view(np.int32))
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -97,17 +83,26 @@ def test_nine_dimensions():
     assert torch.equal(x + x[:, :1, :, :1, :, :, :1], y + y[:, :1, :, :1, :, :, :1])
 
 
-def test_large_operands_of_other_kinds_are_refused(monkeypatch, add):
-    monkeypatch.setattr(pool, "WORTHWHILE", 1 << 10)
-    x = BASE[..., 1:11]
-    out = np.empty(x.shape, np.float32)
-    way = walks.walk(add, [x, x], out)
-    assert way._large is not None
-    assert way.run((x, x, out))
-    np.testing.assert_array_equal(out, x + x)
-    crooked = np.zeros(BASE.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(BASE.shape)[..., 1:11]
-    for operands in ((x, x.view(np.int32), out), (x, crooked, out), (x, 1.0, out), (x, x.view(np.recarray), out)):
-        assert not way.run(operands)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_numbers_beside_short_floats_have_plans_that_round_as_calls_do(dtype):
+    for x in (torch.randn(9, 7).to(dtype), torch.randn(7, 9).to(dtype).t()):
+        for number in (2.0, 0.1, -3.3, 5, 1e-3):
+            for call in (
+                torch.mul,
+                torch.div,
+                torch.add,
+                torch.sub,
+                lambda a, n: n / a,
+                lambda a, n: a.clone().mul_(n),
+            ):
+                first, *others = [call(x, number) for _ in range(4)]
+                assert all(torch.equal(first, made) and first.stride() == made.stride() for made in others)
+            x.requires_grad_()
+            nodes = [torch.mul(x, number).grad_fn for _ in range(4)]
+            assert len({(type(n), n.name()) for n in nodes}) == 1
+            grads = [torch.autograd.grad(torch.mul(x, number).sum(), x)[0] for _ in range(4)]
+            assert all(torch.equal(grads[0], g) for g in grads)
+            x.requires_grad_(False)
 
 
 @pytest.mark.parametrize("m, n", [(512, 512), (1024, 512), (520, 1600)])

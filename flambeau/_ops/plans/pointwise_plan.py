@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._backend.cpu import PARALLEL, better_turned, cpu
-from ..._core.dtypes import FLOATING, bool_, int64
+from ..._core.dtypes import FLOATING, bool_, float32, int64
 from ..._core.sizes import contiguous_strides
 from ..._kernel.native import pool
 from ..._kernel.native.elementwise import arrangement
@@ -31,8 +31,7 @@ def is_alike(args: Sequence[Any]) -> bool:
 def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool, in_place: bool = False) -> Plan | None:
     """The plan of a call with plain tensors (and numbers beside them, in places of `runtime`), whose result is new, or goes to the
     first of them; None if it takes another way."""
-    if op.for_number(args) is not op:
-        return None
+    op = op.for_number(args)
     function, (result,), compute = op.variant(cpu, op.common(args))
     ufunc = _ufunc(function)
     if ufunc not in loops or not result.code:
@@ -83,10 +82,17 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool, i
             else:
                 ways.append([0] * (len(shape) - x.ndim) + [0 if n == 1 else s for n, s in zip(x.shape, own)])
         else:
-            place = _NUMBER.get((wanted.numpy.char, a.__class__))
+            short = (
+                wanted.itemsize == 2 and wanted.category == FLOATING and not alike
+            )  # of which entries know no numbers
+            place = _NUMBER.get((float32.numpy.char if short else wanted.numpy.char, a.__class__))
             if place is None or not runtime >> i & 1 or not (wanted.category == FLOATING or wanted is int64):
                 return None
-            operands.append((i + 1, place))
+            source = i + 1
+            if short:
+                source = made.result(wanted, (), returned=False)
+                _walk(made, _ufunc(cast_kernel(float32, wanted)), (), [[], []], [(i + 1, place), (source, 0)])
+            operands.append((source, 0 if short else place))
             ways.append([0] * (1 if alike else len(shape)))
     ways.append([result.itemsize] if alike else [s * result.itemsize for s in strides])
     return made if _walk(made, ufunc, None if alike else shape, ways, [*operands, (target, 0)]) else None

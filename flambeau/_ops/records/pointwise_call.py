@@ -25,7 +25,7 @@ def calling(op: Any) -> Any:
 
     def record(t: Tensor, *args: Any) -> Tensor:
         if local.grad:
-            op.record(args, t)
+            op.for_number(args).record(args, t)
         return t
 
     call.__name__ = call.__qualname__ = op.name
