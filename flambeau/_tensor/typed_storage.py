@@ -94,21 +94,8 @@ class TypedStorage:
     def _size(self) -> int:
         return len(self._untyped_storage) // int(self.dtype.itemsize)
 
-    def _nbytes(self) -> int:
-        return self._untyped_storage.nbytes()
-
     def _element_size(self) -> int:
         return int(self.dtype.itemsize)
-
-    def _data_ptr(self) -> int:
-        return self._untyped_storage.data_ptr()
-
-    def _is_shared(self) -> bool:
-        return self._untyped_storage.is_shared()
-
-    def _share_memory_(self) -> TypedStorage:
-        self._untyped_storage.share_memory_()
-        return self
 
     def _resize_(self, size: int) -> TypedStorage:
         self._untyped_storage.resize_(size * self._element_size())
@@ -148,25 +135,12 @@ class TypedStorage:
         self._setitem(slice(None), value)
         return self
 
-    def _copy_(self, source: Any, non_blocking: bool | None = None) -> TypedStorage:
-        self._untyped_storage.copy_(source)
-        return self
-
-    def _clone(self) -> TypedStorage:
-        return typed(self._untyped_storage.clone(), self.dtype)
-
-    def _deepcopy(self, memo: dict[Any, Any]) -> TypedStorage:
-        return typed(self._untyped_storage.__deepcopy__(memo), self.dtype)
-
     def _to_type(self, d: dtype) -> TypedStorage:
         if self.dtype is d:
             return self
         if self.device is META_DEVICE:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         return typed(wrapper_of(Storage(cast_array(self._array(), d))), d)
-
-    def _cpu(self) -> TypedStorage:
-        return typed(self._untyped_storage.cpu(), self.dtype)
 
     def _cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
         return self._to(device="cuda" if device is None else device)
@@ -176,29 +150,8 @@ class TypedStorage:
             raise RuntimeError("Cannot create CUDA storage with quantized dtype")
         return typed(self._untyped_storage.to(device=device), self.dtype)
 
-    def _pin_memory(self, device: Any = None) -> TypedStorage:
-        return typed(self._untyped_storage.pin_memory(device), self.dtype)
-
-    def _is_pinned(self, device: Any = None) -> bool:
-        return self._untyped_storage.is_pinned(device)
-
-    def _resizable(self) -> bool:
-        return self._untyped_storage.resizable()
-
-    def _get_device(self) -> int:
-        return self._untyped_storage.get_device()
-
     def _untyped(self) -> UntypedStorage:
         return self._untyped_storage
-
-    def _share_fd_cpu_(self) -> Any:
-        return self._untyped_storage._share_fd_cpu_()
-
-    def _share_filename_cpu_(self) -> Any:
-        return self._untyped_storage._share_filename_cpu_()
-
-    def _write_file(self, *args: Any) -> None:
-        self._untyped_storage._write_file(*args)
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The name of the old class of this dtype; with a class (or its name), the elements in another dtype."""
@@ -281,6 +234,31 @@ class TypedStorage:
         return typed(storage, d)
 
 
+def _of_memory(name: str) -> Any:
+    """A method that the memory does: a storage that comes of it is one of the same dtype, or this one."""
+    method = getattr(UntypedStorage, name)
+
+    @functools.wraps(method)
+    def call(self: TypedStorage, *args: Any, **named: Any) -> Any:
+        made = method(self._untyped_storage, *args, **named)
+        if not isinstance(made, UntypedStorage):
+            return made
+        return self if made is self._untyped_storage and name.endswith("_") else typed(made, self.dtype)
+
+    return call
+
+
+_OF_MEMORY = (
+    "nbytes", "data_ptr", "is_shared", "share_memory_", "copy_", "clone", "cpu", "pin_memory", "is_pinned", "resizable",
+    "get_device",
+)  # fmt: skip
+for _name in _OF_MEMORY:
+    setattr(TypedStorage, "_" + _name, _of_memory(_name))
+for _name in ("_share_fd_cpu_", "_share_filename_cpu_", "_write_file"):
+    setattr(TypedStorage, _name, _of_memory(_name))
+TypedStorage._deepcopy = _of_memory("__deepcopy__")  # type: ignore[attr-defined]
+
+
 def _warned(private: str, name: str) -> Any:
     """The public form of a method: it warns that the class goes away."""
     method = getattr(TypedStorage, private)
@@ -298,9 +276,7 @@ def _warned(private: str, name: str) -> Any:
 for _name, _private in {
     "__len__": "_size", "__getitem__": "_getitem", "__setitem__": "_setitem", "__copy__": "_clone",
     "__deepcopy__": "_deepcopy", **{name: f"_{name}" for name in (
-        "size", "nbytes", "element_size", "data_ptr", "is_shared", "share_memory_", "resize_", "pickle_storage_type",
-        "tolist", "fill_", "copy_", "clone", "cpu", "cuda", "to", "pin_memory", "is_pinned", "resizable", "get_device",
-        "untyped",
+        *_OF_MEMORY, "size", "element_size", "resize_", "pickle_storage_type", "tolist", "fill_", "cuda", "to", "untyped",
     )},
 }.items():  # fmt: skip
     setattr(TypedStorage, _name, _warned(_private, _name))
