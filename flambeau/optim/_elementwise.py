@@ -140,7 +140,10 @@ class Elementwise(Optimizer):
         raise NotImplementedError
 
     def _start(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """Fills in the state of a parameter before its first step."""
+        """Fills in the state of a parameter before its first step: zeros, unless a subclass says otherwise."""
+        if self._scalars:
+            state["step"] = scalar(0, p, group)
+            state.update((name, zeros_like(p)) for name in self._settings(group)[1])
 
     @classmethod
     def _recent(cls) -> dict[str, Any]:

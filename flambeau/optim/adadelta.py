@@ -6,7 +6,7 @@ from typing import Any
 
 from .._kernel.optim import Formula
 from .._tensor import Tensor
-from ._elementwise import Elementwise, check_at_least, decayed, scalar, settings, zeros_like
+from ._elementwise import Elementwise, check_at_least, decayed, settings
 from .optimizer import ParamsT
 
 __all__ = ["Adadelta"]
@@ -65,7 +65,3 @@ class Adadelta(Elementwise):
         weight_decay = group["weight_decay"]
         given = group["lr"], group["rho"], group["eps"], weight_decay
         return (weight_decay != 0, group["maximize"]), ("square_avg", "acc_delta"), given
-
-    def _start(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        state["step"] = scalar(0, p, group)
-        state["square_avg"], state["acc_delta"] = zeros_like(p), zeros_like(p)

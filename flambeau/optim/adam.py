@@ -6,7 +6,7 @@ from typing import Any
 
 from .._kernel.optim import Formula
 from .._tensor import Tensor
-from ._elementwise import Elementwise, check_at_least, check_betas, check_forms, decayed, scalar, settings, zeros_like
+from ._elementwise import Elementwise, check_at_least, check_betas, check_forms, decayed, settings
 from .optimizer import ParamsT
 
 __all__ = ["Adam"]
@@ -86,9 +86,3 @@ class Adam(Elementwise):
         options = weight_decay != 0, group["decoupled_weight_decay"], amsgrad, group["maximize"]
         names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if amsgrad else ("exp_avg", "exp_avg_sq")
         return options, names, (group["lr"], beta1, beta2, group["eps"], weight_decay)
-
-    def _start(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        state["step"] = scalar(0, p, group)
-        state["exp_avg"], state["exp_avg_sq"] = zeros_like(p), zeros_like(p)
-        if group["amsgrad"]:
-            state["max_exp_avg_sq"] = zeros_like(p)

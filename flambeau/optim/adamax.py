@@ -6,7 +6,7 @@ from typing import Any
 
 from .._kernel.optim import Formula
 from .._tensor import Tensor
-from ._elementwise import Elementwise, check_at_least, check_betas, decayed, scalar, settings, zeros_like
+from ._elementwise import Elementwise, check_at_least, check_betas, decayed, settings
 from .optimizer import ParamsT
 
 __all__ = ["Adamax"]
@@ -64,7 +64,3 @@ class Adamax(Elementwise):
         weight_decay = group["weight_decay"]
         given = group["lr"], *group["betas"], group["eps"], weight_decay
         return (weight_decay != 0, group["maximize"]), ("exp_avg", "exp_inf"), given
-
-    def _start(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        state["step"] = scalar(0, p, group)
-        state["exp_avg"], state["exp_inf"] = zeros_like(p), zeros_like(p)

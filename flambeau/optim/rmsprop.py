@@ -6,7 +6,7 @@ from typing import Any
 
 from .._kernel.optim import Formula
 from .._tensor import Tensor
-from ._elementwise import Elementwise, check_at_least, decayed, scalar, settings, zeros_like
+from ._elementwise import Elementwise, check_at_least, decayed, settings
 from .optimizer import ParamsT
 
 __all__ = ["RMSprop"]
@@ -76,11 +76,3 @@ class RMSprop(Elementwise):
         names = ("square_avg",) + ("momentum_buffer",) * (momentum > 0) + ("grad_avg",) * bool(centered)
         given = group["lr"], group["alpha"], group["eps"], weight_decay, momentum
         return (weight_decay != 0, bool(centered), momentum > 0, group["maximize"]), names, given
-
-    def _start(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        state["step"] = scalar(0, p, group)
-        state["square_avg"] = zeros_like(p)
-        if group["momentum"] > 0:
-            state["momentum_buffer"] = zeros_like(p)
-        if group["centered"]:
-            state["grad_avg"] = zeros_like(p)
