@@ -81,7 +81,7 @@ def public(
         name = function.__name__.rstrip("_") if function.__name__.endswith("__") else function.__name__
         if out.__class__ is str:
             function.out_rule = out
-        wrapped = _with_out(function) if out else _overridable(function)
+        wrapped = _overridable(function, bool(out))
         if inplace:  # made before it has plans, which are not its own
             changed = inplace if callable(inplace) else in_place_form(name, wrapped)
             for form in (name, *aliases):
@@ -151,26 +151,6 @@ def frequent(function: bool = True) -> Callable[[Any], Any]:
     return decorate
 
 
-def _overridable(function: Any) -> Any:
-    @functools.wraps(function)
-    def call(*args: Any, **named: Any) -> Any:
-        if modes.overrides:
-            result = overridden(call, args, named)
-            if result is not NotImplemented:
-                return result
-        try:
-            return function(*args, **named)
-        except (AttributeError, TypeError):
-            return _for_foreign(call, args, named)
-        except (MemoryError, ValueError) as error:
-            raise (memory_problem(error) or error) from None
-        except (RuntimeError, IndexError) as error:
-            teach(error)
-            raise
-
-    return call
-
-
 def exact_out(function: Any) -> Any:
     """Says that an `out=` that the function is called with must have the result's dtype."""
     function.out_rule = "exact"
@@ -188,14 +168,16 @@ def out_dtypes(text: str, also: tuple[Any, ...] = (), of: Callable[..., bool] | 
     return decorate
 
 
-def _with_out(function: Any) -> Any:
+def _overridable(function: Any, out: bool = False) -> Any:
+    """A function that others may take over, and whose errors are PyTorch's; with an argument `out` if so said."""
+
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
         if modes.overrides:
             result = overridden(call, args, named)
             if result is not NotImplemented:
                 return result
-        if named and "out" in named:
+        if out and "out" in named:
             target = named.pop("out")
             if target is not None:
                 return into_out(target, function, args, _numpy_named(function, named))
@@ -209,7 +191,8 @@ def _with_out(function: Any) -> Any:
             teach(error)
             raise
 
-    call.takes_out = True  # type: ignore[attr-defined]
+    if out:
+        call.takes_out = True  # type: ignore[attr-defined]
     return call
 
 

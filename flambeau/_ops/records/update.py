@@ -150,7 +150,7 @@ def updates(
         changed.__name__ = changed.__qualname__ = name + "_"
         changed.__doc__ = f"{name} that writes into its input."
         plain.out_rule = "exact"  # type: ignore[attr-defined]
-        plain = registry._with_out(plain) if out else registry._overridable(plain)
+        plain = registry._overridable(plain, out)
         changed = registry._overridable(changed)
         shown = registry.with_plans(plain, name)
         for form in (name, *aliases):
