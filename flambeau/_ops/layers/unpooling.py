@@ -92,47 +92,30 @@ def _max_unpool(
     return made
 
 
-@public("nn.functional.max_unpool1d", method=False)
-@labelled("SqueezeBackward1")
-def max_unpool1d(
-    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
-    """Puts maxima back where `max_pool1d` found them; all other elements are zero.
+def _define(rank: int) -> None:
+    name = f"max_unpool{rank}d"
+
+    def unpool(
+        input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+    ) -> Tensor:
+        return _max_unpool(name, rank, input, indices, kernel_size, stride, padding, output_size)
+
+    unpool.__doc__ = f"""Puts maxima back where `max_pool{rank}d` found them; all other elements are zero.
+
+    `output_size` tells apart sizes that pool to the same.
 
     >>> import flambeau as torch
-    >>> torch.nn.functional.max_unpool1d(torch.tensor([[5.0]]), torch.tensor([[1]]), 2)
-    tensor([[0., 5.]])
+    >>> value, place = torch.full({(1,) * (rank + 1)}, 5.0), torch.full({(1,) * (rank + 1)}, 1)
+    >>> torch.nn.functional.{name}(value, place, 2).flatten()[:3]
+    tensor([0., 5.{"" if rank == 1 else ", 0."}])
     """
-    return _max_unpool("max_unpool1d", 1, input, indices, kernel_size, stride, padding, output_size)
+    unpool.__name__ = unpool.__qualname__ = name
+    label = "SqueezeBackward1" if rank == 1 else f"MaxUnpool{rank}DBackward0"
+    public(f"nn.functional.{name}", method=False)(labelled(label)(unpool))
 
 
-@public("nn.functional.max_unpool2d", method=False)
-@labelled("MaxUnpool2DBackward0")
-def max_unpool2d(
-    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
-    """Puts maxima back where `max_pool2d` found them; `output_size` tells apart sizes that pool to the same.
-
-    >>> import flambeau as torch
-    >>> torch.nn.functional.max_unpool2d(torch.tensor([[[5.0]]]), torch.tensor([[[2]]]), 2)
-    tensor([[[0., 0.],
-             [5., 0.]]])
-    """
-    return _max_unpool("max_unpool2d", 2, input, indices, kernel_size, stride, padding, output_size)
-
-
-@public("nn.functional.max_unpool3d", method=False)
-@labelled("MaxUnpool3DBackward0")
-def max_unpool3d(
-    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
-    """Puts maxima back where `max_pool3d` found them.
-
-    >>> import flambeau as torch
-    >>> torch.nn.functional.max_unpool3d(torch.tensor([[[[5.0]]]]), torch.tensor([[[[7]]]]), 2).flatten()
-    tensor([0., 0., 0., 0., 0., 0., 0., 5.])
-    """
-    return _max_unpool("max_unpool3d", 3, input, indices, kernel_size, stride, padding, output_size)
+for _rank in (1, 2, 3):
+    _define(_rank)
 
 
 SCHEMAS = """
