@@ -316,38 +316,6 @@ def _share_all(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return mask * (g / sum(mask))
 
 
-@primitive(grad={"x": _share}, name="amax", meta=_shape_rule(lambda x: _own(x)), batch=along)
-def amax_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    return fold_array(backend, x, dims, keepdim, "max", _own(x))
-
-
-@primitive(grad={"x": _share}, name="amin", meta=_shape_rule(lambda x: _own(x)), batch=along)
-def amin_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    return fold_array(backend, x, dims, keepdim, "min", _own(x))
-
-
-@primitive(
-    grad={"x": _share_all},
-    name="max_all",
-    backward_name="MaxBackward1",
-    meta=lambda x: ((), _own(x)),
-    batch=over_all(lambda x: ops.amax(x, 1)),
-)
-def max_all(backend: Any, x: Any) -> Any:
-    return fold_array(backend, x, tuple(range(x.ndim)), False, "max", _own(x))
-
-
-@primitive(
-    grad={"x": _share_all},
-    name="min_all",
-    backward_name="MinBackward1",
-    meta=lambda x: ((), _own(x)),
-    batch=over_all(lambda x: ops.amin(x, 1)),
-)
-def min_all(backend: Any, x: Any) -> Any:
-    return fold_array(backend, x, tuple(range(x.ndim)), False, "min", _own(x))
-
-
 def _own(x: Any) -> dtype:
     return BY_NUMPY[x.dtype]
 
@@ -373,34 +341,39 @@ def _extremum_rule(x: Any, dim: int, keepdim: bool) -> Any:
     return [(shape, _own(x)), (shape, int64)]
 
 
-@primitive(
-    grad={"x": chosen_grad},
-    name="max",
-    meta=_extremum_rule,
-    backward_name="MaxBackward0",
-    batch=along,
-    tangent=chosen_along(),
-)
-def max_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
-    return _extremum(backend, x, dim, keepdim, 1)
-
-
-@primitive(
-    grad={"x": chosen_grad},
-    name="min",
-    meta=_extremum_rule,
-    backward_name="MinBackward0",
-    batch=along,
-    tangent=chosen_along(),
-)
-def min_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
-    return _extremum(backend, x, dim, keepdim, -1)
-
-
 def _extremum(backend: Any, x: Any, dim: int, keepdim: bool, sign: int) -> Any:
     if x.ndim == 0:
         return x.copy(), backend.zeros((), "int64")
     return tuple(extremum(backend, x, dim, sign, keepdim))
+
+
+def _extremes(fold: str) -> tuple[Any, Any, Any]:
+    """The records of an extremum: over dimensions, of everything, and along one dimension, with its places."""
+    label = fold.capitalize() + "Backward{}"
+
+    @primitive(grad={"x": _share}, name="a" + fold, meta=_shape_rule(lambda x: _own(x)), batch=along)
+    def over(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+        return fold_array(backend, x, dims, keepdim, fold, _own(x))
+
+    @primitive(
+        grad={"x": _share_all}, name=fold + "_all", backward_name=label.format(1), meta=lambda x: ((), _own(x)),
+        batch=over_all(lambda x: getattr(ops, "a" + fold)(x, 1)),
+    )  # fmt: skip
+    def whole(backend: Any, x: Any) -> Any:
+        return fold_array(backend, x, tuple(range(x.ndim)), False, fold, _own(x))
+
+    @primitive(
+        grad={"x": chosen_grad}, name=fold, meta=_extremum_rule, backward_name=label.format(0), batch=along,
+        tangent=chosen_along(),
+    )  # fmt: skip
+    def along_one(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
+        return _extremum(backend, x, dim, keepdim, 1 if fold == "max" else -1)
+
+    return over, whole, along_one
+
+
+amax_op, max_all, max_op = _extremes("max")
+amin_op, min_all, min_op = _extremes("min")
 
 
 def _require_ordered(name: str, input: Any, kernel: str) -> None:
