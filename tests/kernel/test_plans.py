@@ -572,3 +572,45 @@ def test_gradients_beside_operands_of_another_dtype():
                 made = call(x, other)
                 (gradient,) = torch.autograd.grad(made.sum(), x, create_graph=turn == 3)
                 assert made.dtype is dtype and gradient.dtype is dtype, (dtype, other)
+
+
+F = nn.functional
+DRAWN = {
+    "attention": lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.25),
+    "attention mask": lambda x: F.scaled_dot_product_attention(x, x, x, x @ x.mT, dropout_p=0.25),
+    "dropout": lambda x: F.dropout(x, 0.25),
+    "alpha_dropout": lambda x: F.alpha_dropout(x, 0.25, True),
+    "feature_alpha_dropout": lambda x: F.feature_alpha_dropout(x, 0.25, True),
+    "dropout2d": lambda x: F.dropout2d(x, 0.25),
+    "rrelu": lambda x: F.rrelu(x, training=True),
+    "gumbel_softmax": lambda x: F.gumbel_softmax(x),
+    "fractional_max_pool2d": lambda x: F.fractional_max_pool2d(x, 2, 4),
+    "bernoulli": lambda x: x.sigmoid().bernoulli(),
+    "rand_like": torch.rand_like,
+    "randn_like": lambda x: torch.randn_like(x) * x,
+    "normal": lambda x: torch.normal(x, 1.0),
+    "randn": lambda x: torch.randn(8, 8) @ x,
+    "multinomial": lambda x: x[0, 0].softmax(-1).multinomial(2),
+    "poisson": lambda x: torch.poisson(x.abs()),
+    "lstm": nn.LSTM(8, 4, 2, dropout=0.25, batch_first=True),
+    "mha": nn.MultiheadAttention(8, 2, dropout=0.25, batch_first=True),
+}
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", DRAWN)
+def test_no_call_draws_more_than_the_first_one(name, grad):
+    """A call that is watched for a plan must not move the stream: what comes after it would be others than without plans."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 8, 8) if name in ("lstm", "mha") else torch.randn(2, 4, 8, 8)
+    given = (x.requires_grad_(grad),) * (3 if name == "mha" else 1)
+
+    def drawn():
+        torch.manual_seed(1)
+        made = DRAWN[name](*given)
+        return (made[0] if isinstance(made, tuple) else made).detach(), torch.get_rng_state()
+
+    first, then = drawn()
+    for _ in range(12):
+        made, now = drawn()
+        assert torch.equal(made, first) and torch.equal(now, then)

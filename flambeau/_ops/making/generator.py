@@ -125,9 +125,15 @@ def engine_of(generator: Any, name: str, k: int = 0) -> MersenneState:
     return generator._engine
 
 
+def drawing(engine: MersenneState) -> Any:
+    """The lock under which numbers are drawn, by calls that no plan stands for: a call that is watched ends before the stream moves on."""
+    not_planned()
+    return engine.lock
+
+
 @primitive(meta=data_dependent, tensors=0, differentiable=False, name="random")
 def draw_op(backend: Any, function: Callable[..., Any], engine: MersenneState, args: tuple[Any, ...]) -> Any:
-    with engine.lock:
+    with drawing(engine):
         return function(engine, *args)
 
 
@@ -135,8 +141,7 @@ def draw(function: Callable[..., Any], engine: MersenneState, d: dtype, *args: A
     """A new tensor of random numbers; seen by whoever records operations, since it is different each time."""
     if modes.on:
         return draw_op(function, engine, args)
-    not_planned()  # before the stream moves on
-    with engine.lock:
+    with drawing(engine):
         return wrap(np.asarray(function(engine, *args)), d)
 
 
@@ -147,8 +152,7 @@ def draw_at(k: int, function: Callable[..., Any], engine: MersenneState, d: dtyp
     if not k & CUDA:
         return draw(function, engine, d, shape, *args)
     backend = backend_of(CUDA)
-    not_planned()
-    with engine.lock:
+    with drawing(engine):
         key = int(engine.words64(1)[0])
     made = backend.draw(function.__name__, key, shape, d.code, [a for a in args if isinstance(a, (int, float))])
     return wrap(backend.from_numpy(draw(function, engine, d, shape, *args)._array) if made is None else made, d, CUDA)

@@ -28,7 +28,7 @@ from ..registry import ops, public, put_before, quick
 from .conversion import host_array
 from .creation import like
 from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, shape_argument
-from .generator import default_generator, draw, draw_at, engine_of
+from .generator import default_generator, draw, draw_at, drawing, engine_of
 
 _empty, _SINGLE = np.empty, np.dtype(np.float32)
 _WIDE, _ONE_WORD = (
@@ -192,7 +192,7 @@ def _quickly(write: Callable[..., bool], like: bool = False) -> Callable[[Any], 
                 return slow(*size)
             if array.nbytes < LARGE:
                 engine = default_generator._engine
-                with engine.lock:
+                with drawing(engine):
                     if write(engine, array):
                         return wrap(array, float32)
             return slow(*size)
@@ -213,7 +213,7 @@ def drawn_few(write: Callable[..., Any], size: Any, d: Any, *params: Any) -> Any
     if array.size > FEW:
         return NotImplemented
     engine = default_generator._engine
-    with engine.lock:
+    with drawing(engine):
         write(engine, array, *params)
     return wrap(array, d)
 
@@ -374,7 +374,7 @@ def _quick_uniform(input: Any, low: Any = 0.0, high: Any = 1.0, *more: Any) -> A
     if more or not _plain_target(input, low, high) or not -_LIMIT <= low <= high <= _LIMIT:
         return NotImplemented
     engine = default_generator._engine
-    with engine.lock:
+    with drawing(engine):
         engine.write_floats(input._array, low, high)
     bump(input)
     return input
@@ -401,7 +401,7 @@ def _quick_normal(input: Any, mean: Any = 0.0, std: Any = 1.0, *more: Any) -> An
     if more or not _plain_target(input, mean, std) or not std >= 0:
         return NotImplemented
     engine, array = default_generator._engine, input._array
-    with engine.lock:
+    with drawing(engine):
         if not transforms.write_normals(engine, array, float(mean), float(std)):
             array[...] = transforms.normal(engine, array.shape, array.dtype, float(mean), float(std))
     bump(input)
