@@ -25,12 +25,14 @@ from .._ops.records.primitive import Primitive
 from .._ops.records.shape_rules import DataDependent
 from .._ops.registry import ops
 from .._tensor import Tensor, detached, version_of, wrap
-from .breaks import Break, Otherwise
+from .arguments import overlap
+from .breaks import Break
+from .expected import Expect
 from .given import Formula, Given, Put, Question, compared, reachable, single
 from .graph import COMPUTES, Graph, Node, Value, replaced
 from .holders import grad_of
 from .numbers import BRANCH, Leaf, Numbers, _Live, getter, plain, put
-from .returned import is_only_returned, kept_by
+from .returned import READS, Read, is_only_returned, kept_by
 from .whole import Called, Hooked, Whole, known_to, one_behind_another, tensors_in
 
 
@@ -54,12 +56,8 @@ class Capture:
         self.detaches = False  # whether the graph tells where values go without their history
         self.branches = False  # whether the way that a branch takes is expected of later runs, too
         self.until: Any = None  # the code that runs the block, if numbers that the block only returns may be read
-        self.numbers: list[
-            tuple[Any, Tensor, int]
-        ] = []  # these, the tensors that they are of, and how many nodes were there
-        self.kept: list[
-            tuple[float, Tensor, Any]
-        ] = []  # numbers that are only kept, copies of their tensors, what keeps them
+        self.numbers: list[Read] = []  # these
+        self.kept: list[Read] = []  # what is read and only kept
         self.live = Numbers(self.stop, self.decided)  # numbers that are others in each run
         self._strange = False  # whether a public function used a tensor that nobody told of
         self._depth = 0  # of public functions
@@ -331,20 +329,15 @@ class Capture:
         if not made and name not in _ABOUT and name not in _SILENT and out is not None and given:
             if out.__class__ is bool and name in ("__bool__", "item") and self.expect(out, None, given[:1]):
                 return out
-            whole = out.__class__ is int
-            if name == "item" and (whole or out.__class__ is float) and self.until and self.live.read(whole):
-                t, mark = detached(given[0]), len(self.graph.nodes)
-                copy = ops.clone(t)  # type: ignore[attr-defined]
-                return self.live.new(out, Leaf(t if self._may_give(t) else copy, copy, mark + 1))
             if name == "register_hook" and given[0]._edge is not None and self._is_made(given[0]):
                 return out  # the backward pass will call it
-            if name in ("item", "__float__") and self._is_only_returned(given[0]):
-                self.numbers.append((out, detached(given[0]), len(self.graph.nodes)))
-                return out
-            place = kept_by() if name in ("item", "__float__") and self._may_give(given[0]) else None
-            if place is not None and out.__class__ is float:
-                self.kept.append((out, ops.clone(detached(given[0])), place))  # type: ignore[attr-defined]
-                return out
+            read = (
+                self._read(name, given[0], out)
+                if name in READS and len(args) == 1 and not any(named.values())
+                else None
+            )
+            if read is not None:
+                return read
             hint = BRANCH if name == "__bool__" else ""
             stop = lambda line: self.stop(f"{_shown(function)} reads elements for Python{hint}", line)
             if self.live.said is None or not self.live.said.excuses(sys._getframe(1), stop):
@@ -363,26 +356,46 @@ class Capture:
         value = self._made_here(t)
         return isinstance(value, Value) and value not in self.graph.inputs
 
-    def _is_only_returned(self, t: Tensor) -> bool:
-        """Whether a number that is read becomes a part of the result, and nothing else."""
-        return self._may_give(t) and is_only_returned(self.until)
+    def _read(self, name: str, t: Tensor, out: Any) -> Any:
+        """What a run gets that reads elements of a tensor, if its program can do without them; None if not."""
+        t, kind, mark = detached(t), out.__class__, len(self.graph.nodes)
+        if name == "item" and kind in (int, float) and self.until and self.live.read(kind is int):
+            return self._live(t, out)
+        if self._may_give(t) and is_only_returned(self.until):
+            self.numbers.append(Read(out, t, mark, READS[name]))
+            return out
+        place = kept_by(kind is not float) if self._may_give(t) else None
+        if place is not None and kind in (float, list, np.ndarray):
+            shares = kind is np.ndarray  # it shows what is written to the tensor later
+            copy = t if shares else ops.clone(t)  # type: ignore[attr-defined]
+            self.kept.append(Read(out, copy, mark if shares else -1, READS[name], place))
+            return out
+        few = name == "tolist" and t._array.ndim == 1 and len(out) <= _FEW and {type(a) for a in out} <= {int, float}
+        if few and self.until and self.live.read(t.dtype.category < 2):
+            return [self._live(ops.select(t, 0, i), a) for i, a in enumerate(out)]  # type: ignore[attr-defined]
+        return None
+
+    def _live(self, t: Tensor, value: Any) -> Any:
+        """A number that is read from a tensor in each run."""
+        copy = ops.clone(t)  # type: ignore[attr-defined]
+        return self.live.new(value, Leaf(t if self._may_give(t) else copy, copy, len(self.graph.nodes)))
 
     def _may_give(self, t: Tensor) -> bool:
         """Whether numbers that the program does not need may be read from a tensor."""
         return isinstance(self._made_here(t), Value) and self.until is not None
 
-    def number(self, a: Any, alone: bool) -> Tensor | None:
-        """The tensor that a number of the result was read from; `alone`: there is nothing else in the result.
+    def number(self, a: Any, alone: bool) -> Read | None:
+        """How a part of the result was read from a tensor; `alone`: there is nothing else in the result.
 
         Raises `Break` if that cannot be known, or if the tensor may hold another by now.
         """
-        for number, t, mark in self.numbers:
-            if number is a:
-                if self.changed_since(mark):
+        for read in self.numbers:
+            if read.value is a:
+                if self.changed_since(read.mark):
                     raise Break("item reads elements for Python, which are written later")
-                if number.__class__ is not float and not alone:  # floats alone are objects of their own
+                if a.__class__ in (int, bool) and not alone:  # these are no objects of their own
                     raise Break("item reads elements for Python")
-                return t
+                return read
         return None
 
     def changed_since(self, mark: int) -> bool:
@@ -471,9 +484,11 @@ class Capture:
             whole.cut(made, given, kept)
             self._append(whole, self._encoded(tuple(args)), (*made, kept), self._encoded(named), COMPUTES)
             return
+        views = any([overlap(t._array, a._array) and t._array is not a._array for t in made for a in given])
         self._append(
-            function, self._encoded(tuple(args)), out, self._encoded(named), COMPUTES, [self.value(t) for t in wrote]
-        )
+            function, self._encoded(tuple(args)), out, self._encoded(named), True if views else COMPUTES,
+            [self.value(t) for t in wrote],
+        )  # fmt: skip
 
     def hooked(self, hook: Any, *args: Any) -> Any:
         """A hook is to be called for gradients, in programs alone: in its place they are copied."""
@@ -509,6 +524,7 @@ class Capture:
         return out
 
 
+_FEW = 16  # elements that are numbers of their own
 _MANY = 1 << 20  # elements that are not computed with twice without a reason
 
 
@@ -572,37 +588,6 @@ class Accumulate:
     def __call__(self, g: Tensor) -> Any:
         engine.accumulate(self.leaf, g, False, True)
         return self.leaf.grad
-
-
-class Expect:
-    """Compares an answer with what it was when the program was recorded: the truth of a tensor, or what a `question` of some numbers finds.
-
-    `late` is the error where it comes too late for another program; None if it must not.
-    """
-
-    name = "expect"
-
-    def __init__(self, answer: Any, question: Any = None, late: Exception | None = None):
-        self.answer, self.question, self.late = answer, question, late
-        self.error: Exception = Otherwise()
-
-    def __call__(self, *tensors: Tensor) -> None:
-        found = bool(tensors[0]._array) if self.question is None else self.question(tensors)
-        if found != self.answer:
-            raise type(self.error)(*self.error.args)
-
-
-class Ungiven:
-    """Expects that some leaves have no gradients yet."""
-
-    name = "expect"
-
-    def __init__(self, leaves: list[Tensor]):
-        self.leaves = leaves
-
-    def __call__(self) -> None:
-        if any([grad_of(leaf) is not None for leaf in self.leaves]):
-            raise Otherwise()
 
 
 # Functions that ask about tensors, not about their elements; those that say something to the engine.

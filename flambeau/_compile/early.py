@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Sequence
+from copy import copy
 
 from .._core.random import MersenneState
 from .._core.state import CUDA
@@ -16,8 +17,10 @@ from .._ops.making.generator import Generator, default_of
 from .._tensor import Tensor
 from .arguments import overlap
 from .breaks import Break
-from .capture import Accumulate, Expect, Ungiven, changes, leaves_of, write
+from .capture import Accumulate, changes, leaves_of, write
+from .expected import Expect, Ungiven
 from .graph import COMPUTES, Graph, Node, Value, replaced
+from .holders import grad_of
 
 
 def asked_first(graph: Graph, inputs: Sequence[Tensor], own: Collection[Value]) -> None:
@@ -25,18 +28,52 @@ def asked_first(graph: Graph, inputs: Sequence[Tensor], own: Collection[Value]) 
 
     `inputs` are the tensors that it was recorded with, `own` those inputs that nobody else has.
     """
-    nodes = graph.nodes
-    checks = [i for i, node in enumerate(nodes) if isinstance(node.op, Expect)]
-    if not checks:
-        return
-    moves = _Moves(graph, [*zip(graph.inputs, inputs), *graph.constants.items()], own)
-    for i in checks:
-        if not moves.to_front(i):
-            op = nodes[i].op
-            if op.late is None:
-                raise Break("a branch on elements that depends on what was changed before", *(nodes[i].line or ()))
-            op.error = op.late
-    moves.carry_out()
+    outside, lacking = [*zip(graph.inputs, inputs), *graph.constants.items()], dict[int, Tensor]()
+    for again in (False, True):
+        checks = [i for i, node in enumerate(graph.nodes) if isinstance(node.op, Expect)]
+        moves = _Moves(graph, outside, own)
+        late = [graph.nodes[i] for i in checks if not moves.to_front(i)]
+        if not late:
+            break
+        if not again:
+            lacking = _look_ahead(graph)
+    for node in late:
+        if node.op.late is None:
+            raise Break("a branch on elements that depends on what was changed before", *(node.line or ()))
+        node.op.error = node.op.late
+    if checks:
+        moves.lacking.update(lacking)
+        moves.carry_out()
+
+
+def _look_ahead(graph: Graph) -> dict[int, Tensor]:
+    """Has what a step gives computed before it, from gradients of leaves, where the step says how: the norm that `clip_grad_norm_` finds.
+
+    Gives the leaves that have no gradients then.
+    """
+    nodes, names, lacking = list[Node](), dict[Value, Value](), dict[int, Tensor]()
+    grads: dict[int, Value | None] = {}
+    for node in graph.nodes:
+        ahead = getattr(node.op, "ahead", None)
+        if isinstance(node.op, Accumulate):
+            grads[id(node.op.leaf)] = node.outs[0]
+        elif node.name in _CLEARING:
+            grads.update({id(t): None for t in leaves_of(node.args) if _forgets(node, t)})
+        elif ahead is not None:
+            leaves = list(node.args[0]) if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
+            others = {id(t): t for t in leaves if id(t) not in grads}
+            found = [g for t in leaves if (g := grads.get(id(t))) is not None]
+            made = ahead(found, *node.args[1:], **node.named) if found else None
+            if made is not None and all([isinstance(t, Tensor) and grad_of(t) is None for t in others.values()]):
+                lacking.update(others)
+                own = names[node.outs[0]] = copy(node.outs[0])
+                own.node = Node(made[0], made[1], (own,), opaque=COMPUTES, line=node.line)
+                nodes.append(own.node)
+        if names:
+            node.args, node.named = replaced((node.args, node.named), Value, functools.partial(_named, names))
+        nodes.append(node)
+    graph.nodes[:] = nodes
+    return lacking
 
 
 class _Moves:
@@ -82,7 +119,7 @@ class _Moves:
             elif getattr(node.op, "view", False):
                 found = self.places(next(node.operands()))
             else:
-                found = frozenset([v]).union(*[self.places(w) for w in node.operands() if node.opaque])
+                found = frozenset([v])
             self._places[v] = found
         return found
 

@@ -24,7 +24,8 @@ from .._ops.plans.patterns import Unplannable
 from .._ops.plans.watching import Watch, Watched
 from .._ops.records.primitive import Primitive
 from .._tensor import Tensor, bump, detached, wrap
-from .capture import Expect, _Born, write
+from .capture import _Born, write
+from .expected import Expect
 from .graph import Graph, Node, Value, replaced
 from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, address_of
 from .steps import Call, Loop, Question, Step, Together, Work

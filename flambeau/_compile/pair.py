@@ -17,8 +17,9 @@ from .._core.state import GRAD
 from .._ops.registry import ops, records
 from .._tensor import Tensor, detached, version_of
 from .breaks import Break
-from .capture import Capture, Expect, _Born
+from .capture import Capture, _Born
 from .early import asked_first
+from .expected import Expect
 from .graph import Graph, Node, Value, replaced
 from .program import Program
 from .recompute import recompute

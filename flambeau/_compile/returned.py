@@ -1,5 +1,5 @@
-"""Numbers that a function reads from tensors only to give them back (`return loss.item()`) or to keep them in a list
-(`losses.append(loss.item())`): no part of its program depends on them.
+"""What a function reads from tensors only to give it back (`return loss.item()`, `return y.tolist()`) or to keep it in a list
+(`losses.append(loss.item())`, `outputs.append(y.numpy())`): no part of its program depends on it.
 
 Whether that is so is read from the bytecode behind the call, which must lead straight to the end of the function, or to a call of a
 function of one argument. That this is `list.append` is seen when it is called.
@@ -11,9 +11,28 @@ import dis
 import functools
 import inspect
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from .._errors.frames import is_ours, users_frame
+from .._tensor import Tensor, detached
+from .said import statements
+
+# How tensors are read, by the names of functions.
+READS: dict[str, Callable[[Tensor], Any]] = {
+    "item": lambda t: t.item(), "__float__": lambda t: t.item(), "tolist": lambda t: t.tolist(), "numpy": lambda t: detached(t).numpy(),
+}  # fmt: skip
+
+
+class Read(NamedTuple):
+    """What was read from a tensor, how many nodes there were (-1: it stays as it is), how it is read, and the instruction that keeps it."""
+
+    value: Any
+    tensor: Tensor
+    mark: int
+    how: Callable[[Tensor], Any]
+    place: tuple[Any, int] | None = None
+
 
 _SILENT = frozenset(("NOP", "CACHE", "EXTENDED_ARG", "KW_NAMES", "NOT_TAKEN", "POP_BLOCK"))
 # Whether each of the variables that an instruction names is stored.
@@ -45,10 +64,17 @@ def is_only_returned(until: Any) -> bool:
     return frame is not None
 
 
-def kept_by() -> tuple[Any, int] | None:
-    """The instruction that gives what is read now to a function and does nothing else with it, as (code, where); None if there is none."""
+def kept_by(sure: bool) -> tuple[Any, int] | None:
+    """The instruction that gives what is read now to a function and does nothing else with it, as (code, where); None if there is none.
+
+    With `sure` the function is one that is called `append`.
+    """
     frame = users_frame()
     where = -1 if frame is None else _given_away(frame.f_code, frame.f_lasti)
+    if where >= 0 and sure:
+        calls = [one for one in statements(frame.f_code) if one.call == where]
+        if not any([s.argval == "append" for one in calls for s in one.instructions()]):
+            return None
     return None if where < 0 else (frame.f_code, where)
 
 

@@ -116,7 +116,7 @@ def _found(place: tuple[int, Any], sources: Sources) -> Any:
         return what
     if kind >= _COMPUTED:
         return what(sources)
-    return sources[0][what].item() if kind == _NUMBER else sources[kind][what]
+    return what[1](sources[0][what[0]]) if kind == _NUMBER else sources[kind][what]
 
 
 # Tensors that other code than the records' takes over, or whose elements are not simply in memory: no program knows them.
@@ -355,7 +355,8 @@ class Region:
             return _given_back(out, inputs, inside)
         outputs: list[Tensor] = []
         place = lambda a: _place(a, tape, outputs, inside, trail)
-        leaves, form = tree_flatten(out)
+        read = {id(one.value) for one in tape.numbers}
+        leaves, form = tree_flatten(out, (lambda a: id(a) in read) if read else None)
         seen: dict[int, Any] = {}
         alone = len(leaves) == 1
         places = [_read(a, tape, outputs, alone) or _made(a, place, trail, seen) or place(a) for a in leaves]
@@ -471,28 +472,30 @@ def _shown(function: Any) -> str:
 
 
 def _read(a: Any, tape: Capture, outputs: list[Tensor], alone: bool) -> tuple[int, Any] | None:
-    """Where a number comes from that the run read from a tensor."""
-    t = tape.number(a, alone)
-    if t is None:
+    """Where something comes from that the run read from a tensor."""
+    read = tape.number(a, alone)
+    if read is None:
         return None
-    outputs.append(t)
-    return _NUMBER, len(outputs) - 1
+    outputs.append(read.tensor)
+    return _NUMBER, (len(outputs) - 1, read.how)
 
 
 def _kept(tape: Capture, trail: Trail, changed: list[Effect], outputs: list[Tensor]) -> dict[int, tuple[int, Any]]:
-    """Where numbers come from that the run read from tensors and appended to lists that it does not read, by their ids."""
+    """Where comes from what the run read from tensors and appended to lists that it does not read, by ids."""
     made: dict[int, tuple[int, Any]] = {}
-    places = [place for _, _, place in tape.kept]
+    places = [read.place for read in tape.kept]
     lists = {id(owner) for owner in trail.grown}
     for effect in changed:
         if effect.kind == "append" and is_live(effect.new) and id(effect.holder) not in lists:
             raise Break(f"item reads elements for Python, and {effect.path} may be read")
-    for number, t, place in tape.kept:
-        found = [effect for effect in changed if effect.new is number and id(effect.holder) in lists]
-        if len(found) != 1 or trail.appends.count(place) != places.count(place):
+    for read in tape.kept:
+        found = [effect for effect in changed if effect.new is read.value and id(effect.holder) in lists]
+        if len(found) != 1 or trail.appends.count(read.place) != places.count(read.place):
             raise Break("item reads elements for Python")
-        outputs.append(t)
-        made[id(number)] = _NUMBER, len(outputs) - 1
+        if read.mark >= 0 and tape.changed_since(read.mark):
+            raise Break("numpy reads elements for Python, which are written later")
+        outputs.append(read.tensor)
+        made[id(read.value)] = _NUMBER, (len(outputs) - 1, read.how)
     return made
 
 

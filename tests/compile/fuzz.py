@@ -7,6 +7,7 @@ runs so many programs from a seed on in that many processes, and prints a summar
 
 import argparse
 import contextlib
+import math
 import multiprocessing
 import os
 import random
@@ -186,7 +187,9 @@ class Rows(torch.nn.Module):
             ])()  # fmt: skip
             self.layers.append(made)
             self.plan.append(
-                draw.choice(["", "", "", "residual", "branch", "count", "noise", "split", "loop", *BETWEEN])
+                draw.choice(
+                    ["", "", "", "residual", "branch", "read", "halve", "count", "noise", "split", "loop", *BETWEEN]
+                )
             )
         self.head = torch.nn.Linear(width, 5)
 
@@ -198,6 +201,11 @@ class Rows(torch.nn.Module):
                     y = y + x
                 elif how == "branch":
                     y = y * 0.5 if y.sum() > 0 else y + 0.25
+                elif how == "read":
+                    y = y * 0.5 if y.mean().item() > 0.1 else y + 0.25
+                elif how == "halve":
+                    while y.abs().amax().item() > 2:
+                        y = y * 0.5
                 elif how == "count":
                     self.seen.mul_(0.9).add_(y.detach().mean(0), alpha=0.1)
                     y = y - self.seen
@@ -236,6 +244,13 @@ class Images(torch.nn.Module):
         return self.head(self.body(x).flatten(1))
 
 
+class Kept:
+    """What a step remembers besides."""
+
+    def __init__(self):
+        self.best, self.waited, self.text = 1e9, 0, ""
+
+
 def step_of(seed):
     """A training step over a random model, and all that it changes."""
     draw = random.Random(seed)
@@ -249,6 +264,7 @@ def step_of(seed):
     clip, parts = draw.choice([0.0, 0.0, 0.5]), draw.choice([1, 1, 2])
     cast, none, read = draw.random() < 0.15, draw.random() < 0.7, draw.random() < 0.5
     keeps, kept = draw.random() < 0.3, list[float]()
+    asks, own = draw.choice(["", "", "best", "skip", "late", "norm", "bad", "text"]), Kept()
     if (
         cast
     ):  # autocast keeps the weights that it has cast: gradients of several uses are added before they are cast back
@@ -266,36 +282,56 @@ def step_of(seed):
                 kept.append(loss.item())
         if clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+        if asks == "skip" and (not math.isfinite(loss.item()) or loss.item() > 2):
+            own.waited += 1
+            optimizer.zero_grad()
+            return loss.detach()
+        norm = sum(p.grad.square().sum() for p in model.parameters() if p.grad is not None) if asks == "norm" else 0
+        bad = asks == "bad" and any(torch.isnan(p.grad).any() for p in model.parameters() if p.grad is not None)
         optimizer.step()
         if schedule is not None:
             schedule.step()
+        if asks == "best" and loss.item() < own.best:
+            own.best, own.waited = loss.item(), 0
+        elif asks == "late" and loss.item() > 1.7:
+            own.waited += 3
+            kept.append(loss.item())
+        elif asks == "norm" and norm > 0.5:
+            kept.append(norm.item())
+        elif bad or (asks == "text" and 1 < loss.item() < 2):
+            own.text = "odd"
+        else:
+            own.waited += 1
         if read:
             return loss.item()
         return loss.detach()
 
     def state():
-        own = [v for s in optimizer.state.values() for v in s.values() if isinstance(v, torch.Tensor)]
+        states = [v for s in optimizer.state.values() for v in s.values() if isinstance(v, torch.Tensor)]
         grads = [p.grad for p in model.parameters() if p.grad is not None]
-        return [*model.state_dict().values(), *grads, *own, torch.get_rng_state()]
+        return [*model.state_dict().values(), *grads, *states, torch.get_rng_state()]
 
-    return step, state, x, y, kept
+    return step, state, x, y, kept, own
 
 
 def check_step(seed):
     """Whether a random training step became a program; it must leave the same bits behind as the eager one."""
-    (eager, mine, x, y, kept), (step, other, _, _, others) = step_of(seed), step_of(seed)
+    (eager, mine, x, y, kept, own), (step, other, _, _, others, owned) = step_of(seed), step_of(seed)
     compiled = torch.compile(step)
     streams = torch.get_rng_state(), torch.get_rng_state()
-    for number in range(4):
-        found = []
+    scales = random.Random(seed)
+    for number in range(6):
+        found, scale = [], scales.choice([0.1, 1, number + 1])
         for call, state, stream in ((eager, mine, streams[0]), (compiled, other, streams[1])):
             torch.set_rng_state(stream)
-            loss = call(x * (1 + number), y)
+            loss = call(x * scale, y)
             found.append([loss, *[t.clone() for t in state()]])
         streams = found[0][-1], found[1][-1]
         (loss, *mine_now), (other_loss, *other_now) = found
         # eager sums of losses are made in one visit, and in double precision
-        numbers = [torch.tensor([float(n) for n in (a, *b)]) for a, b in ((loss, kept), (other_loss, others))]
+        both = (loss, kept, own), (other_loss, others, owned)
+        numbers = [torch.tensor([float(n) for n in (a, *b, c.best, c.waited)]) for a, b, c in both]
+        assert own.text == owned.text, (seed, number)
         torch.testing.assert_close(*numbers, equal_nan=True)
         for a, b in zip(mine_now, other_now, strict=True):
             assert same_bits(a, b), (seed, number, a, b)

@@ -17,6 +17,7 @@ class Trained:
         torch.manual_seed(0)
         self.model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 3))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+        self.fixed = nn.Parameter(torch.ones(2), requires_grad=False)
         self.best, self.waited, self.seen, self.parts = 1e9, 0, [], torch.zeros(3)
 
     def loss(self, x, none=True):
@@ -36,7 +37,7 @@ def plain(a):
     return repr(tree_map(lambda b: b.tolist() if hasattr(b, "tolist") else b, a))
 
 
-LIMIT = 0.35  # the loss is above it for some inputs
+LIMIT, NORM = 0.35, 1.0  # the loss and the norm of gradients are above these for some inputs
 
 
 def after_the_step(t, x):
@@ -114,18 +115,44 @@ def gradients(t, x):
 def clipped_by_hand(t, x):
     loss = t.loss(x)
     norm = torch.stack([p.grad.norm() for p in t.model.parameters()]).norm()
-    if norm > 0.4:
+    if norm > NORM:
         for p in t.model.parameters():
-            p.grad.mul_(0.4 / norm)
+            p.grad.mul_(NORM / norm)
     t.optimizer.step()
     return loss, norm
+
+
+def clipped(t, x):
+    loss = t.loss(x)
+    norm = nn.utils.clip_grad_norm_(t.model.parameters(), 0.3)
+    t.optimizer.step()
+    if norm > NORM:
+        t.waited += 1
+    return loss, norm
+
+
+def skipped_by_norm(t, x):
+    loss = t.loss(x)
+    norm = nn.utils.clip_grad_norm_(list(t.model.parameters()), 0.3, norm_type=3.0)
+    if not torch.isfinite(norm) or norm.item() > NORM:
+        t.seen.append("skipped")
+        return loss
+    t.optimizer.step()
+    return loss
+
+
+def clipped_but_for_some(t, x):
+    loss = t.loss(x)
+    norm = nn.utils.clip_grad_norm_([*t.model.parameters(), t.fixed], 0.3)
+    t.optimizer.step()
+    return loss if norm.item() > NORM else -loss
 
 
 def norm_in_numbers(t, x):
     loss = t.loss(x)
     norm = sum(p.grad.square().sum() for p in t.model.parameters()).item() ** 0.5
     t.optimizer.step()
-    if norm > 0.4:
+    if norm > NORM:
         t.seen.append(norm)
     return loss
 
@@ -214,7 +241,7 @@ def printed(t, x):
 
 EARLY = [
     after_the_step, of_a_tensor, best_so_far, smallest, largest, skipped, not_a_number, asserted, gradients, clipped_by_hand,
-    norm_in_numbers, after_an_update_of_gradients, nearly, two_passes, whole_numbers, index, repeated, memory_of_the_run, written_twice,
+    clipped, skipped_by_norm, clipped_but_for_some, norm_in_numbers, after_an_update_of_gradients, nearly, two_passes, whole_numbers, index, repeated, memory_of_the_run, written_twice,
     drawn, several, printed,
 ]  # fmt: skip
 

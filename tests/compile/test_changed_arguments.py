@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import itertools
 
 import pytest
 from changes import Block, guards_of, x
@@ -120,3 +121,33 @@ def test_other_tensors_that_look_the_same_pass():
     assert guards_of(first, x(), [x(), {"a": x()}], Batch(x()), Pair(1, x())).check(
         (torch.zeros(2, 4), [x(), {"a": torch.zeros(2, 4)}], Batch(x()), Pair(1, x())), {}
     )
+
+
+def _sum(values):
+    total = torch.zeros(2)
+    for v in values:
+        total = total + v * 2
+    return total
+
+
+ITERATORS = {
+    "generator": lambda k: (torch.full((2,), float(i + k)) for i in range(3)),
+    "list": lambda k: iter([torch.full((2,), float(k)), torch.ones(2)]),
+    "map": lambda k: map(lambda i: torch.full((2,), float(i)), range(k)),
+    "numbers": lambda k: iter(range(k, 5)),
+    "islice": lambda k: itertools.islice([torch.full((2,), float(i + k)) for i in range(4)], 2),
+}
+
+
+@pytest.mark.parametrize("name", ITERATORS)
+def test_iterators_are_used_up_as_eagerly(name):
+    compiled = torch.compile(_sum)
+    for k in range(4):
+        given = ITERATORS[name](k)
+        assert torch.equal(compiled(given), _sum(ITERATORS[name](k)))
+        assert next(given, None) is None
+
+
+def test_an_iterator_goes_on_from_call_to_call():
+    compiled, it = torch.compile(lambda it, x: x * next(it)), iter(range(10))
+    assert [compiled(it, torch.ones(1)).item() for _ in range(4)] == [0.0, 1.0, 2.0, 3.0] and next(it) == 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -118,6 +119,17 @@ def clip_grad_norm_(
     total = get_total_norm(grads, norm_type, error_if_nonfinite)
     _scale(grads, float(max_norm), total)
     return total
+
+
+def _ahead(
+    grads: list[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> tuple[Any, Any] | None:  # fmt: skip
+    return None if error_if_nonfinite else (get_total_norm, (grads, norm_type))
+
+
+clip_grad_norm_.ahead = (
+    _ahead  # what it returns, from gradients alone: programs may have to know before they change any
+)
 
 
 def clip_grad_norm(
