@@ -137,8 +137,10 @@ class Pair:
             outputs[i]._edge = (History(self, (), None), 0)
         if self.backward_program is None:
             return outputs
-        edges = tuple(edge_of(inputs[i] if t is None else t) for i, t in self.sources)
-        kept = [detached(t) for t in (*made[self.count :], *[inputs[i] for _, i in self.from_inputs])]
+        edges = tuple([edge_of(inputs[i] if t is None else t) for i, t in self.sources])
+        # what nobody else has needs no other form, in which writes are counted
+        kept = [t if t._storage is None and not _among(t, outputs) else detached(t) for t in made[self.count :]]
+        kept += [detached(inputs[i]) for _, i in self.from_inputs]
         node = History(self, edges, (kept, inputs), [self.about[i][:2] for i in self.differentiable])
         node.versions = [version_of(t) for t in (*kept, *self.watched)]
         for number, i in enumerate(self.differentiable):
@@ -198,6 +200,10 @@ class Pair:
         starts = [g for g, missing in zip(gradients, absent) if not missing]
         found = engine.run(roots, starts, True, True, wanted, into_leaves=False)
         return [found.get((id(e[0]), e[1])) for e in map(edge_of, wanted)]
+
+
+def _among(t: Tensor, tensors: Sequence[Tensor]) -> bool:
+    return any([t is other for other in tensors])
 
 
 _MODIFIED = "one of the variables needed for gradient computation has been modified by an inplace operation"

@@ -178,7 +178,9 @@ class Lowered:
         self.used = [i for _, i in self.from_inputs]
         self.known = [t for _, t in self.from_constants]
         only = len(self.parts) == 1 and self.opening == 0 and not self.written and not self.born[-1]
-        self.whole = only and [v for _, v, _ in self.born[0]] == self.outputs
+        made = [v for _, v, _ in self.born[0]]
+        self.whole = only and len(made) == len(self.outputs) and set(made) == set(self.outputs)
+        self.order = [made.index(v) for v in self.outputs] if self.whole and made != self.outputs else []
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         try:
@@ -190,7 +192,7 @@ class Lowered:
             left = runner_on(Tensor)(frame.words[0], [*[inputs[i] for i in self.used], *self.known, *made])
             if left == 0:
                 self._frames.append(frame)
-                return made
+                return [made[i] for i in self.order] if self.order else made
         outer, local.grad = local.grad, False
         try:
             return Run(self, frame, inputs).outputs()

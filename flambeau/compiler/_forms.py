@@ -3,11 +3,15 @@
 A program is made for one set of sizes. A function that is called with ever new ones would be recorded without end, so from the third
 set on calls run eagerly until those with one set have taken as long as it takes to make a program. As many programs stay as fit into a
 bound, those that were used last.
+
+A program of a few small operations may take longer than these, as it has to be found. So short ones and the functions that they stand for run by
+turns for a while, and the faster one stays.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +22,8 @@ from ..utils.weak import WeakTensorKeyDictionary
 MOST_FORMS = 64
 MOST_BYTES = 1 << 30  # of memory in which programs compute
 _MOST_SEEN = 4096
+_FIRST, _TIMED = 16, 8  # calls before programs are compared with functions, and those that are timed of each
+_SHORT = 5e-5  # seconds that a program must take for that, at most
 
 # Tensors of which a program said that their sizes change, or that they do not.
 changing, fixed = WeakTensorKeyDictionary(), WeakTensorKeyDictionary()
@@ -36,6 +42,31 @@ def form_of(args: Any, named: Any) -> tuple[Any, ...]:
     ])  # fmt: skip
 
 
+class Trial:
+    """Whether a program is faster than the function that it stands for, with arguments of a form."""
+
+    def __init__(self, form: tuple[Any, ...]):
+        self.form, self.calls = form, 0
+        self.times: tuple[list[float], list[float]] = [], []  # of the program, and of the function
+
+    def run(self, function: Any, program: Any, args: Any, named: Any) -> Any:
+        self.calls += 1
+        turn = self.calls > _FIRST and self.calls % 2
+        start = perf_counter()
+        out = (function if turn else program)(*args, **named)
+        if self.calls > _FIRST:
+            self.times[turn].append(perf_counter() - start)
+        return out
+
+    @property
+    def is_over(self) -> bool:
+        return len(self.times[0]) >= _TIMED or (bool(self.times[0]) and min(self.times[0]) > _SHORT)
+
+    @property
+    def is_lost(self) -> bool:
+        return len(self.times[0]) >= _TIMED and median(self.times[1]) < median(self.times[0])
+
+
 class Forms:
     """Entries of a region; `dynamic` is what `torch.compile` was given."""
 
@@ -43,6 +74,8 @@ class Forms:
         self.dynamic = dynamic
         self.known: OrderedDict[tuple[Any, ...], list[Any]] = OrderedDict()
         self.cost = 0.0  # seconds that the last program took to make
+        self.trial: Trial | None = None
+        self.slow: set[tuple[Any, ...]] = set()  # forms for which the function itself is faster
         self._spent: OrderedDict[tuple[Any, ...], float] = OrderedDict()  # seconds in calls that ran eagerly
 
     def entries(self) -> list[Any]:
@@ -73,6 +106,23 @@ class Forms:
             if own is entries:
                 self.known[form] = [entry, *[other for other in own if other is not entry]]
                 return
+
+    def compare(self, args: Any, named: Any) -> None:
+        """Has programs for these arguments compared with the function in later calls."""
+        if self.trial is None:
+            self.trial = Trial(form_of(args, named))
+
+    def tried(self, function: Any, program: Any, args: Any, named: Any) -> Any:
+        """Runs one or the other, if there is a trial for these arguments."""
+        trial, self.trial = self.trial, None
+        try:
+            fits = trial is not None and form_of(args, named) == trial.form
+            return trial.run(function, program, args, named) if trial is not None and fits else program(*args, **named)
+        finally:
+            if trial is None or not trial.is_over:
+                self.trial = trial
+            elif trial.is_lost:
+                self.slow.add(trial.form)
 
     def _bytes(self) -> int:
         return sum([entry.program.nbytes for entry in self.entries()])

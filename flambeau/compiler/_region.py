@@ -26,7 +26,7 @@ from .._tensor import Tensor, detached
 from ..nn.modules.container import ModuleDict, ModuleList
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
-from ._forms import Forms
+from ._forms import Forms, form_of
 from ._objects import again, is_made
 
 logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
@@ -72,7 +72,7 @@ Sources = tuple[Sequence[Tensor], Sequence[Tensor], dict[Any, Any]]  # outputs a
 class Entry:
     """One state of the world in which a function was recorded: guards, a program, and how its results are put together."""
 
-    __slots__ = ("carried", "effects", "form", "guards", "places", "program", "said")
+    __slots__ = ("carried", "effects", "form", "guards", "places", "program", "said", "single")
 
     def __init__(
         self, guards: Guards, program: Any, form: Any, places: list[tuple[int, Any]], effects: list[Any], carried: list[Any],
@@ -81,12 +81,17 @@ class Entry:
         self.guards, self.program, self.form, self.places, self.effects = guards, program, form, places, effects
         self.carried = carried  # functions that get further inputs from where the last run left them
         self.said = said  # statements that tell somebody something, each with what the run has changed before
+        self.single = (
+            not effects and not said and form is None and places[0] == (_OUTPUT, 0)
+        )  # one output is all that there is
 
     def run(self, args: Any, named: Any) -> Any:
         inputs = tensors_in(args, named)
         if self.carried:
             inputs = [*inputs, *[get() for get in self.carried]]
         outputs = self.program.run(inputs)
+        if self.single:
+            return outputs[0]
         for effects, say in self.said:
             sources: Sources = outputs, inputs, {}
             _make(effects, sources)
@@ -121,6 +126,7 @@ def _found(place: tuple[int, Any], sources: Sources) -> Any:
 
 # Tensors that other code than the records' takes over, or whose elements are not simply in memory: no program knows them.
 _FOREIGN = OVERRIDE | DISPATCH | BATCHED | SPARSE | QUANTIZED | DUAL
+_COMPILING = {"is_compiling", "is_dynamo_compiling"}  # names of functions that tell compiled functions from others
 _ATTEMPTS = 4  # to record what may go better the next time
 _FEW = 4  # programs that may be wrong more often than right
 # Where a part of a result comes from: outputs, inputs, itself, outputs' elements, what is computed from these, or made around them.
@@ -174,9 +180,12 @@ class Region:
         if local.transforms or local.batches or local.duals is not None:  # these look at single operations
             return self.function(*args, **named)
         stance = self.stance()
-        if stance == "force_eager":
+        forms = self.forms
+        if stance == "force_eager" or (forms.slow and form_of(args, named) in forms.slow):
             return self.function(*args, **named)
-        entries, before = self.forms.fitting(args, named), self.surprises
+        if forms.trial is not None:
+            return forms.tried(self.function, self, args, named)
+        entries, before = forms.fitting(args, named), self.surprises
         for entry in entries:
             if entry.guards.check(args, named):
                 try:
@@ -397,6 +406,8 @@ class Region:
         if done:
             entry.effects = [made for made, e in zip(effects, changed) if (id(e.holder), e.key) not in done]
         self.forms.add(args, named, entry)
+        if self.backend is None and program.backward_program is None and not _COMPILING & trail.reach.names:
+            self.forms.compare(args, named)
         counters["stats"].update(unique_graphs=1, calls_captured=len(tape.graph.nodes))
         if self.backend is not None and tape.changed_since(0):  # it is not to be changed twice
             return _given_back(out, inputs, inside)

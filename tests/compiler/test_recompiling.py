@@ -1,10 +1,14 @@
 """When compiled functions and modules are recorded again: changes, branches, state, sizes, switches."""
 
+import collections
+import time
+
 import pytest
 
 import flambeau as torch
 from flambeau import nn
 from flambeau._dynamo.exc import Unsupported
+from flambeau.compiler._forms import _FIRST, _TIMED, Trial
 
 F = nn.functional
 
@@ -346,3 +350,29 @@ def test_a_gradient_that_appears_outside_is_noticed():
     assert compiled(torch.ones(2)).tolist() == compiled(torch.ones(2)).tolist() == [2.0, 2.0]
     other.grad = torch.tensor([3.0, 4.0])
     assert compiled(torch.ones(2)).tolist() == [3.0, 4.0]
+
+
+def test_short_programs_that_are_slower_than_their_functions_are_left():
+    for quick, slow, lost in (
+        (0.0, 2e-3, False),
+        (2e-5, 0.0, True),
+        (1e-3, 0.0, False),
+    ):  # a long program is not compared
+        trial, calls = Trial(()), collections.Counter()
+
+        def run(name, seconds, calls=calls):
+            calls[name] += 1
+            end = time.perf_counter() + seconds
+            while time.perf_counter() < end:
+                pass
+            return name
+
+        program, function = (lambda q=quick: run("program", q)), (lambda s=slow: run("function", s))
+        while not trial.is_over:
+            trial.run(function, program, (), {})
+        assert trial.is_lost is lost and calls["program"] >= _FIRST and calls["function"] <= _TIMED
+    compiled = torch.compile(lambda x: x * 2 if x.sum() > 0 else x * 3)
+    for i in range(60):
+        x = torch.full((2,), float(1 - 2 * (i % 3 == 0)))
+        assert compiled(x).tolist() == [2.0, 2.0] if i % 3 else [-3.0, -3.0]
+    assert compiled._region.forms.trial is None
