@@ -1,5 +1,7 @@
 """Large arrays that begin at a cache line: vectors are read and written in whole lines, which saves 5 to 10 %."""
 
+# mypy: disable-error-code="no-untyped-def"
+
 from __future__ import annotations
 
 import ctypes
@@ -11,155 +13,75 @@ from typing import Any
 import numpy as np
 
 from .._core import allocation
-from .._kernel import jit
+from .._kernel.native.dialect import compile_function, compile_module
 
 _HUGE = 1 << 22  # bytes from which Linux is asked for large pages, as NumPy does
 # glibc gives blocks from this size on back to the system at once, and every new one costs a fault for each page: some are
 # kept here for the next result of about the same size, so many bytes in all.
 _KEPT_FROM, _KEPT_IN_ALL = 32 << 20, 256 << 20
 _POINTER = ctypes.c_void_p
-# A block is kept in one of 16 places. Whoever finds the lock taken does without: nobody ever waits, also not in a
-# forked child whose parent held it.
-_TEXT = f"""
-@places = internal global [16 x [2 x i64]] zeroinitializer
-@lock = internal global i64 0
-@total = internal global i64 0
-declare i32 @posix_memalign(ptr, i64, i64)
-declare i32 @madvise(ptr, i64, i32)
-declare void @free(ptr)
+# Blocks that are kept, at most; where the functions' own memory has its lock, and how many bytes are kept in all. Then come the blocks.
+_PLACES, _LOCK, _TOTAL, _BLOCKS = 16, 0, 8, 16
 
-define ptr @allocate(ptr %context, i64 %size) nounwind {{
-entry:
-  %slot = alloca ptr
-  %asked = icmp ne ptr %context, null
-  br i1 %asked, label %answer, label %start
-answer:
-  ret ptr @released
-start:
-  %big = icmp uge i64 %size, {_KEPT_FROM}
-  br i1 %big, label %try, label %fresh
-try:
-  %pair = cmpxchg ptr @lock, i64 0, i64 1 acquire monotonic
-  %mine = extractvalue {{ i64, i1 }} %pair, 1
-  br i1 %mine, label %look, label %fresh
-look:
-  %i = phi i64 [ 0, %try ], [ %i1, %next ]
-  %place = getelementptr [16 x [2 x i64]], ptr @places, i64 0, i64 %i
-  %held = load i64, ptr %place
-  %at = getelementptr i64, ptr %place, i64 1
-  %length = load i64, ptr %at
-  %some = icmp ne i64 %held, 0
-  %enough = icmp uge i64 %length, %size
-  %over = sub i64 %length, %size
-  %quarter = lshr i64 %size, 2
-  %close = icmp ule i64 %over, %quarter
-  %g1 = and i1 %some, %enough
-  %good = and i1 %g1, %close
-  br i1 %good, label %take, label %next
-next:
-  %i1 = add i64 %i, 1
-  %end = icmp eq i64 %i1, 16
-  br i1 %end, label %leave, label %look
-take:
-  store i64 0, ptr %place
-  %sum = load i64, ptr @total
-  %less = sub i64 %sum, %length
-  store i64 %less, ptr @total
-  store atomic i64 0, ptr @lock release, align 8
-  %found = inttoptr i64 %held to ptr
-  ret ptr %found
-leave:
-  store atomic i64 0, ptr @lock release, align 8
-  br label %fresh
-fresh:
-  %failed = call i32 @posix_memalign(ptr %slot, i64 64, i64 %size)
-  %ok = icmp eq i32 %failed, 0
-  %made = load ptr, ptr %slot
-  %result = select i1 %ok, ptr %made, ptr null
-  %large = icmp uge i64 %size, {_HUGE}
-  %advise = and i1 %ok, %large
-  br i1 %advise, label %pages, label %done
-pages:
-  %address = ptrtoint ptr %made to i64
-  %up = add i64 %address, 4095
-  %first = and i64 %up, -4096
-  %skipped = sub i64 %first, %address
-  %rest = sub i64 %size, %skipped
-  %from = inttoptr i64 %first to ptr
-  %ignored = call i32 @madvise(ptr %from, i64 %rest, i32 14)
-  br label %done
-done:
-  ret ptr %result
-}}
 
-define internal void @released(ptr %context, ptr %old, i64 %size) nounwind {{
-entry:
-  %big = icmp uge i64 %size, {_KEPT_FROM}
-  %few = icmp ule i64 %size, {_KEPT_IN_ALL}
-  %wanted = and i1 %big, %few
-  br i1 %wanted, label %try, label %give
-try:
-  %pair = cmpxchg ptr @lock, i64 0, i64 1 acquire monotonic
-  %mine = extractvalue {{ i64, i1 }} %pair, 1
-  br i1 %mine, label %weigh, label %give
-weigh:
-  %sum = load i64, ptr @total
-  %more = add i64 %sum, %size
-  %fits = icmp ule i64 %more, {_KEPT_IN_ALL}
-  br i1 %fits, label %look, label %evict
-evict:
-  %e = phi i64 [ 0, %weigh ], [ %e1, %onwards ]
-  %candidate = getelementptr [16 x [2 x i64]], ptr @places, i64 0, i64 %e
-  %stale = load i64, ptr %candidate
-  %none = icmp eq i64 %stale, 0
-  br i1 %none, label %onwards, label %drop
-onwards:
-  %e1 = add i64 %e, 1
-  %e.end = icmp eq i64 %e1, 16
-  br i1 %e.end, label %leave, label %evict
-drop:
-  store i64 0, ptr %candidate
-  %s.at = getelementptr i64, ptr %candidate, i64 1
-  %s.size = load i64, ptr %s.at
-  %lighter = sub i64 %sum, %s.size
-  store i64 %lighter, ptr @total
-  %s.pointer = inttoptr i64 %stale to ptr
-  call void @free(ptr %s.pointer)
-  br label %weigh
-look:
-  %i = phi i64 [ 0, %weigh ], [ %i1, %next ]
-  %place = getelementptr [16 x [2 x i64]], ptr @places, i64 0, i64 %i
-  %held = load i64, ptr %place
-  %empty = icmp eq i64 %held, 0
-  br i1 %empty, label %put, label %next
-next:
-  %i1 = add i64 %i, 1
-  %end = icmp eq i64 %i1, 16
-  br i1 %end, label %leave, label %look
-put:
-  %number = ptrtoint ptr %old to i64
-  store i64 %number, ptr %place
-  %at = getelementptr i64, ptr %place, i64 1
-  store i64 %size, ptr %at
-  store i64 %more, ptr @total
-  store atomic i64 0, ptr @lock release, align 8
-  ret void
-leave:
-  store atomic i64 0, ptr @lock release, align 8
-  br label %give
-give:
-  call void @free(ptr %old)
-  ret void
-}}
-"""
-_OTHERS = {
-    "zeroed": "declare ptr @calloc(i64, i64)\n"
-    "define ptr @zeroed(ptr %context, i64 %count, i64 %size) nounwind {\n"
-    "  %made = call ptr @calloc(i64 %count, i64 %size)\n  ret ptr %made\n}\n",
-    "resized": "declare ptr @realloc(ptr, i64)\n"
-    "define ptr @resized(ptr %context, ptr %old, i64 %size) nounwind {\n"
-    "  %made = call ptr @realloc(ptr %old, i64 %size)\n  ret ptr %made\n}\n",
-}
+# -- in the dialect of `native`. Whoever finds the lock taken does without: nobody ever waits, also not in a forked child whose
+# parent held it.
+
+
+def released(m, context, old, size):
+    """Keeps a block, by its address and size, or gives it back."""
+    state, left = m.memory(), old
+    if (size >= _KEPT_FROM) & (size <= _KEPT_IN_ALL):
+        if m.swap(state + _LOCK, 0, 1) == 1:
+            for i in range(_PLACES):  # until there is room for it
+                place = state + _BLOCKS + i * 16
+                if (m.word(place) != 0) & (m.word(state, _TOTAL) + size > _KEPT_IN_ALL):
+                    m.run("free", m.word(place))
+                    m.put(place, 0, 0)
+                    m.put(state, _TOTAL, m.word(state, _TOTAL) - m.word(place, 8))
+            for i in range(_PLACES):
+                place = state + _BLOCKS + i * 16
+                if (m.word(place) == 0) & (left != 0):
+                    m.put(place, 0, left)
+                    m.put(place, 8, size)
+                    m.put(state, _TOTAL, m.word(state, _TOTAL) + size)
+                    left = 0
+            m.set(state + _LOCK, 0)
+    m.run("free", left)
+
+
+def allocate(m, context, size):
+    """A block that is kept and about as large, or a new one. With a context, which NumPy does not give, the address of `released`."""
+    if context != 0:
+        return m.function("released")
+    state, found, slot = m.memory(), 0, m.space(1)
+    if size >= _KEPT_FROM:
+        if m.swap(state + _LOCK, 0, 1) == 1:
+            for i in range(_PLACES):
+                place = state + _BLOCKS + i * 16
+                held, over = m.word(place), m.word(place, 8) - size
+                if (found == 0) & (held != 0) & (over >= 0) & (over <= size >> 2):
+                    found = held
+                    m.put(place, 0, 0)
+                    m.put(state, _TOTAL, m.word(state, _TOTAL) - m.word(place, 8))
+            m.set(state + _LOCK, 0)
+    if found != 0:
+        return found
+    if m.short("posix_memalign", slot, 64, size) != 0:
+        return 0
+    made = m.word(slot)
+    if size >= _HUGE:
+        first = (made + 4095) & -4096
+        m.short("madvise", first, size - (first - made), 14)
+    return made
+
+
+def zeroed(m, context, count, size):
+    return m.call("calloc", count, size)
+
+
+def resized(m, context, old, size):
+    return m.call("realloc", old, size)
 
 
 class _Handler(ctypes.Structure):
@@ -185,10 +107,12 @@ def _exchange() -> tuple[int, Any] | None:
         capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
         table = ctypes.cast(get(capsule, None), ctypes.POINTER(_POINTER))
         address = table[304]
-        allocate = jit.compile("allocate", _TEXT)
-        released = ctypes.CFUNCTYPE(_POINTER, _POINTER, ctypes.c_int64)(allocate)(1, 0)
-        others = [jit.compile(name, text) for name, text in _OTHERS.items()]
-        handler = _Handler(b"flambeau_aligned", 1, None, allocate, *others, released)
+        functions = {released: ["context", "old", "size"], allocate: ["context", "size"]}
+        malloc = compile_module(functions, 2 + 2 * _PLACES)
+        free = ctypes.CFUNCTYPE(_POINTER, _POINTER, ctypes.c_int64)(malloc)(1, 0)
+        calloc = compile_function("zeroed", zeroed, ["context", "count", "size"])
+        realloc = compile_function("resized", resized, ["context", "old", "size"])
+        handler = _Handler(b"flambeau_aligned", 1, None, malloc, calloc, realloc, free)
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, [_POINTER, ctypes.c_char_p, _POINTER]
         capsule = new(ctypes.addressof(handler), b"mem_handler", None)
