@@ -1,7 +1,7 @@
-"""Optimizer steps over many parameters at once: a formula for one element becomes two native functions.
+"""Optimizer steps over many parameters at once: a formula becomes two native functions.
 
-`step` (see `optim_step`) finds the arrays, computes what all elements of a parameter share (bias corrections and the
-like) and fills a table, a row for each parameter. `update` changes the elements in a range of all parameters laid end
+`step` (see `optim_step`) finds the arrays and fills a table, a row for each parameter, into which `numbers` writes what all
+elements of the parameter share (bias corrections and the like). `update` changes the elements in a range of all parameters laid end
 to end, so that the pool can cut the work wherever it likes.
 """
 
@@ -16,8 +16,8 @@ import numpy as np
 from . import jit
 from .loops import _PARAMETERS, _pointer, _word
 from .native import pool
-from .native.direct import bound_text
-from .optim_step import HEADER, NUMPY_NUMBER, Places, Step
+from .native.direct import bound_address
+from .optim_step import HEADER, MOST_SETTINGS, NUMPY_NUMBER, Places, compile_step, render_numbers
 from .render_llvm import Llvm
 from .symbols import symbols
 from .value import COMPUTE, SIZE
@@ -48,7 +48,7 @@ class Formula:
         """
         key = options, code
         if key not in self.natives:
-            suits = code in NUMPY_NUMBER and where is not None
+            suits = code in NUMPY_NUMBER and where is not None and given <= MOST_SETTINGS
             self.natives[key] = _compile(self, where, options, code, states, scalars, given) if suits else None
         return self.natives[key]
 
@@ -103,10 +103,12 @@ _kept: list[Any] = []  # what `step` points to
 def _compile(
     formula: Formula, where: Any, options: Any, code: str, states: int, scalars: int, given: int
 ) -> Callable[..., bool]:
-    step = Step(formula, where, options, code, states, scalars, given)
-    update = jit.compile("update", _render_update(formula, options, code, states, step.numbers, step.width))
+    text, numbers = render_numbers(formula, options, 2 + states, scalars, given)
+    width = 1 + 2 + states + numbers + scalars
+    update = jit.compile("update", _render_update(formula, options, code, states, numbers, width))
     split, data = pool.splitting(update, 2, 1, weight=_WEIGHT)
     _kept.append(data)
     classes = np.ndarray, where.tensor, where.meta, dict
-    words = *map(id, classes), update, split, data.buffer_info()[0]
-    return bound_text("step", step.text(), struct.pack("7q", *words))
+    functions = jit.compile("numbers", text), update, split, data.buffer_info()[0]
+    words = *map(id, classes), *functions, 2 + states, scalars, given, width, NUMPY_NUMBER[code]
+    return bound_address("step", compile_step(where), struct.pack(f"{len(words)}q", *words))

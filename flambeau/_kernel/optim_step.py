@@ -1,26 +1,29 @@
 """The function of Python's that makes an optimizer's step: reads tensors as the interpreter holds them.
 
 Lists of arrays would have to be made for every step, which takes longer than changing a few thousand elements. The
-function written here follows the pointers itself, from a list of parameters to the addresses of their elements, of
-their gradients and of the states in the optimizer's dicts.
+function written here, in the dialect of `native`, follows the pointers itself, from a list of parameters to the addresses of
+their elements, of their gradients and of the states in the optimizer's dicts.
 """
+
+# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import sys
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .lang import KernelScope
 from .loops import _pointer
+from .native.dialect import compile_module, inline
 from .render_llvm import Llvm
 from .value import Value
 
 HEADER = 2  # words before the rows of the table: elements in all, rows
+MOST_SETTINGS = 16
 _SMALL = 1 << 15  # elements that one thread changes while the interpreter waits
 
 # Where CPython and NumPy keep things: offsets into a list, a tuple, an ndarray and its dtype, in bytes.
@@ -31,6 +34,7 @@ _BYTEORDER, _NUMBER = _HEAD + 10, _HEAD + 12
 _USABLE = 0x1 | 0x100 | 0x400  # flags: C-contiguous, aligned, writable
 _NATIVE = ord("=")
 NUMPY_NUMBER = {"f32": np.dtype("f4").num, "f64": np.dtype("f8").num}
+_SINGLE, _DOUBLE = NUMPY_NUMBER["f32"], NUMPY_NUMBER["f64"]
 
 
 class Places(NamedTuple):
@@ -98,263 +102,179 @@ class NumberScope(KernelScope):
         return self.r.library_call("pow", "f64", a, b)
 
 
-# -- reading objects ---------------------------------------------------------------------------------------------
-
-
-def _long(r: Llvm, pointer: str, offset: int) -> Value:
-    return r.load(r.address(pointer, r.constant("i64", offset)), "i64")
-
-
-def _int(r: Llvm, pointer: str, offset: int) -> Value:
-    return r.cast(r.load(r.address(pointer, r.constant("i64", offset)), "i32"), "i64")
-
-
-def _address(r: Llvm, pointer: str, offset: int | Value) -> str:
-    place = r.address(pointer, r.constant("i64", offset) if isinstance(offset, int) else offset)
-    return r.value(f"load ptr, ptr {place}, align 8", "i64").name
-
-
-def _as_word(r: Llvm, pointer: str) -> Value:
-    return r.value(f"ptrtoint ptr {pointer} to i64", "i64")
-
-
-def _call(r: Llvm, result: str, name: str, *args: str) -> str:
-    """Calls a function of Python's; arguments as `type name`."""
-    r.declarations.add(f"declare {result} @{name}({', '.join(a.split()[0] for a in args)})")
-    text = f"call {result} @{name}({', '.join(args)})"
-    if result == "void":
-        r.emit(text)
-        return ""
-    return r.value(text, "i64").name
-
-
-def _number_of_dtype(r: Llvm, item: str) -> Value:
-    """NumPy's number of an array's dtype; -1 in foreign byte order."""
-    d = _address(r, item, _DTYPE)
-    native = r.load(r.address(d, r.constant("i64", _BYTEORDER)), "u8") == _NATIVE
-    return r.select(native, _int(r, d, _NUMBER), r.constant("i64", -1))
-
-
-def _length(r: Llvm, item: str) -> Value:
-    """The number of elements of an array."""
-    total, shape = r.variable("i64"), _address(r, item, _SHAPE)
-    r.write(total, "i64", r.constant("i64", 1))
-    with r.loop(r.constant("i64", 0), _int(r, item, _NDIM)) as d:
-        r.write(total, "i64", r.read(total, "i64") * r.load(r.address(shape, d * 8), "i64"))
-    return r.read(total, "i64")
-
-
-def _read_scalar(r: Llvm, item: str) -> tuple[Value, Callable[[Value], None]]:
-    """The value of a 0-d state, and what writes it back."""
-    place, value = _address(r, item, _DATA), r.variable("f64")
-    single = _number_of_dtype(r, item) == NUMPY_NUMBER["f32"]
-    with r.when(single):
-        r.write(value, "f64", r.load(place, "f32"))
-    with r.when(~single):
-        r.write(value, "f64", r.load(place, "f64"))
-
-    def write(new: Value) -> None:
-        with r.when(single):
-            r.store(place, "f32", new)
-        with r.when(~single):
-            r.store(place, "f64", new)
-
-    return r.read(value, "f64"), write
-
-
-class _Function(Llvm):
-    """A function as Python calls it: (self, arguments, their number) -> object."""
-
-    def __init__(self, name: str):
-        super().__init__(name, ["ptr %self", "ptr %args", "i64 %count"])
-        self.result = self.variable("i64")
-        self.emit(f"store ptr null, ptr {self.result}")
-
-    def text(self) -> str:
-        made = self.value(f"load ptr, ptr {self.result}", "i64").name
-        return super().text().replace("define void", "define ptr", 1).replace("  ret void", f"  ret ptr {made}", 1)
-
-
 # -- the step ----------------------------------------------------------------------------------------------------
 
-SELF = ("kind", "tensor", "meta", "dict", "update", "split", "data")  # words behind `self`
+# Words behind `self`: classes; functions, and the data of `split`; what is given, and the table. A row of that: the number of elements
+# up to here, the addresses of parameter, gradient and states, the numbers of the formula, and the 0-d states.
+SELF = (
+    "kind", "tensor", "meta", "dict", "numbers", "update", "split", "data",
+    "operands", "scalars", "given", "width", "dtype",
+)  # fmt: skip
+_WORDS = bytes.__basicsize__ - 1
 
 
-class Step:
-    """Writes `step(parameters, states, names, settings)`, which returns whether it has made the step.
+@inline
+def is_a(m, item, kind):
+    """Whether an object is of a class, or of one made from it; none is not."""
+    found = 0
+    if item != 0:
+        found = m.short("PyType_IsSubtype", m.word(item, _TYPE), kind)
+    return found
 
-    Behind its `self` are the classes ndarray, Tensor, Meta and dict, `update`, the loop that runs it on several threads,
-    and that loop's data. A row of the table: the number of elements up to here, the addresses of parameter, gradient and
-    states, the numbers of the formula, and the 0-d states.
-    """
 
-    def __init__(self, formula: Any, where: Places, options: Any, code: str, states: int, scalars: int, given: int):
-        self.formula, self.where, self.options, self.code = formula, where, options, code
-        self.operands, self.scalars, self.given = 2 + states, scalars, given
-        probe = Llvm("probe", [])
-        zero = probe.constant("f64", 0)
-        self.numbers = len(formula.numbers(NumberScope(probe), [zero] * scalars, [zero] * given, options)[1])
-        self.width = 1 + self.operands + self.numbers + scalars
-        self.r = r = _Function("step")
-        for i, name in enumerate(SELF):
-            place = r.address("%self", r.constant("i64", bytes.__basicsize__ - 1 + 8 * i))
-            r.emit(f"%{name} = load ptr, ptr {place}, align 1")
-        self.zero, self.total, self.holds = r.constant("i64", 0), r.variable("i64"), r.variable("b1")
+@inline
+def elements(m, item):
+    """The number of elements of an array."""
+    total, shape = 1, m.word(item, _SHAPE)
+    for d in range(m.half(item, _NDIM)):
+        total = total * m.word(shape, d * 8)
+    return total
 
-    def text(self) -> str:
-        """The function in LLVM's language."""
-        r = self.r
-        settings = self._settings()
-        failed = _as_word(r, _call(r, "ptr", "PyErr_Occurred")) != 0
-        with r.when(~failed):
-            params = _pointer(r, "%args", 0)
-            self.rows, self.column = _long(r, params, _LIST_SIZE), _address(r, params, _LIST_ITEMS)
-            size = (self.rows * self.width + HEADER) * 8
-            self.table = _call(r, "ptr", "PyMem_RawMalloc", f"i64 {size.name}")
-            r.write(self.total, "i64", self.zero)
-            r.write(self.holds, "b1", r.constant("b1", True))
-            self._need(_as_word(r, self.table) != 0)
-            with r.when(r.read(self.holds, "b1")):
-                self._gather()
-            with r.when(r.read(self.holds, "b1")):
-                self._change(settings)
-            _call(r, "void", "PyMem_RawFree", f"ptr {self.table}")
-            _call(r, "void", "PyErr_Clear")
-            done = r.cast(r.read(self.holds, "b1"), "i64")
-            r.emit(f"store ptr {_call(r, 'ptr', 'PyBool_FromLong', f'i64 {done.name}')}, ptr {r.result}")
-        return r.text()
 
-    def _settings(self) -> list[Value]:
-        """The group's numbers; asking for them may run code of Python's, so it comes first."""
-        r, given = self.r, _pointer(self.r, "%args", 3)
-        items = [_address(r, given, _TUPLE_ITEMS + 8 * k) for k in range(self.given)]
-        return [Value(r, _call(r, "double", "PyFloat_AsDouble", f"ptr {item}"), "f64") for item in items]
+def gather(m, self, args, table, where):
+    """Fills the rows with arrays: how many elements there are, or -1 if something is not what the step is for."""
+    at, params, states = m.fields(self + _WORDS, SELF), m.word(args), m.word(args, 8)
+    column, names, total = m.word(params, _LIST_ITEMS), m.word(args, 16), 0
+    needed = at.operands + at.scalars
+    if (needed > 2) & (is_a(m, states, at.dict) == 0):
+        return -1
+    for i in range(m.word(params, _LIST_SIZE)):
+        p, row = m.word(column, i * 8), table + (i * at.width + HEADER) * 8
+        length, own = 0, 0
+        if is_a(m, p, at.tensor) == 0:
+            return -1
+        meta = m.word(p, where.meta_at)
+        if meta == 0:
+            return -1
+        if m.word(meta, _TYPE) != at.meta:
+            return -1
+        if needed > 2:
+            own = m.call("PyDict_GetItemWithError", states, p)
+            if own == 0:
+                return -1
+            if m.word(own, _TYPE) != at.dict:
+                return -1
+        for k in range(needed):
+            t, place = p, k + 1
+            if k == 1:
+                t = m.word(meta, where.grad_at)
+            if k > 1:
+                t = m.call("PyDict_GetItemWithError", own, m.word(names, _TUPLE_ITEMS + (k - 2) * 8))
+            if is_a(m, t, at.tensor) == 0:
+                return -1
+            item = m.word(t, where.array_at)
+            if item == 0:
+                return -1
+            if m.word(item, _TYPE) != at.kind:
+                return -1
+            d = m.word(item, _DTYPE)
+            number, foreign = m.half(d, _NUMBER), (m.word(d, _BYTEORDER) & 0xFF) != _NATIVE
+            if ((m.half(item, _FLAGS) & _USABLE) != _USABLE) | foreign:
+                return -1
+            if k < at.operands:
+                count = elements(m, item)
+                if k == 0:
+                    length = count
+                if (number != at.dtype) | (count != length):
+                    return -1
+            else:  # a 0-d state
+                place = at.width - needed + k
+                if (m.half(item, _NDIM) != 0) | ((number != _SINGLE) & (number != _DOUBLE)):
+                    return -1
+            m.put(row, place * 8, item)
+        total = total + length
+    return total
 
-    def _need(self, condition: Value) -> None:
-        self.r.write(self.holds, "b1", self.r.read(self.holds, "b1") & condition)
 
-    def _is(self, item: str, kind: str, exact: bool = False) -> Value:
-        """Whether an object is of a class; none is not."""
-        r, found = self.r, self.r.variable("b1")
-        r.write(found, "b1", r.constant("b1", False))
-        with r.when(_as_word(r, item) != 0):
-            own = _address(r, item, _TYPE)
-            if exact:
-                r.write(found, "b1", _as_word(r, own) == _as_word(r, kind))
-            else:
-                answer = _call(r, "i32", "PyType_IsSubtype", f"ptr {own}", f"ptr {kind}")
-                r.write(found, "b1", r.value(f"trunc i32 {answer} to i1", "b1"))
-        return r.read(found, "b1")
+def step(m, self, args, count):
+    """`step(parameters, states, names, settings)`, which returns whether it has made the step."""
+    at, params, given = m.fields(self + _WORDS, SELF), m.word(args), m.word(args, 24)
+    settings, done, total = m.space(MOST_SETTINGS), 0, 0 - 1
+    for k in range(at.given):  # this may run code of Python's, so it comes first
+        m.put(settings, k * 8, _double(m, m.word(given, _TUPLE_ITEMS + k * 8)))
+    if m.call("PyErr_Occurred") != 0:
+        return 0
+    rows = m.word(params, _LIST_SIZE)
+    table = m.call("PyMem_RawMalloc", (rows * at.width + HEADER) * 8)
+    if table != 0:
+        total = m.call("gather", self, args, table)
+    if total >= 0:
+        kept, end = 0, 0
+        if total > _SMALL:  # others run meanwhile, and could let go of an array
+            kept = m.call("PyList_New", 0)
+        for i in range(rows):
+            row = table + (i * at.width + HEADER) * 8
+            for k in range(at.operands):
+                item = m.word(row, 8 + k * 8)
+                if kept != 0:
+                    m.short("PyList_Append", kept, item)
+                if k == 0:
+                    end = end + elements(m, item)
+                    m.put(row, 0, end)
+                m.put(row, 8 + k * 8, m.word(item, _DATA))
+            m.run(at.numbers, row, settings)
+        m.put(table, 0, total)
+        m.put(table, 8, rows)
+        operands, extent, steps = (
+            m.space(2),
+            m.space(1),
+            m.space(2),
+        )  # of `update`: the table, and the first element's number
+        m.put(operands, 0, table)
+        m.put(operands, 8, 0)
+        m.put(extent, 0, total)
+        m.put(steps, 0, 0)
+        m.put(steps, 8, 1)
+        if kept == 0:
+            m.run(at.update, operands, extent, steps, 0)
+        else:
+            thread = m.call("PyEval_SaveThread")
+            m.run(at.split, operands, extent, steps, at.data)
+            m.run("PyEval_RestoreThread", thread)
+            m.run("Py_DecRef", kept)
+        done = 1
+    m.run("PyMem_RawFree", table)
+    m.run("PyErr_Clear")
+    return m.call("PyBool_FromLong", done)
 
-    def _cell(self, row: Value, index: int) -> str:
-        return self.r.address(self.table, row * (8 * self.width) + 8 * (HEADER + index))
 
-    def _gather(self) -> None:
-        """Fills the rows with arrays, and checks that they are what the step is for."""
-        r, where = self.r, self.where
-        with r.loop(self.zero, self.rows) as row:
-            p, length = _address(r, self.column, row * 8), r.variable("i64")
-            is_tensor = self._is(p, "%tensor")
-            self._need(is_tensor)
-            with r.when(is_tensor):
-                self._take(p, row, 1, length)
-                meta = _address(r, p, where.meta_at)
-                has_meta = self._is(meta, "%meta", exact=True)
-                self._need(has_meta)
-                with r.when(has_meta):
-                    self._take(_address(r, meta, where.grad_at), row, 2, length)
-                if self.operands > 2 or self.scalars:
-                    self._take_states(p, row, length)
-            with r.when(r.read(self.holds, "b1")):
-                r.write(self.total, "i64", r.read(self.total, "i64") + r.read(length, "i64"))
+def _double(m: Any, item: Value) -> Value:
+    """The bits of a number of Python's as a float64."""
+    m.r.declarations.add("declare double @PyFloat_AsDouble(i64)")
+    wide = m.r.value(f"call double @PyFloat_AsDouble(i64 {item.name})", "f64")
+    return m.r.value(f"bitcast double {wide.name} to i64", "i64")
 
-    def _take_states(self, p: str, row: Value, length: str) -> None:
-        r = self.r
-        states, names = _pointer(r, "%args", 1), _pointer(r, "%args", 2)
-        known = self._is(states, "%dict")
-        self._need(known)
-        with r.when(known):
-            own = _call(r, "ptr", "PyDict_GetItemWithError", f"ptr {states}", f"ptr {p}")
-            started = self._is(own, "%dict", exact=True)
-            self._need(started)
-            with r.when(started):
-                places = [*range(3, 1 + self.operands), *range(self.width - self.scalars, self.width)]
-                for k, place in enumerate(places):
-                    name = _address(r, names, _TUPLE_ITEMS + 8 * k)
-                    state = _call(r, "ptr", "PyDict_GetItemWithError", f"ptr {own}", f"ptr {name}")
-                    self._take(state, row, place, length)
 
-    def _take(self, t: str, row: Value, place: int, length: str) -> None:
-        """Puts the array of a tensor into a row."""
-        r = self.r
-        is_tensor = self._is(t, "%tensor")
-        self._need(is_tensor)
-        with r.when(is_tensor):
-            item = _address(r, t, self.where.array_at)
-            is_array = self._is(item, "%kind", exact=True)
-            self._need(is_array)
-            with r.when(is_array):
-                r.store(self._cell(row, place), "i64", _as_word(r, item))
-                self._need((_int(r, item, _FLAGS) & _USABLE) == _USABLE)
-                number = _number_of_dtype(r, item)
-                if place > self.operands:  # a 0-d state
-                    known = (number == NUMPY_NUMBER["f32"]) | (number == NUMPY_NUMBER["f64"])
-                    self._need((_int(r, item, _NDIM) == 0) & known)
-                    return
-                self._need(number == NUMPY_NUMBER[self.code])
-                if place == 1:
-                    r.write(length, "i64", _length(r, item))
-                else:
-                    self._need(_length(r, item) == r.read(length, "i64"))
+@functools.cache
+def compile_step(where: Places) -> int:
+    """The address of `step`, which is the same for all formulas."""
+    functions: dict[Any, list[str]] = {gather: ["self", "args", "table"], step: ["self", "args", "count"]}
+    return compile_module(functions, 0, where=where)
 
-    def _change(self, settings: list[Value]) -> None:
-        """Computes the numbers of all rows, and changes the elements."""
-        r = self.r
-        everything = r.read(self.total, "i64")
-        large = everything > _SMALL
-        kept, end = r.variable("i64"), r.variable("i64")
-        with r.when(large):
-            r.emit(f"store ptr {_call(r, 'ptr', 'PyList_New', 'i64 0')}, ptr {kept}")
-        r.write(end, "i64", self.zero)
-        with r.loop(self.zero, self.rows) as row:
-            for k in range(1, 1 + self.operands):
-                item = r.value(f"load ptr, ptr {self._cell(row, k)}, align 8", "i64").name
-                with r.when(large):  # others run meanwhile, and could let go of it
-                    held = r.value(f"load ptr, ptr {kept}", "i64").name
-                    _call(r, "i32", "PyList_Append", f"ptr {held}", f"ptr {item}")
-                if k == 1:
-                    r.write(end, "i64", r.read(end, "i64") + _length(r, item))
-                    r.store(self._cell(row, 0), "i64", r.read(end, "i64"))
-                r.store(self._cell(row, k), "i64", _as_word(r, _address(r, item, _DATA)))
-            self._number(row, settings)
-        r.store(self.table, "i64", everything)
-        r.store(r.address(self.table, r.constant("i64", 8)), "i64", self.rows)
-        with r.when(~large):
-            self._call_update(everything, "%update", "null")
-        with r.when(large):
-            thread = _call(r, "ptr", "PyEval_SaveThread")
-            self._call_update(everything, "%split", "%data")
-            _call(r, "void", "PyEval_RestoreThread", f"ptr {thread}")
-            _call(r, "void", "Py_DecRef", f"ptr {r.value(f'load ptr, ptr {kept}', 'i64').name}")
 
-    def _number(self, row: Value, settings: list[Value]) -> None:
-        """What the elements of a parameter share, and its new 0-d states."""
-        r = self.r
-        places = [self._cell(row, k) for k in range(self.width - self.scalars, self.width)]
-        old = [_read_scalar(r, r.value(f"load ptr, ptr {place}, align 8", "i64").name) for place in places]
-        changed, numbers = self.formula.numbers(NumberScope(r), [value for value, _ in old], settings, self.options)
-        for (_, write), new in zip(old, changed, strict=True):
-            write(new)
-        for k, number in enumerate(numbers):
-            number = number if isinstance(number, Value) else r.constant("f64", number)
-            r.store(self._cell(row, 1 + self.operands + k), "f64", number)
-
-    def _call_update(self, count: Value, loop: str, data: str) -> None:
-        """Runs a ufunc loop whose operands are the table and the number of the first element."""
-        r = self.r
-        operands, extents, steps = (r.local_array("i64", n) for n in (2, 1, 2))
-        r.emit(f"store ptr {self.table}, ptr {operands}")
-        for place, index, value in ((operands, 1, 0), (steps, 0, 0), (steps, 1, 1)):
-            r.store(r.address(place, r.constant("i64", 8 * index)), "i64", r.constant("i64", value))
-        r.store(extents, "i64", count)
-        r.emit(f"call void {loop}(ptr {operands}, ptr {extents}, ptr {steps}, ptr {data})")
+def render_numbers(formula: Any, options: Any, operands: int, scalars: int, given: int) -> tuple[str, int]:
+    """LLVM text of `numbers(row, settings)`, which writes what the elements of a parameter share into its row, and its new 0-d
+    states; and how many numbers that are."""
+    probe = Llvm("probe", [])
+    zero, first = probe.constant("f64", 0), 1 + operands
+    count = len(formula.numbers(NumberScope(probe), [zero] * scalars, [zero] * given, options)[1])
+    r, states, old = Llvm("numbers", ["ptr %row", "ptr %settings"]), [], []
+    for k in range(scalars):
+        item = _pointer(r, "%row", first + count + k)
+        kind = r.load(r.address(_pointer(r, item, _DTYPE // 8), r.constant("i64", _NUMBER)), "i32")
+        single, place, value = kind == _SINGLE, _pointer(r, item, _DATA // 8), r.variable("f64")
+        states.append((place, (("f32", single), ("f64", ~single))))
+        for code, holds in states[-1][1]:
+            with r.when(holds):
+                r.write(value, "f64", r.load(place, code))
+        old.append(r.read(value, "f64"))
+    settings = [r.load(r.address("%settings", r.constant("i64", 8 * k)), "f64") for k in range(given)]
+    changed, numbers = formula.numbers(NumberScope(r), old, settings, options)
+    for (place, kinds), new in zip(states, changed, strict=True):
+        for code, holds in kinds:
+            with r.when(holds):
+                r.store(place, code, new)
+    for k, number in enumerate(numbers):
+        number = number if isinstance(number, Value) else r.constant("f64", number)
+        r.store(r.address("%row", r.constant("i64", 8 * (first + k))), "f64", number)
+    return r.text(), count

@@ -134,8 +134,12 @@ def _bound(method: Any, value: Any) -> Any:
 
 def bound_text(name: str, text: str, words: bytes) -> Any:
     """Assembly (self, arguments, their number) as Python knows functions; `words` are what its `self` holds."""
-    text = text.replace("TYPE", str(_TYPE)).replace("HEAD", str(_HEAD)).replace("BYTES", str(_BYTES))
-    return _bound(_Method(name.encode(), jit.compile(name, text), _FASTCALL, None), words)
+    return bound_address(name, jit.compile(name, text.replace("BYTES", str(_BYTES))), words)
+
+
+def bound_address(name: str, address: int, words: bytes) -> Any:
+    """The same for machine code at an address."""
+    return _bound(_Method(name.encode(), address, _FASTCALL, None), words)
 
 
 @functools.cache
