@@ -124,8 +124,9 @@ def _describe(function: Any, name: str, path: str = "") -> None:
         function.__doc__ = f"`{name[:-1]}`, with the result written into the tensor itself, which is returned."
 
 
-def _operator(name: str, reflected: bool = False) -> Callable[..., Any]:
-    """A binary operator that leaves operands it does not know to their own class."""
+def _operator(name: str, reflected: bool = False, arrays: bool = False) -> Callable[..., Any]:
+    """A binary operator that leaves operands it does not know to their own class. One that knows NumPy's `arrays` is == or !=: Python
+    would compare by identity what nobody knows."""
 
     def function(first: Any, second: Any) -> Any:
         nonlocal function
@@ -136,7 +137,7 @@ def _operator(name: str, reflected: bool = False) -> Callable[..., Any]:
         try:
             return function(self, other)
         except TypeError:
-            return NotImplemented
+            return function(self, ops.from_numpy(other)) if arrays and isinstance(other, np.ndarray) else NotImplemented
 
     def backwards(self: Tensor, other: Any) -> Any:
         try:
@@ -155,23 +156,6 @@ def _function_of(name: str) -> Any:
 def _operator_of(name: str) -> Any:
     """An operator; if its function finds plans itself, so does the operator."""
     return as_method(another(_function_of(name), _operator(name)))
-
-
-def _equality(name: str) -> Callable[..., Any]:
-    """== and !=, which know NumPy's arrays too: Python would compare by identity what nobody knows."""
-
-    def function(first: Any, second: Any) -> Any:
-        nonlocal function
-        function = _function_of(name)  # from the first call on
-        return function(first, second)
-
-    def operator(self: Tensor, other: Any) -> Any:
-        try:
-            return function(self, other)
-        except TypeError:
-            return function(self, ops.from_numpy(other)) if isinstance(other, np.ndarray) else NotImplemented
-
-    return operator
 
 
 _BINARY = {
@@ -287,8 +271,8 @@ def attach() -> None:
             setattr(Tensor, special, _Later(special, lambda name: getattr(ops, name), name))
         else:
             setattr(Tensor, special, _Later(special, _operator_of, name))
-    Tensor.__eq__ = _equality("eq")  # type: ignore[method-assign]
-    Tensor.__ne__ = _equality("ne")  # type: ignore[method-assign]
+    Tensor.__eq__ = _operator("eq", arrays=True)  # type: ignore[method-assign]
+    Tensor.__ne__ = _operator("ne", arrays=True)  # type: ignore[method-assign]
     for special, name in _REFLECTED.items():
         setattr(Tensor, special, _operator(name, reflected=True))
     for special in _SHOWN:
