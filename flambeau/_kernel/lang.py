@@ -159,6 +159,7 @@ def _parts(code: Any, free: tuple[str, ...]) -> tuple[Any, ...]:
     return code.co_name, {*code.co_names, *free}, code.co_varnames, constants
 
 
+@functools.cache
 def _reassigned(tree: ast.FunctionDef) -> set[str]:
     """Names that need a slot: assigned twice, or by an augmented assignment."""
     seen: set[str] = set()
