@@ -23,6 +23,8 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from typing import Any, Generic
 
+import numpy as np
+
 from .._kernel.native.site import Site
 from .._tensor import Tensor
 from .holders import (
@@ -632,5 +634,5 @@ _BASES = {
 # What cannot change and has no parts of interest.
 _CONSTANTS = {
     types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
-    types.MethodWrapperType, object, operator.itemgetter, operator.attrgetter, operator.methodcaller, types.ClassMethodDescriptorType, types.CodeType, types.GenericAlias, type(int | str), re.Pattern,
+    types.MethodWrapperType, object, operator.itemgetter, operator.attrgetter, operator.methodcaller, types.ClassMethodDescriptorType, types.CodeType, types.GenericAlias, type(int | str), re.Pattern, np.ufunc,
 }  # fmt: skip

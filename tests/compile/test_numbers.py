@@ -225,6 +225,8 @@ READ = {
     "operand": lambda x, v: v * x + x / v,
     "alpha": lambda x, v: torch.add(x, x, alpha=v),
     "root of an operand": lambda x, v: x * math.sqrt(abs(v)),
+    "NumPy's root of an operand": lambda x, v: x * np.sqrt(abs(v)),
+    "NumPy's maximum": lambda x, v: setattr(box, "kept", np.maximum(v, 0.0)),
 }  # fmt: skip
 
 
@@ -246,6 +248,13 @@ def test_what_else_is_done_with_a_number(name):
             found.append((out.tolist() if isinstance(out, torch.Tensor) else out, box.kept, type(box.kept)))
             assert not isinstance(box.kept, tuple) or type(box.kept[0]) in (float, bool)
         assert found[0] == found[1]
+
+
+def test_numpy_functions_of_sizes_are_parts_of_programs():
+    scaled = torch.compile(lambda x: x / np.sqrt(x.shape[-1]) + float(np.log2(x.shape[0])), fullgraph=True)
+    for n in (4, 4, 16):
+        x = torch.randn(8, n)
+        assert torch.equal(scaled(x), x / np.sqrt(n) + 3.0)
 
 
 class Counting(nn.Module):
