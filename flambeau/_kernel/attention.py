@@ -7,7 +7,6 @@ of heads are multiples of the layout's `unit`, and the elements of a row are nei
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -488,23 +487,23 @@ def backward_scratch(lay: Layout, width: int, depth: int, dropout: bool) -> int:
     return (4 + KEYS * (3 if dropout else 2) + 2 * width + depth) * pitch(lay) + 64
 
 
-@functools.cache
-def attention(lay: Layout, short: str | None, dropout: bool) -> int:
+@jit.rendered
+def attention(lay: Layout, short: str | None, dropout: bool) -> str:
     """The address of the forward function for f32 or f64; `short` names the 16-bit type to whose precision shares
     are rounded, `dropout` says that some of them are left out."""
     parts = [
         rows_tile(lay, "rows_tile", lay.wide), columns_tile(lay), turn(lay), turn_back(lay), _hide(lay),
         _add_mask(lay), _exponentials(lay, short, dropout), _shares(lay), *([_spread_keep(lay)] if dropout else []),
     ]  # fmt: skip
-    return jit.compile("kernel", joined(parts, _forward(lay, dropout)))
+    return joined(parts, _forward(lay, dropout))
 
 
-@functools.cache
-def attention_backward(lay: Layout, short: str | None, dropout: bool) -> int:
+@jit.rendered
+def attention_backward(lay: Layout, short: str | None, dropout: bool) -> str:
     """The address of the function that computes the gradients."""
     parts = [
         rows_tile(lay, "rows_tile", lay.wide), rows_tile(lay, "narrow_tile", 1), columns_tile(lay), turn(lay),
         turn_back(lay), _hide(lay), _add_mask(lay), _slopes(lay, short, dropout), _levels(lay), _clear(lay),
         *([_spread_keep(lay)] if dropout else []),
     ]  # fmt: skip
-    return jit.compile("kernel", joined(parts, _backward(lay, short, dropout)))
+    return joined(parts, _backward(lay, short, dropout))

@@ -5,7 +5,6 @@ Every query reads the keys and values once; its scores are a row in the thread's
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -154,8 +153,8 @@ def scratch(type: str, keys: int) -> int:
     return (keys + lay.lanes) * lay.size + 128
 
 
-@functools.cache
-def attention(type: str, short: Any) -> int:
+@jit.rendered
+def attention(type: str, short: Any) -> str:
     """The address of the function; it takes the same numbers as the one over tiles, and each query is a piece."""
     lay = layout(type)
-    return jit.compile("kernel", joined([_dots(lay), _share(lay, short), _mix(lay)], _main(lay)))
+    return joined([_dots(lay), _share(lay, short), _mix(lay)], _main(lay))

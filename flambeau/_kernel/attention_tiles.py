@@ -28,6 +28,7 @@ class Layout:
 
     def __init__(self, type: str, narrow: bool):
         self.type = self.compute = type
+        self.narrow = narrow
         self.size = self.step = SIZE[type]
         width, registers = vectors()
         self.lanes = width // self.size
@@ -38,6 +39,9 @@ class Layout:
         self.columns = self.wide * self.lanes
         self.unit = max(self.lanes, self.rows)  # of the widths of heads
         self.row = self.columns * self.size  # bytes of a row of a panel
+
+    def __repr__(self) -> str:
+        return f"Layout({self.type!r}, {self.narrow})"  # a part of kernels' keys
 
 
 class Lanes:

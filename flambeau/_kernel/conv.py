@@ -103,6 +103,12 @@ def _window_main(plan: Plan, wide: int) -> Vectors:
     return r
 
 
+@jit.rendered
+def _products_kernel(type: str, rows: int) -> str:
+    plan, wide = Plan(type, rows), _wide(rows)
+    return joined([_window_tile(plan, wide)], _window_main(plan, wide))
+
+
 @functools.cache
 def window_products(type: str, rows: int) -> Any:
     """The ufunc weights (panels, depth, padded rows), x, offsets (depth, in bytes) -> (panels * rows, positions).
@@ -110,10 +116,8 @@ def window_products(type: str, rows: int) -> Any:
     All operands are dense but the rows of the result; positions are whole tiles, and x must reach one tile beyond the
     last offset.
     """
-    plan, wide = Plan(type, rows), _wide(rows)
-    text = joined([_window_tile(plan, wide)], _window_main(plan, wide))
     return make_ufunc(
-        f"window_products_{type}_{rows}", jit.compile("kernel", text), (type, type, "i64"), (type,),
+        f"window_products_{type}_{rows}", _products_kernel(type, rows), (type, type, "i64"), (type,),
         "(i,k,l),(s),(k)->(o,p)",
     )  # fmt: skip
 
@@ -163,14 +167,19 @@ def _sum_main(plan: Plan) -> Vectors:
     return r
 
 
+@jit.rendered
+def _sums_kernel(type: str) -> str:
+    plan = Plan(type, weight_rows())
+    return joined([pack(plan, "pack", plan.columns), _sum_tile(plan)], _sum_main(plan))
+
+
 @functools.cache
 def window_sums(type: str) -> tuple[Any, int, int]:
     """(ufunc, columns of its tile, bytes of scratch): x (images, …), offsets (in bytes), g (images, outputs, positions),
     scratch -> (elements, outputs), which are added to. Elements and the result's outputs are whole tiles."""
     plan = Plan(type, weight_rows())
-    text = joined([pack(plan, "pack", plan.columns), _sum_tile(plan)], _sum_main(plan))
     made = make_ufunc(
-        f"window_sums_{type}", jit.compile("kernel", text), (type, "i64", type, "u8"), (type,),
+        f"window_sums_{type}", _sums_kernel(type), (type, "i64", type, "u8"), (type,),
         "(n,s),(k),(n,o,p),(z)->(q,l)",
     )  # fmt: skip
     return made, plan.columns, _POSITIONS * plan.columns * plan.size + 64

@@ -243,6 +243,13 @@ def _products(plan: Plan, window: Window) -> Vectors:
     return r
 
 
+@jit.rendered
+def _products_kernel(type: str, window: Window) -> str:
+    plan = Plan(type, _ROWS)
+    parts = [_tile(plan, window, rows, outputs) for rows in (_ROWS, 1) for outputs in (_OUTPUTS, 1)]
+    return joined([_lay(plan, window), *parts], _products(plan, window))
+
+
 @functools.cache
 def products(type: str, window: Window) -> Any:
     """The ufunc x (groups, inputs, rows, columns), weights (groups, outputs, inputs, elements), bias, numbers, scratch ->
@@ -252,11 +259,8 @@ def products(type: str, window: Window) -> Any:
     remainder begin, and those of the window's columns; the scratch memory is zero where nothing is laid. Rows are
     dense, weights altogether within a group.
     """
-    plan = Plan(type, _ROWS)
-    parts = [_tile(plan, window, rows, outputs) for rows in (_ROWS, 1) for outputs in (_OUTPUTS, 1)]
-    text = joined([_lay(plan, window), *parts], _products(plan, window))
     return make_ufunc(
-        "conv_groups_products", jit.compile("kernel", text), (type, type, type, "i64", type), (type,),
+        "conv_groups_products", _products_kernel(type, window), (type, type, type, "i64", type), (type,),
         "(g,i,h,w),(g,o,i,k),(g,o),(n),(s)->(g,o,a,b)",
     )  # fmt: skip
 
@@ -331,13 +335,17 @@ def _sums_main(plan: Plan, window: Window) -> Vectors:
     return r
 
 
+@jit.rendered
+def _sums_kernel(type: str, window: Window) -> str:
+    plan = Plan(type, _ROWS)
+    return joined([_lay(plan, window), _sums(plan, window)], _sums_main(plan, window))
+
+
 @functools.cache
 def sums(type: str, window: Window) -> Any:
     """The ufunc x (images, groups, inputs, rows, columns), g (images, groups, outputs, rows, columns), numbers, scratch ->
     (groups, outputs, inputs, elements), which are added to. See `products`."""
-    plan = Plan(type, _ROWS)
-    text = joined([_lay(plan, window), _sums(plan, window)], _sums_main(plan, window))
     return make_ufunc(
-        "conv_groups_sums", jit.compile("kernel", text), (type, type, "i64", type), (type,),
+        "conv_groups_sums", _sums_kernel(type, window), (type, type, "i64", type), (type,),
         "(n,g,i,h,w),(n,g,o,a,b),(m),(s)->(g,o,i,k)",
     )  # fmt: skip

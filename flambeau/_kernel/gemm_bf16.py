@@ -364,8 +364,8 @@ def _loop(r: Pairs, stop: Value, step: Value) -> Iterator[Value]:
     r.start_block(end)
 
 
-def render(kind: str, added: bool) -> str:
-    """LLVM text of the whole kernel."""
+@jit.rendered
+def _kernel(kind: str, added: bool) -> str:
     sums = [tile(high, wide) for high in (1, 2) for wide in (1, 2)] if kind == "tiles" else [dots()]
     parts = [pack("pack_left", kind == "tiles"), pack("pack_right", False), pack_both(), *sums, store()]
     return joined([*parts, _piece(kind), _share(kind)], _Main(kind, added))
@@ -382,14 +382,14 @@ def gemm(kind: str, added: bool, depth: int, threads: int = 1, batches: int = 1)
 
 @functools.cache
 def _ufunc(kind: str, added: bool, threads: int) -> Any:
-    address = jit.compile("kernel", render(kind, added))
+    address = _kernel(kind, added)
     data = None if threads == 1 else array("q", [address, pool.runner(), threads])
     return make_ufunc(f"gemm_bf16_{kind}", address, _inputs(added), ("bf16",), signature(added), data)
 
 
 @functools.cache
 def _batched(kind: str, added: bool, size: int, batches: int) -> Any:
-    address = jit.compile("kernel", render(kind, added))
+    address = _kernel(kind, added)
     return on_grid(f"gemm_bf16_{kind}", address, _inputs(added), "bf16", added, size, (batches, 1, 1))[0]
 
 

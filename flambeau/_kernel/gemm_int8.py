@@ -211,8 +211,8 @@ def _main(plan: Plan) -> Frame:
     return r
 
 
-def render(variant: str) -> str:
-    """LLVM text of the whole kernel."""
+@jit.rendered
+def _kernel(variant: str) -> str:
     if variant == "tiles":
         return gemm_int8_tiles.render()
     plan = Plan("i32", _tall())
@@ -227,7 +227,7 @@ def gemm(variant: str, grid: tuple[int, int, int] = (1, 1, 1)) -> Any:
     c[i, j] = (sum of a[i] * b[:, j] - corrections[j]) * scales[j] + biases[j]. The depth is a multiple of the CPU's vectors
     and dense in both operands, as are the columns of everything else. The scratch is a single byte that nobody reads.
     """
-    address = jit.compile("kernel", render(variant))
+    address = _kernel(variant)
     types = ("u8", "i8", "i32", "f32", "f32", "u8")
     name = f"gemm_int8_{variant}"
     if grid == (1, 1, 1):

@@ -240,6 +240,17 @@ def compile_rendered(name: str, key: Any, render: Callable[[], str]) -> int:
     return address
 
 
+def rendered(render: Callable[..., str]) -> Callable[..., int]:
+    """Makes a function that gives the text of a kernel one that gives its address: its name and arguments are the key."""
+
+    @functools.cache
+    @functools.wraps(render)
+    def address(*facts: Any) -> int:
+        return compile_rendered("kernel", (render.__module__, render.__qualname__, *facts), lambda: render(*facts))
+
+    return address
+
+
 def kept_rendered(name: str, key: Any) -> int | None:
     """The same if it is known by its key and need not be compiled."""
     sources, known = _sources(), f"{name} {key}"

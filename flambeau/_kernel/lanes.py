@@ -51,7 +51,9 @@ def _ask(r: Vectors, pointers: list[str]) -> None:
         r.emit(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
 
 
-def _to_lanes(plan: Plan) -> Vectors:
+@jit.rendered
+def _to_lanes(type: str) -> str:
+    plan = Plan(type, 1)
     r = Frame(plan, 3)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
     batch, channels, positions, length = (r.word("%dims", i) for i in range(4))
@@ -80,7 +82,7 @@ def _to_lanes(plan: Plan) -> Vectors:
                 with r.loop(whole, positions) as p:
                     put(p, r.load_vector(r.at(block, (p - whole) * (n * size))))
     r.clear_float_status()
-    return r
+    return joined([], r)
 
 
 @functools.cache
@@ -90,11 +92,12 @@ def to_lanes(type: str) -> Any:
 
     All but what is left of whole vectors is set to zero: a result that is given as one element gets no zeros.
     """
-    text = joined([], _to_lanes(Plan(type, 1)))
-    return make_ufunc(f"to_lanes_{type}", jit.compile("kernel", text), (type, "i64"), (type,), "(c,p),(p)->(s)")
+    return make_ufunc(f"to_lanes_{type}", _to_lanes(type), (type, "i64"), (type,), "(c,p),(p)->(s)")
 
 
-def _from_lanes(plan: Plan) -> Vectors:
+@jit.rendered
+def _from_lanes(type: str) -> str:
+    plan = Plan(type, 1)
     r = Frame(plan, 3)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
     batch, _, positions, channels = (r.word("%dims", i) for i in range(4))
@@ -137,14 +140,13 @@ def _from_lanes(plan: Plan) -> Vectors:
                     place = r.at(to, channel * k, whole * size)
                     r.emit(f"call void @{name}({r.vector} {vector}, ptr {place}, i32 {size}, <{n} x i1> {mask})")
     r.clear_float_status()
-    return r
+    return joined([], r)
 
 
 @functools.cache
 def from_lanes(type: str) -> Any:
     """The ufunc (elements), places (bytes) -> planes (channels, positions), which undoes `to_lanes`."""
-    text = joined([], _from_lanes(Plan(type, 1)))
-    return make_ufunc(f"from_lanes_{type}", jit.compile("kernel", text), (type, "i64"), (type,), "(s),(p)->(c,p)")
+    return make_ufunc(f"from_lanes_{type}", _from_lanes(type), (type, "i64"), (type,), "(s),(p)->(c,p)")
 
 
 # -- windows ----------------------------------------------------------------------------------------------------------
@@ -160,7 +162,9 @@ def _each_element(r: Frame, grid: int, numbers: str, body: Any) -> None:
         body(i * width + j, a * across + b, i * steps[0] + a * steps[2], j * steps[1] + b * steps[3])
 
 
-def _gather_windows(plan: Plan) -> Vectors:
+@jit.rendered
+def _gather_windows(type: str) -> str:
+    plan = Plan(type, 1)
     r = Frame(plan, 5)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
     batch, height, width = r.word("%dims", 0), r.word("%dims", 4), r.word("%dims", 5)
@@ -181,7 +185,7 @@ def _gather_windows(plan: Plan) -> Vectors:
         with r.loop(zero, height * width) as t:
             r.emit(f"store {SCALAR[plan.compute]} 1.0, ptr {r.at(out, t * to_row, end * size)}, align {size}")
     r.clear_float_status()
-    return r
+    return joined([], r)
 
 
 @functools.cache
@@ -193,12 +197,14 @@ def gather_windows(type: str) -> Any:
     `window` only the shape matters. Rows are whole vectors, with room for one behind the last channel.
     """
     return make_ufunc(
-        f"gather_windows_{type}", jit.compile("kernel", joined([], _gather_windows(Plan(type, 1)))),
+        f"gather_windows_{type}", _gather_windows(type),
         (type, "i8", "i8", "i64"), (type,), "(h,w,l),(i,j),(a,b),(n)->(t,p)",
     )  # fmt: skip
 
 
-def _scatter_windows(plan: Plan) -> Vectors:
+@jit.rendered
+def _scatter_windows(type: str) -> str:
+    plan = Plan(type, 1)
     r = Frame(plan, 5)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
     batch, channels = r.word("%dims", 0), r.word("%dims", 10)
@@ -214,7 +220,7 @@ def _scatter_windows(plan: Plan) -> Vectors:
 
         _each_element(r, 3, numbers, add)
     r.clear_float_status()
-    return r
+    return joined([], r)
 
 
 @functools.cache
@@ -222,7 +228,7 @@ def scatter_windows(type: str) -> Any:
     """The ufunc (positions, elements), grid, window, numbers -> (rows, columns, channels): undoes `gather_windows`
     by adding up; channels are whole vectors."""
     return make_ufunc(
-        f"scatter_windows_{type}", jit.compile("kernel", joined([], _scatter_windows(Plan(type, 1)))),
+        f"scatter_windows_{type}", _scatter_windows(type),
         (type, "i8", "i8", "i64"), (type,), "(t,q),(i,j),(a,b),(n)->(h,w,l)",
     )  # fmt: skip
 
@@ -263,7 +269,9 @@ def _position_tile(plan: Plan) -> Vectors:
     return r
 
 
-def _position_main(plan: Plan) -> Vectors:
+@jit.rendered
+def _position_products(type: str, rows: int) -> str:
+    plan = Plan(type, rows)
     r = Frame(plan, 3)
     size, zero = plan.size, r.constant("i64", 0)
     batch, positions, _, panels, depth = (r.word("%dims", i) for i in range(5))
@@ -275,7 +283,7 @@ def _position_main(plan: Plan) -> Vectors:
             to = r.at(c, first * c_row, q * (plan.columns * size))
             invoke(r, "tile", r.at(a, first * a_row), a_row, r.at(b, q * b_panel), depth, to, c_row)
     r.clear_float_status()
-    return r
+    return joined([_position_tile(plan)], r)
 
 
 @functools.cache
@@ -284,10 +292,12 @@ def position_products(type: str, rows: int) -> Any:
 
     Elements of rows lie side by side; there are at least `rows` positions, `depth` channels and outputs for all panels.
     """
-    plan = Plan(type, rows)
-    text = joined([_position_tile(plan)], _position_main(plan))
     return make_ufunc(
-        f"position_products_{type}_{rows}", jit.compile("kernel", text), (type, type), (type,), "(t,c),(q,k,l)->(t,o)"
+        f"position_products_{type}_{rows}",
+        _position_products(type, rows),
+        (type, type),
+        (type,),
+        "(t,c),(q,k,l)->(t,o)",
     )
 
 
@@ -309,7 +319,9 @@ def _channel_tile(plan: Plan) -> Vectors:
     return r
 
 
-def _channel_main(plan: Plan) -> Vectors:
+@jit.rendered
+def _channel_sums(type: str, rows: int) -> str:
+    plan = Plan(type, rows)
     r = Frame(plan, 4)
     size, zero = plan.size, r.constant("i64", 0)
     batch, depth, _, channels, outputs = (r.word("%dims", i) for i in range(5))
@@ -321,7 +333,7 @@ def _channel_main(plan: Plan) -> Vectors:
             to = r.at(c, i * c_row, j * size)
             invoke(r, "tile", r.at(a, i * size), a_row, r.at(b, j * size), b_row, depth, to, c_row, adds)
     r.clear_float_status()
-    return r
+    return joined([_channel_tile(plan)], r)
 
 
 @functools.cache
@@ -331,9 +343,7 @@ def channel_sums(type: str, rows: int) -> Any:
     Sums of products over positions, added to what was there if `adds` is not 0. Elements of rows lie side by side;
     channels are whole tiles, and memory of `a` must reach a tile beyond its last output.
     """
-    plan = Plan(type, rows)
-    text = joined([_channel_tile(plan)], _channel_main(plan))
     return make_ufunc(
-        f"channel_sums_{type}_{rows}", jit.compile("kernel", text), (type, type, "i64"), (type,),
+        f"channel_sums_{type}_{rows}", _channel_sums(type, rows), (type, type, "i64"), (type,),
         "(t,o),(t,c),()->(q,c)",
     )  # fmt: skip

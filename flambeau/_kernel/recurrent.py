@@ -94,12 +94,13 @@ def product(type: str, rows: int) -> tuple[int, int, int]:
     It writes whole tiles: rows of its result must have room for them.
     """
     plan, wide = Plan(type, rows), _wide(rows)
-    address = jit.compile("product", joined([pack_left(plan), _tile(plan, wide)], _product(plan, wide)))
+    render = lambda: joined([pack_left(plan), _tile(plan, wide)], _product(plan, wide))
+    address = jit.compile_rendered("product", ("recurrent", type, rows, wide), render)
     return address, _PANELS * plan.left_bytes, wide * plan.lanes
 
 
-@functools.cache
-def packing(type: str, columns: int) -> int:
+@jit.rendered
+def packing(type: str, columns: int) -> str:
     """The kernel (to, from) that packs a matrix for `product`; extents are its columns and its depth, steps their
     strides in bytes. `to` begins at a multiple of 64."""
     plan = Plan(type, 1)
@@ -110,7 +111,7 @@ def packing(type: str, columns: int) -> int:
     with r.loop(r.constant("i64", 0), depth, plan.depth) as pc:
         place = r.at(to, pc * padded * plan.size)
         invoke(r, "pack", place, r.at(source, pc * step), lane, step, count, minimum(depth - pc, plan.depth))
-    return jit.compile("kernel", joined([pack(plan, "pack", columns)], r))
+    return joined([pack(plan, "pack", columns)], r)
 
 
 @functools.cache

@@ -296,7 +296,7 @@ class Cuda:
 
     @contextmanager
     def loop(
-        self, start: Value, stop: Value, step: int = 1, independent: bool = False, abreast: int = 0
+        self, start: Value, stop: Value, step: int = 1, independent: bool = False, abreast: int = 0, brief: bool = False
     ) -> Iterator[Value]:
         i = self.variable("i64")
         sign = "<" if step > 0 else ">"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 from . import jit
 from .register_tiles import Frame
 from .tiles import Plan, Vectors, invoke, joined, minimum
@@ -61,13 +59,12 @@ def _main(plan: Plan) -> Frame:
     return r
 
 
-@functools.cache
-def turn(size: int) -> int:
+@jit.rendered
+def turn(size: int) -> str:
     """The address of a loop (x, out) over batches of m by n elements of so many bytes.
 
     Its extents are (batch, m, n), its steps those of the batch of both operands, then x's along m and n (along m it is
     dense) and the target's (along n it is dense).
     """
     plan = Plan(TYPES[size], 1)
-    text = joined([_block(plan), _edge(plan)], _main(plan)).replace(" noinline nounwind", " alwaysinline nounwind")
-    return jit.compile("kernel", text)
+    return joined([_block(plan), _edge(plan)], _main(plan)).replace(" noinline nounwind", " alwaysinline nounwind")
