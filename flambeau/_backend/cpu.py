@@ -15,7 +15,6 @@ from .._core.dtypes import bfloat16
 from .._kernel import loops
 from .._kernel.native import direct, pool
 from .._kernel.native.direct import start_of as start_of
-from .._kernel.native.elementwise import by_layout
 from .._kernel.native.walks import merged_dims, rows_of
 from .._kernel.ufunc import addresses, splitting
 from . import copies, threads
@@ -64,11 +63,6 @@ class Cpu:
         return _through_bits(ufunc, inputs, outputs)
 
     @functools.cache  # noqa: B019  # there is one CPU
-    def spreading(self, call: Any, d: Any) -> Callable[..., Any]:
-        """The same pointwise callable with a result of dtype `d`, for small operands that are broadcast, or numbers."""
-        return by_layout(call, (d,))
-
-    @functools.cache  # noqa: B019
     def kernel(self, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
         ufunc = kernel(types, **options)
         if "bf16" not in types:

@@ -250,9 +250,6 @@ class Cuda:
     ) -> Callable[..., Any]:
         return Pointwise(self, name, body, inputs, outputs, compute)
 
-    def spreading(self, call: Any, d: Any) -> Callable[..., Any]:
-        return call
-
     def kernel(self, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
         key = (kernel, types, *options.items())
         found = self.made.get(key)

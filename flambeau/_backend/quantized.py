@@ -11,7 +11,6 @@ from .._core.allocation import empty
 from .._core.dtypes import dtype
 from .._core.quantizers import LIMITS, Quantizer
 from .._kernel import loops
-from .._kernel.native.elementwise import by_layout
 
 _CODES = {np.dtype(t): code for t, code in (("u1", "u8"), ("i1", "i8"), ("i4", "i32"))}
 FEW = 1 << 14  # elements beside which numbers need no array
@@ -29,12 +28,6 @@ def _body(m: Any, x: Any, inverse: Any, zero: Any, low: Any, high: Any) -> Any:
 def quantizing(code: str) -> Any:
     types = ("f32", "f32", "f32", *["f64" if code == "i32" else "f32"] * 2)  # the largest int32 is no float32
     return loops.pointwise_ufunc("quantize", _body, types, (code,), types)
-
-
-@functools.cache
-def quantize_few(code: str) -> Any:
-    """The same with numbers beside few elements."""
-    return by_layout(quantizing(code), (np.dtype(np.int8 if code == "i8" else np.uint8),))
 
 
 @functools.cache
@@ -60,7 +53,7 @@ def quantize(x: Any, quantizer: Quantizer, d: dtype) -> Any:
         _, inverse, zero = _numbers(quantizer.scale, quantizer.zero_point)
         if x.size <= FEW and x.dtype.char == "f" and d.numpy.itemsize == 1:
             low, high = LIMITS[d]
-            return np.asarray(quantize_few(_CODES[d.numpy])(x, float(inverse), float(zero), float(low), float(high)))
+            return np.asarray(quantizing(_CODES[d.numpy])(x, float(inverse), float(zero), float(low), float(high)))
     else:
         scale, zero = quantizer.along(x.ndim)
         with np.errstate(all="ignore"):

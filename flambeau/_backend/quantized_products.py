@@ -10,7 +10,7 @@ import numpy as np
 from .._core.allocation import empty
 from .._kernel import gemm_int8
 from . import blas, threads
-from .quantized import FEW, quantize_few, quantizing
+from .quantized import FEW, quantizing
 
 # When work is cut: products of bytes that take the time of one of floats.
 _SPEED = {"tiles": 32}
@@ -70,7 +70,7 @@ def quantized_rows(x: Any, scale: float, zero_point: int, low: int, high: int) -
     code, inverse = "i8" if less else "u8", np.float32(1) / np.float32(scale)
     if length == k and x.size <= FEW and x.flags.c_contiguous:
         numbers = float(inverse), float(zero_point - less), float(low - less), float(high - less)
-        return quantize_few(code)(x, *numbers).view(np.uint8)
+        return quantizing(code)(x, *numbers).view(np.uint8)
     made = empty((m, length), _BYTE)
     if length > k:
         made[:, k:] = 0

@@ -214,7 +214,7 @@ def _limited(backend: Any, d: Any, real: Any) -> Any:
         return x * m.where(size > limit, limit / (size + 1e-7), 1.0)
 
     types = BY_NUMPY[d].code, BY_NUMPY[real].code, BY_NUMPY[real].code
-    return backend.spreading(backend.pointwise("renorm", body, types, types[:1], types), d)
+    return backend.pointwise("renorm", body, types, types[:1], types)
 
 
 @public(out="exact", inplace=True, planned=True)
