@@ -17,9 +17,9 @@ from .._backend.copies import SHARED, fill
 from .._core.allocation import allocator
 from .._core.state import GRAD, local, uncollected
 from .._kernel.lang import kernel
-from .._kernel.native.elementwise import arrangement
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import runner
+from .._kernel.native.walks import arrangement
 from .._ops.plans.patterns import Unplannable
 from .._ops.plans.watching import Watch, Watched
 from .._ops.records.primitive import Primitive

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel.native.elementwise import by_layout
+from flambeau._kernel.native.walks import arranged
 from flambeau._ops.pointwise.arithmetic import add_op
 
 GRID = np.arange(12 * 20, dtype=np.float32).reshape(12, 20) / 7
@@ -16,7 +16,7 @@ GRID = np.arange(12 * 20, dtype=np.float32).reshape(12, 20) / 7
 def pair():
     torch.ones(2) + torch.ones(2)
     ufunc, _ = add_op.fast[torch.float32]
-    return ufunc, by_layout(ufunc, (torch.float32.numpy,))
+    return ufunc, lambda *operands: arranged(ufunc, operands, (torch.float32.numpy,))
 
 
 VIEWS = [

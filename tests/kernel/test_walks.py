@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel import loops
-from flambeau._kernel.native import elementwise, pool
+from flambeau._kernel.native import pool, walks
 
 F32 = np.dtype(np.float32)
 BASE = np.random.default_rng(0).standard_normal((6, 10, 8, 12)).astype(np.float32)
@@ -31,10 +31,10 @@ def test_all_pairs_of_layouts(add, left, right):
     x, y = VIEWS[left], VIEWS[right]
     if left == "float":
         return
-    made = elementwise.by_layout(add, (F32,))(x, y)
+    made = walks.arranged(add, (x, y), (F32,))
     np.testing.assert_array_equal(made, np.add(x, np.float32(y)))
     arrays = [a for a in (x, y) if isinstance(a, np.ndarray)]
-    shape, strides = elementwise.arrangement(arrays, False)
+    shape, strides = walks.arrangement(arrays, False)
     if not all(a.flags.c_contiguous for a in arrays):
         assert (made.shape, made.strides) == (shape, tuple(4 * s for s in strides))
 
@@ -42,10 +42,9 @@ def test_all_pairs_of_layouts(add, left, right):
 def test_operands_of_other_kinds_are_refused(add):
     x = BASE[:, :, :, ::2]
     crooked = np.zeros(BASE.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(BASE.shape)[:, :, :, ::2]
-    call = elementwise.by_layout(add, (F32,))
-    np.testing.assert_array_equal(call(x, crooked), x)
+    np.testing.assert_array_equal(walks.arranged(add, (x, crooked), (F32,)), x)
     with pytest.raises(TypeError):
-        call(x, x.view(np.int32))
+        walks.arranged(add, (x, x.view(np.int32)), (F32,))
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -56,9 +55,9 @@ def test_much_work_is_shared(add, threads):
         x = np.random.default_rng(1).standard_normal((501, 403)).astype(np.float32)
         assert x.size >= pool.WORTHWHILE
         for y in (x[:, ::-1], x[:1], x[:, :1]):
-            np.testing.assert_array_equal(elementwise.by_layout(add, (F32,))(x, y), x + y)
+            np.testing.assert_array_equal(walks.arranged(add, (x, y), (F32,)), x + y)
         with pytest.raises(TypeError):
-            elementwise.by_layout(add, (F32,))(x, x[:, ::-1].view(np.int32))
+            walks.arranged(add, (x, x[:, ::-1].view(np.int32)), (F32,))
     finally:
         torch.set_num_threads(before)
 

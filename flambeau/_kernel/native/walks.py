@@ -1,11 +1,40 @@
-"""How loops go over operands in any memory order: rows along the innermost dimension, one after the other."""
+"""Pointwise operations on operands in any memory order: where the results lie, and how loops go over them all, rows along the innermost
+dimension, one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from ..._core.allocation import empty_strided
+from ..._core.layouts import joint_strides
+from ..._core.sizes import contiguous_strides
 from . import pool
+
+_ndarray = np.ndarray
+
+
+def arrangement(arrays: Sequence[Any], rows: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides (in elements) of a pointwise result of operands in any memory order; row-major if `rows`."""
+    shape = arrays[0].shape
+    if not all([a.shape == shape for a in arrays]):
+        shape = np.broadcast_shapes(*[a.shape for a in arrays])
+    if rows:
+        return shape, contiguous_strides(shape)
+    return shape, joint_strides(shape, *[(a.shape, a.strides, a.itemsize) for a in arrays])
+
+
+def arranged(call: Any, operands: Sequence[Any], results: Sequence[Any], rows: bool = False) -> Any:
+    """What a pointwise function makes of arrays in any memory order, in these dtypes. Calls that come again have plans."""
+    arrays = [a for a in operands if a.__class__ is _ndarray]
+    if all([a.flags.c_contiguous for a in arrays]):
+        return call(*operands)
+    shape, strides = arrangement(arrays, rows)
+    made = [empty_strided(shape, d, strides) for d in results]
+    call(*operands, *made)
+    return made[0] if len(made) == 1 else tuple(made)
 
 
 def rows_of(operands: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], shape: tuple[int, ...]) -> Any:

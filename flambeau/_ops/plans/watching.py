@@ -24,9 +24,9 @@ from ..._core.dtypes import BY_NUMPY
 from ..._core.layouts import is_dense
 from ..._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes, uncollected
 from ..._kernel.native import pool
-from ..._kernel.native.elementwise import arrangement
 from ..._kernel.native.entry import RESULTS
 from ..._kernel.native.plan import Plan, absent, taken_apart
+from ..._kernel.native.walks import arrangement
 from ..._kernel.ufunc import loops
 from ..._tensor import Tensor, wrap
 from ..records.casting import cast_kernel, moving

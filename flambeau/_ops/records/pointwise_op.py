@@ -18,7 +18,7 @@ from ..._core.dtypes import FLOATING, bool_, complex32, dtype, promote_types, sc
 from ..._core.sizes import broadcast_shapes
 from ..._core.state import BATCHED, CUDA, GRAD, META, local
 from ..._dispatch import backend_of
-from ..._kernel.native.elementwise import arrangement, by_layout
+from ..._kernel.native.walks import arranged, arrangement
 from ..._tensor import Tensor, alias, wrap
 from ..registry import derivative_name, memory_problem, ops, parameter_names, records, relabel
 from .casting import as_tensor, broadcast_error, cast_array, combine, operand_arrays
@@ -358,7 +358,7 @@ class Pointwise:
             )
             call(*arrays, out)
             return out
-        made = by_layout(call, tuple([(r if r.code else r.wide).numpy for r in results]), self.rows)(*arrays)
+        made = arranged(call, arrays, [(r if r.code else r.wide).numpy for r in results], self.rows)
         if self.outputs == 1 and made.__class__ is not _ndarray:
             made = _asarray(made)
         return made
