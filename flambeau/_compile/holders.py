@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from operator import itemgetter
@@ -259,6 +260,19 @@ class Namespace(Holder):
                 yield Effect(self.owner, name, old, new, f"{self.path}.{name}" if self.path else name, "item")
 
 
+def _contents(owner: Any) -> dict[Any, Any]:
+    """What a dictionary holds, whatever a class of the program gives instead of it."""
+    if not isinstance(owner, dict) or type(owner) in (dict, OrderedDict):
+        return dict(owner)
+    keys = OrderedDict.__iter__(owner) if isinstance(owner, OrderedDict) else dict.__iter__(owner)
+    return {key: dict.__getitem__(owner, key) for key in keys}
+
+
+def _elements(owner: Any) -> tuple[Any, ...]:
+    """The same for lists, deques and sets."""
+    return tuple(next((base.__iter__(owner) for base in (list, deque, set) if isinstance(owner, base)), owner))
+
+
 class Items(Holder):
     """The contents of a dictionary, in order; values whose keys are `free` may be others."""
 
@@ -267,7 +281,7 @@ class Items(Holder):
     def __init__(self, owner: Any, path: str):
         super().__init__(path)
         self.owner = owner
-        self.before = dict(owner)
+        self.before = _contents(owner)
         self.free: set[Any] = set()
 
     def close(self) -> None:
@@ -279,12 +293,13 @@ class Items(Holder):
         return [f"key {key!r} of {self.path}" for key in keys] + [f"{self.path}[{key!r}]" for key in keys]
 
     def now(self) -> tuple[Any, ...]:
+        owner = self.owner if type(self.owner) is dict else _contents(self.owner)
         if self.free:
-            return (*self.owner, *[MISSING if key in self.free else value for key, value in self.owner.items()])
-        return (*self.owner, *self.owner.values())
+            return (*owner, *[MISSING if key in self.free else value for key, value in owner.items()])
+        return (*owner, *owner.values())
 
     def changes(self) -> Iterator[Effect]:
-        for key, old, new in differences(self.before, self.owner):
+        for key, old, new in differences(self.before, _contents(self.owner)):
             yield Effect(self.owner, key, old, new, f"{self.path}[{_short(key)!r}]", "item")
 
 
@@ -299,7 +314,7 @@ class Sequence(Holder):
 
     def __init__(self, owner: Any, path: str):
         super().__init__(path)
-        self.owner, self.before = owner, tuple(owner)
+        self.owner, self.before = owner, _elements(owner)
 
     def close(self) -> None:
         self.seal(self.before)
@@ -308,10 +323,10 @@ class Sequence(Holder):
         return [f"{self.path}[{i}]" for i in range(len(self.before))]
 
     def now(self) -> tuple[Any, ...]:
-        return tuple(self.owner)
+        return tuple(self.owner) if type(self.owner) is list else _elements(self.owner)
 
     def changes(self) -> Iterator[Effect]:
-        after = tuple(self.owner)
+        after = _elements(self.owner)
         for i, old in enumerate(self.before):
             new = after[i] if i < len(after) else MISSING
             if not same(new, old):

@@ -441,3 +441,26 @@ def test_many_calls_of_check_are_cheap():
     for _ in range(100):
         assert guards.check((x,), {})
     assert time.process_time() - start < 1.0
+
+
+class Making(collections.OrderedDict):
+    """Holds classes, and gives objects of them."""
+
+    def __getitem__(self, key):
+        return super().__getitem__(key)()
+
+
+class Doubling(list):
+    def __iter__(self):
+        return (2 * n for n in super().__iter__())
+
+
+def test_containers_that_give_other_things_than_they_hold():
+    kinds, numbers = Making(a=nn.ReLU, b=nn.Tanh), Doubling([1, 2])
+    compiled = torch.compile(lambda x: kinds["a"](x) + sum(numbers), fullgraph=True)
+    x = torch.tensor([-1.0, 2.0])
+    assert compiled(x).tolist() == compiled(x).tolist() == [6.0, 8.0]
+    numbers.append(3)
+    assert compiled(x).tolist() == [12.0, 14.0]
+    kinds["a"] = nn.Identity
+    assert compiled(x).tolist() == [11.0, 14.0]
