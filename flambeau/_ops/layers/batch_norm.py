@@ -19,11 +19,10 @@ from ..records.batched_layers import by_channel
 from ..records.declare import pointwise
 from ..records.out import write_out
 from ..records.primitive import primitive
-from ..records.replay import second
 from ..records.rules import floating_only
 from ..records.shape_rules import dense, dtype_of, same
 from ..registry import ops, public, relabel
-from .normalization import check_channels, check_dtypes, composed, more_than_one, number, wide_of
+from .normalization import check_channels, check_dtypes, composed, more_than_one, number, second_of_norm, wide_of
 
 # -- arrays --------------------------------------------------------------------------------------------------------
 
@@ -206,19 +205,15 @@ def batch_norm_op(
 def _second(
     gs: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, fixed: bool, wanted: Any, needs: Any
 ) -> Any:  # fmt: skip
-    tensors = [x, weight] if weight is not None else [x]
-
     def formula(x: Tensor, weight: Tensor | None = None) -> Tensor:
         if not fixed:
             return _formula(x, weight, None, eps)
         return _by_line(x, ops.detach(mean), ops.detach(scale), weight, None)
 
-    found = second(formula, tensors, cotangent, wanted[: len(tensors)], gs, needs[: 1 + len(tensors)])
-    if len(gs) > 2 and gs[2] is not None and wanted[2] and needs[0]:  # the gradient by the bias is a plain sum
-        shape = (1, -1, *[1] * (x._array.ndim - 2))
-        more = ops.expand_as(ops.reshape(gs[2], shape), cotangent)
-        found[0] = more if found[0] is None else found[0] + more
-    return [*found, *[None] * (5 - len(found))]
+    def beside(t: Tensor, x: Tensor) -> Tensor:
+        return ops.reshape(t, (-1, *[1] * (x._array.ndim - 2)))
+
+    return second_of_norm(formula, beside, gs, cotangent, x, weight, wanted, needs)
 
 
 def _gradient_shapes(cotangent: Any, x: Any, weight: Any, *rest: Any) -> list[Any]:

@@ -15,12 +15,11 @@ from ..folds import row_programs
 from ..records import tangents
 from ..records.batched_layers import normalized, normalized_backward
 from ..records.primitive import primitive
-from ..records.replay import second
 from ..records.shape_rules import dtype_of, same
 from ..registry import labelled, ops, public, relabel
 from .batch_norm import follow, with_given
 from .channels import keeps_channels_last
-from .normalization import check_channels, check_dtypes, more_than_one, statistics_dtype, wide_of
+from .normalization import check_channels, check_dtypes, more_than_one, second_of_norm, statistics_dtype, wide_of
 
 _DOUBLE = np.dtype(np.float64)
 
@@ -103,16 +102,10 @@ def norm_blocks_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, gro
 
 
 def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, groups: int, wanted: Any, needs: Any) -> Any:
-    tensors = [x, weight] if weight is not None else [x]
-
     def formula(x: Tensor, weight: Tensor | None = None) -> Tensor:
         return _formula(x, weight, None, eps, groups)
 
-    found = second(formula, tensors, cotangent, wanted[: len(tensors)], gs, needs[: 1 + len(tensors)])
-    if len(gs) > 2 and gs[2] is not None and wanted[2] and needs[0]:
-        more = ops.expand_as(_beside(gs[2], cotangent), cotangent)
-        found[0] = more if found[0] is None else found[0] + more
-    return [*found, *[None] * (5 - len(found))]
+    return second_of_norm(formula, _beside, gs, cotangent, x, weight, wanted, needs)
 
 
 def _gradient_shapes(cotangent: Any, x: Any, weight: Any, *rest: Any) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -157,19 +157,27 @@ def norm_rows_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, cente
     return made[0].reshape(x.shape), *[a.reshape(_statistics(x, rank)) for a in made[1:]]
 
 
+def second_of_norm(
+    formula: Callable[..., Tensor], beside: Callable[[Tensor, Tensor], Tensor], gs: Any, cotangent: Any, x: Any, weight: Any,
+    wanted: Any, needs: Any,
+) -> Any:  # fmt: skip
+    """The gradients by the cotangent, x and weight of the gradients `gs` that a normalization has by x, weight and bias; the last is a
+    plain sum. `formula(x, weight)` is what it computes, `beside(t, x)` a parameter in the shape in which it goes with x."""
+    tensors = [x] if weight is None else [x, weight]
+    found = second(formula, tensors, cotangent, wanted[: len(tensors)], gs, needs[: 1 + len(tensors)])
+    if len(gs) > 2 and gs[2] is not None and wanted[2] and needs[0]:
+        more = ops.expand_as(beside(gs[2], cotangent), cotangent)
+        found[0] = more if found[0] is None else found[0] + more
+    return [*found, *[None] * (5 - len(found))]
+
+
 def _second(
     gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, center: bool, rank: int, wanted: Any, needs: Any
 ) -> Any:
-    tensors = [x, weight] if weight is not None else [x]
-
     def formula(x: Tensor, weight: Tensor | None = None) -> Tensor:
         return _formula(x, weight, None, eps, center, rank)
 
-    found = second(formula, tensors, cotangent, wanted[: len(tensors)], gs, needs[: 1 + len(tensors)])
-    if len(gs) > 2 and gs[2] is not None and wanted[2] and needs[0]:  # the gradient by the bias is a plain sum
-        more = ops.expand_as(gs[2], cotangent)
-        found[0] = more if found[0] is None else found[0] + more
-    return [*found, *[None] * (5 - len(found))]
+    return second_of_norm(formula, lambda t, x: t, gs, cotangent, x, weight, wanted, needs)
 
 
 def _gradient_shapes(cotangent: Any, x: Any, weight: Any, *rest: Any) -> list[Any]:
