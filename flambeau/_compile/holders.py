@@ -270,7 +270,8 @@ def _contents(owner: Any) -> dict[Any, Any]:
 
 def _elements(owner: Any) -> tuple[Any, ...]:
     """The same for lists, deques and sets."""
-    return tuple(next((base.__iter__(owner) for base in (list, deque, set) if isinstance(owner, base)), owner))
+    kinds: tuple[Any, ...] = list, deque, set
+    return tuple(next((kind.__iter__(owner) for kind in kinds if isinstance(owner, kind)), owner))
 
 
 class Items(Holder):
