@@ -429,23 +429,17 @@ relu6|mish|hardsigmoid|hardswish(Tensor self) -> Tensor
 leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor
 threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor
 elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
-selu(Tensor self) -> Tensor  # onnx=Selu
+selu(Tensor self) -> Tensor  # onnx
 celu(Tensor self, Scalar alpha=1.) -> Tensor
 gelu(Tensor self, *, str approximate="none") -> Tensor  # autocast=whole, builtin
 silu(Tensor self) -> Tensor  # autocast=whole
 softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor  # autocast=cuda:single, builtin
 hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor
 softshrink(Tensor self, Scalar lambd=0.5) -> Tensor  # builtin
-relu  # autocast=whole, onnx=Relu
+relu  # autocast=whole, onnx
 relu_backward  # record=threshold_backward
 logsigmoid  # builtin
-softsign  # onnx=Softsign
+softsign  # onnx
 gelu_tanh  # record=gelu
-gelu_backward  # record=gelu_backward
-silu_backward  # record=silu_backward
-elu_backward  # record=elu_backward
-leaky_relu_backward  # record=leaky_relu_backward
-hardswish_backward  # record=hardswish_backward
-softplus_backward  # record=softplus_backward
-hardtanh_backward  # record=hardtanh_backward
+gelu_backward|silu_backward|elu_backward|leaky_relu_backward|hardswish_backward|softplus_backward|hardtanh_backward  # record
 """

@@ -454,14 +454,11 @@ floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
 square(Tensor self) -> Tensor
 positive(Tensor(a) self) -> Tensor(a)
-reciprocal  # autocast=cuda:single, onnx=Reciprocal
+reciprocal  # autocast=cuda:single, onnx
 rsqrt  # autocast=cuda:single
 add_scaled  # record=add
 sub_scaled  # record=sub
-sqrt  # onnx=Sqrt
-abs  # onnx=Abs
-neg  # onnx=Neg
-sign  # onnx=Sign
+sqrt|abs|neg|sign  # onnx
 mul_number  # record=mul
 div_number  # record=div
 """

@@ -133,9 +133,8 @@ xlogy.OutScalar_Other(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!
 special_xlogy|special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor
 special_xlogy|special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor
 logit(Tensor self, float? eps=None) -> Tensor
-exp  # autocast=cuda:single, onnx=Exp
+exp|log  # autocast=cuda:single, onnx
 expm1|log10|log1p|log2  # autocast=cuda:single
-log  # autocast=cuda:single, onnx=Log
-sigmoid  # onnx=Sigmoid
-sigmoid_backward  # record=sigmoid_backward
+sigmoid  # onnx
+sigmoid_backward  # record
 """

@@ -43,9 +43,8 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 SCHEMAS = """
-round(Tensor self) -> Tensor  # onnx=Round
+round(Tensor self) -> Tensor  # onnx
 round.decimals(Tensor self, *, int decimals) -> Tensor
 special_round(Tensor self, *, int decimals=0) -> Tensor
-floor  # onnx=Floor
-ceil  # onnx=Ceil
+floor|ceil  # onnx
 """

@@ -235,5 +235,5 @@ special_airy_ai|special_spherical_bessel_j0|special_scaled_modified_bessel_k0|sp
 {_POLYNOMIALS}.x_scalar(Scalar x, Tensor n) -> Tensor
 {_POLYNOMIALS}.n_scalar(Tensor x, Scalar n) -> Tensor
 erfinv  # autocast=cuda:single
-erf  # onnx=Erf
+erf  # onnx
 """

@@ -80,17 +80,7 @@ rad2deg_op = pointwise(
 
 SCHEMAS = """
 atan2(Tensor self, Tensor other) -> Tensor  # autocast=cuda:widest
-acos  # autocast=cuda:single, onnx=Acos
-asin  # autocast=cuda:single, onnx=Asin
-cosh  # autocast=cuda:single, onnx=Cosh
-sinh  # autocast=cuda:single, onnx=Sinh
-tan  # autocast=cuda:single, onnx=Tan
-tanh  # onnx=Tanh
-tanh_backward  # record=tanh_backward
-sin  # onnx=Sin
-cos  # onnx=Cos
-atan  # onnx=Atan
-asinh  # onnx=Asinh
-acosh  # onnx=Acosh
-atanh  # onnx=Atanh
+acos|asin|cosh|sinh|tan  # autocast=cuda:single, onnx
+tanh|sin|cos|atan|asinh|acosh|atanh  # onnx
+tanh_backward  # record
 """

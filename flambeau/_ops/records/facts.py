@@ -9,10 +9,10 @@ alone, two spaces and a `#` come facts, with commas between them:
     composite      PyTorch's operator consists of others, which traces show in its place
     autocast=…     what autocast does with the tensors: lower, single, widest; after a device and a colon if only there; `whole`: nothing,
                    and the function is made of nothing that has a policy; with slashes between several
-    record=…       what PyTorch calls the record of this name
+    record=…       what PyTorch calls the record of this name (without a value: the same)
     number=…       the second operand of that operator, which the record has in it
     flops=…        the formula for its floating-point operations (`profiler/_flops.py`)
-    onnx=…         the ONNX operator of one operand that it is
+    onnx=…         the ONNX operator of one operand that it is (without a value: that of the same name)
     silent         a question about a tensor, which profiles do not show
 """
 
@@ -45,7 +45,8 @@ def facts_in(module: Any) -> dict[str, dict[str, str]]:
     for name, _, said in lines_in(module):
         for one in said.split(", ") if said else ():
             kind, _, value = one.partition("=")
-            found.setdefault(name, {})[kind] = value
+            same = {"record": name, "onnx": name.capitalize()}.get(kind, "")
+            found.setdefault(name, {})[kind] = value or same
     return found
 
 
