@@ -166,9 +166,7 @@ def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
 
 def _are_functorch_transforms_active() -> bool:
     """Whether a `vmap` is running."""
-    from ..func.batched import levels
-
-    return bool(levels.open)
+    return bool(local.batches)
 
 
 def _is_torch_function_mode_enabled() -> bool:

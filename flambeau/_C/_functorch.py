@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .._core.state import BATCHED, local
 from .._tensor import Tensor
-from ..func.batched import Batched, levels, make_batched, next_level, opened, unwrap
+from ..func.batched import Batched, make_batched, next_level, opened, unwrap
 from ..func.tracking import derived_in
 from ..func.transforms import transform
 
@@ -123,7 +123,7 @@ class CInterpreter(NamedTuple):
 
 def get_interpreter_stack() -> list[CInterpreter] | None:
     """The open transforms, the innermost last; None if there is none."""
-    found = [CInterpreter(TransformType.Vmap, level) for level, _, _ in levels.open]
+    found = [CInterpreter(TransformType.Vmap, level) for level, _, _ in local.batches]
     found += [CInterpreter(TransformType[kind], level) for level, kind in local.transforms]
     return sorted(found, key=lambda one: one.depth) or None
 
@@ -135,7 +135,7 @@ def peek_interpreter_stack() -> CInterpreter | None:
 
 def get_dynamic_layer_stack_depth() -> int:
     """How many transforms are open."""
-    return len(levels.open) + len(local.transforms)
+    return len(local.batches) + len(local.transforms)
 
 
 def maybe_current_level() -> int | None:

@@ -113,6 +113,9 @@ class Local(threading.local):
     forward_reading = False  # whether a backward pass runs for the sake of its derivative, which is the forward one
     transforms: Any = ()  # open transforms that differentiate (`func.grad` and the like): (level, kind), innermost last
     batches: Any = ()  # open `vmap`s as (level, batch size, randomness), innermost last
+    directions: frozenset[int] = (
+        frozenset()
+    )  # levels of those at which only tangents are batched, never what they belong to
     # (array, whether it is row-major and no operand lies there): memory given as `out=` that a result may be made in
     destination: Any = None
     grad_layout = True  # whether the first gradient of a leaf is laid out as the leaf is

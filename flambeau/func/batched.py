@@ -7,7 +7,6 @@ whatever wants to look at values must be a rule for whole batches, or be run for
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -127,49 +126,37 @@ class Batched(Tensor):
         raise NotImplementedError("Cannot access storage of BatchedTensorImpl: clone() the tensor instead")
 
 
-class _Levels(threading.local):
-    open: tuple[tuple[int, int, str], ...] = ()  # (level, batch size, randomness)
-    directions: frozenset[int] = frozenset()  # of these, at which only tangents are batched, never what they belong to
-
-
-levels = _Levels()
-
-
-def set_levels(open_levels: tuple[tuple[int, int, str], ...]) -> None:
-    levels.open = local.batches = open_levels
-
-
 def mapped_levels() -> tuple[tuple[int, int, str], ...]:
     """The open levels at which values may be batched."""
-    return tuple(e for e in levels.open if e[0] not in levels.directions) if levels.directions else levels.open
+    return tuple(e for e in local.batches if e[0] not in local.directions) if local.directions else local.batches
 
 
 @contextmanager
 def directions_only() -> Iterator[None]:
     """A block in which nothing but tangents is batched at the innermost level."""
-    outer = levels.directions
-    levels.directions = outer | {levels.open[-1][0]}
+    outer = local.directions
+    local.directions = outer | {local.batches[-1][0]}
     try:
         yield
     finally:
-        levels.directions = outer
+        local.directions = outer
 
 
 def next_level() -> int:
     """The number of a transform that is opened now: one more than that of the innermost open one."""
-    return 1 + max(levels.open[-1][0] if levels.open else 0, local.transforms[-1][0] if local.transforms else 0)
+    return 1 + max(local.batches[-1][0] if local.batches else 0, local.transforms[-1][0] if local.transforms else 0)
 
 
 @contextmanager
 def opened(size: int, randomness: str) -> Iterator[int]:
     """A block inside a `vmap` over batches of a size: its level."""
-    outer, level = levels.open, next_level()
-    set_levels((*outer, (level, size, randomness)))
+    outer, level = local.batches, next_level()
+    local.batches = (*outer, (level, size, randomness))
     modes.enter(BATCHED)
     try:
         yield level
     finally:
-        set_levels(outer)
+        local.batches = outer
         modes.leave(BATCHED)
 
 
@@ -277,6 +264,6 @@ def batch_size(args: Any, level: int) -> int:
 
 
 __all__ = [
-    "Batched", "Samples", "ValuesRead", "batch_size", "deepest", "directions_only", "flat_tensors", "front", "in_front", "is_viewed", "levels", "make_batched",
-    "mapped_levels", "next_level", "opened", "part_samples", "rewrapped", "set_levels", "unwrap",
+    "Batched", "Samples", "ValuesRead", "batch_size", "deepest", "directions_only", "flat_tensors", "front", "in_front", "is_viewed", "make_batched",
+    "mapped_levels", "next_level", "opened", "part_samples", "rewrapped", "unwrap",
 ]  # fmt: skip

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 from .._autograd import functions
 from .._autograd.functions import Function
+from .._core.state import local
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
-from .batched import batch_size, deepest, levels, opened, rewrapped, set_levels, unwrap
+from .batched import batch_size, deepest, opened, rewrapped, unwrap
 
 
 class VmapInfo(NamedTuple):
@@ -39,14 +40,14 @@ def _on_batches(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any
         )
     if not level:
         return NotImplemented
-    before = levels.open
+    before = local.batches
     randomness = next((r for n, _, r in before if n == level), "error")
     info = VmapInfo(batch_size(args, level), randomness)
     flat, spec = tree_flatten(args)
     pairs = [unwrap(a, level) for a in flat]
     values = tree_unflatten([v for v, _ in pairs], spec)
     dims = tree_unflatten([d for _, d in pairs], spec)
-    set_levels(tuple(entry for entry in before if entry[0] != level))
+    local.batches = tuple(entry for entry in before if entry[0] != level)
     try:
         if own:
             returned = cls.vmap(info, tuple(dims), *values, **named)
@@ -58,7 +59,7 @@ def _on_batches(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any
         else:
             returned = _generated(cls, info, tuple(dims), values, named)
     finally:
-        set_levels(before)
+        local.batches = before
     output, out_dims = returned
     outs, out_spec = tree_flatten(output)
     try:

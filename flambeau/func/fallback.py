@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .._core.state import local
 from .._ops.layout.striding import address, byte_bounds
 from .._ops.making.generator import default_generator
 from .._ops.registry import ops
 from .._tensor import Tensor
-from .batched import Batched, ValuesRead, batch_size, deepest, levels, make_batched, part_samples, set_levels, unwrap
+from .batched import Batched, ValuesRead, batch_size, deepest, make_batched, part_samples, unwrap
 
 # Functions that know what to do with batches themselves: name -> rule(function, level, args, named), which may return
 # NotImplemented.
@@ -119,17 +120,17 @@ def _run(level: int, call: Any, args: Any, named: Any) -> list[Any]:
 @contextmanager
 def _without(level: int) -> Iterator[Callable[[], None]]:
     """Closes a level while its samples run alone; gives what is called before each, for their random numbers."""
-    before = levels.open
+    before = local.batches
     randomness = next((r for n, _, r in before if n == level), "different")
     if randomness == "error":  # stays open, so that random operations raise
         yield lambda: None
         return
     state = default_generator.get_state() if randomness == "same" else None
-    set_levels(tuple(entry for entry in before if entry[0] != level))
+    local.batches = tuple(entry for entry in before if entry[0] != level)
     try:
         yield (lambda: None) if state is None else lambda: default_generator.set_state(state) and None
     finally:
-        set_levels(before)
+        local.batches = before
 
 
 def _sample(a: Any, level: int, i: int) -> Any:

@@ -7,28 +7,29 @@ from contextlib import contextmanager
 from typing import Any
 
 from .._core.sizes import broadcast_shapes
+from .._core.state import local
 from .._ops.making import random
 from .._ops.registry import ops
 from .._tensor import Tensor
-from .batched import in_front, levels, make_batched, set_levels, unwrap
+from .batched import in_front, make_batched, unwrap
 from .fallback import as_written, function_rules, not_possible
 
 
 @contextmanager
 def _outside() -> Iterator[tuple[int, int, bool]]:
     """Leaves the innermost `vmap`: (its level, its batch size, whether its samples are to differ)."""
-    inner = levels.open
+    inner = local.batches
     level, size, randomness = inner[-1]
     if randomness == "error":
         raise RuntimeError(
             "vmap: called random operation while in randomness error mode. Give vmap randomness='same' or 'different', or draw "
             "outside of it"
         )
-    set_levels(inner[:-1])
+    local.batches = inner[:-1]
     try:
         yield level, size, randomness == "different"
     finally:
-        set_levels(inner)
+        local.batches = inner
 
 
 class _Drawing:

@@ -14,7 +14,7 @@ from typing import Any
 from .._core.dtypes import bool_, uint8
 from .._core.layouts import channels_last, channels_last_3d
 from .._core.sizes import size_argument
-from .._core.state import BATCHED, GRAD
+from .._core.state import BATCHED, GRAD, local
 from .._dispatch import handlers
 from .._ops.making.generator import default_generator
 from .._ops.records.batching import Dynamic
@@ -22,14 +22,14 @@ from .._ops.records.pointwise_op import Pointwise
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
-from .batched import Batched, deepest, front, in_front, is_viewed, levels, make_batched, opened, part_samples, unwrap
+from .batched import Batched, deepest, front, in_front, is_viewed, make_batched, opened, part_samples, unwrap
 from .fallback import dynamic, each_sample, function_rules, not_possible, on_batches, outside
 
 
 def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     """Runs a record of which an operand is batched."""
     level = deepest(args)
-    if levels.open[-1][0] != level if levels.open else True:
+    if local.batches[-1][0] != level if local.batches else True:
         _check_open(level, op)
     if isinstance(op, Pointwise):
         return _pointwise(level, op, args)
@@ -62,7 +62,7 @@ _SHAPED_BY_VALUES = ("nonzero", "where", "argwhere", "masked_select", "unique", 
 
 
 def _check_open(level: int, op: Any) -> None:
-    if all(number != level for number, _, _ in levels.open):
+    if all(number != level for number, _, _ in local.batches):
         raise RuntimeError(
             f"vmap: your tensor may have escaped from inside a function being vmapped, and {op.name} was called on it "
             "outside: return it from the function instead"
@@ -366,7 +366,8 @@ for _maker in ("getitem", "__getitem__"):
     function_rules[_maker] = _by_mask
 function_rules.update(one_hot=_one_hot, resize_=_resize, as_strided=_strided, new_empty_strided=_empty_strided)
 function_rules.update(conj=_conj, mm=_mm)
-ops.write_batched, ops.take_over_batched, ops.on_batches = _write, _take_over, on_batches
+ops.write_batched, ops.take_over_batched = _write, _take_over
+ops.on_batches, ops.make_batched = on_batches, make_batched
 
 
 # -- running -------------------------------------------------------------------------------------------------------
@@ -434,4 +435,4 @@ def _in_chunks(
     return tree_unflatten(joined, out_spec[0])
 
 
-__all__ = ["Batched", "in_front", "levels", "make_batched", "mapping", "unwrap", "vmap"]
+__all__ = ["Batched", "in_front", "make_batched", "mapping", "unwrap", "vmap"]
