@@ -8,12 +8,10 @@ from typing import Any
 
 from ._backend.placement import cuda_problem
 from ._core.state import CUDA
-from ._core.steps import python_step
 from ._ops.making.generator import Generator, default_generator, default_of
 from ._tensor import Tensor
 
 
-@python_step
 def manual_seed(seed: int) -> Generator:
     """Starts the streams of all devices anew: the same seed gives the same numbers.
 
@@ -33,7 +31,6 @@ def _has_gpu() -> bool:
     return cuda_problem.cache_info().currsize > 0 and cuda_problem() is None
 
 
-@python_step
 def seed() -> int:
     """Starts a stream that nobody knows beforehand, and returns its seed."""
     return default_generator.seed()
@@ -44,13 +41,11 @@ def initial_seed() -> int:
     return default_generator.initial_seed()
 
 
-@python_step
 def get_rng_state() -> Tensor:
     """Where the default stream is, as a tensor of bytes."""
     return default_generator.get_state()
 
 
-@python_step
 def set_rng_state(new_state: Tensor) -> None:
     """Continues the default stream where `get_rng_state` was called."""
     default_generator.set_state(new_state)

@@ -15,8 +15,9 @@ from ..._core import random_samplers
 from ..._core.allocation import not_planned
 from ..._core.devices import device
 from ..._core.dtypes import dtype, uint8
-from ..._core.random import MersenneState, use_kernels
-from ..._core.state import CUDA, DRAWING, META, held_over_forks, modes
+from ..._core.random import DEFAULT_SEED, MersenneState, use_kernels
+from ..._core.state import CAPTURE, CUDA, DRAWING, META, held_over_forks, local, modes
+from ..._core.steps import python_step
 from ..._dispatch import backend_of
 from ..._kernel import random_loops, samplers
 from ..._tensor import Tensor, wrap
@@ -40,6 +41,8 @@ class Generator:
         if self._device.type not in ("cpu", "cuda"):
             raise RuntimeError(f"{self._device.type.upper()} device type not an accelerator.")
         bits(self._device)
+        if modes.on & CAPTURE and local.captures:  # each run of a program finds it new
+            self.manual_seed(DEFAULT_SEED)
 
     @functools.cached_property
     def _engine(self) -> MersenneState:
@@ -52,12 +55,14 @@ class Generator:
     def device(self) -> device:
         return self._device
 
+    @python_step
     def manual_seed(self, seed: int) -> Generator:
         """Starts the stream that belongs to a seed."""
         with self._engine.lock:
             self._engine.seed(int(seed))
         return self
 
+    @python_step
     def seed(self) -> int:
         """Starts a stream that nobody knows beforehand, and returns its seed."""
         chosen = int.from_bytes(os.urandom(8), "little")
@@ -68,11 +73,13 @@ class Generator:
         """The seed that the stream was started with."""
         return int(self._engine.initial_seed)
 
+    @python_step
     def get_state(self) -> Tensor:
         """Where the stream is, as a tensor of bytes."""
         with self._engine.lock:
             return wrap(self._engine.get_state(), uint8)
 
+    @python_step
     def set_state(self, new_state: Tensor) -> Generator:
         """Continues where `get_state` was called."""
         if not isinstance(new_state, Tensor) or new_state.dtype is not uint8 or new_state._k > 1:

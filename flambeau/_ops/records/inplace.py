@@ -129,7 +129,10 @@ def _written(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         if isinstance(a, Tensor):
             k |= a._k
     if k & (OVERRIDE | FUNCTION_MODE | PROFILE | DISPATCH):
-        taken = registry.overridden(getattr(ops, op.name + "_", None) or pointwise_in_place_form(op), others, {})
+        asked = (
+            registry.watched if local.batches else registry.overridden
+        )  # the function itself has become one on batches
+        taken = asked(getattr(ops, op.name + "_", None) or pointwise_in_place_form(op), others, {})
         if taken is not NotImplemented:
             return taken
     usual = GRAD | CUDA | AUTOCAST | FUNCTION_MODE | PROFILE | SAVED_HOOKS | 0x3FF  # autocast leaves writes alone
