@@ -12,7 +12,7 @@ import numpy as np
 
 from .._kernel.native.direct import address_function
 from .._tensor import Tensor
-from .holders import plain, same
+from .holders import grad_of, plain, same
 
 
 class Arguments:
@@ -23,6 +23,7 @@ class Arguments:
         self.conditions: list[tuple[str, str]] = []
         self.objects: list[tuple[Any, str]] = []  # arguments that are known by who they are
         self.tensors: list[tuple[Tensor, str, str]] = []  # with expression and path
+        self._grads: dict[int, Tensor | None] = {}  # their gradients
         self._containers: list[tuple[Any, Any, str]] = []
         self.count, self.named = len(args), tuple(kwargs)
         names = _names(function, len(args))
@@ -78,6 +79,7 @@ class Arguments:
     def _tensor(self, t: Tensor, place: str, path: str) -> None:
         array = t._array
         self.tensors.append((t, place, path))
+        self._grads[id(t)] = grad_of(t)
         for at, value, words in (
             (f"(t := {place}).__class__ is", type(t), f"type({path}) is {type(t).__name__}"),
             ("t._k ==", t._k, f"device, layout and requires_grad of {path}"),
@@ -109,6 +111,8 @@ class Arguments:
         """Code asks which tensors are leaves."""
         for t, place, path in self.tensors:
             leaf = t._edge is None
+            none = self._grads[id(t)] is None
+            self.need(f"({self.constant(grad_of)}({place}) is None) is {none}", f"({path}.grad is None) is {none}")
             self.need(f"({place}._edge is None) is {leaf}", f"{path}.is_leaf == {leaf}")
 
     def guard_memory(self, externals: list[Tensor]) -> None:

@@ -16,13 +16,11 @@ from weakref import ref
 import numpy as np
 
 from .._autograd import engine
-from .._backend.meta import empty_meta
 from .._core.random import MersenneState
 from .._core.state import CAPTURE, FUNCTION_MODE, GRAD, META, local, modes
 from .._errors.frames import PACKAGE, is_ours, users_frame
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.records.primitive import Primitive
-from .._ops.records.shape_rules import DataDependent
 from .._ops.registry import ops
 from .._tensor import Tensor, detached, version_of, wrap
 from .arguments import overlap
@@ -33,6 +31,8 @@ from .graph import COMPUTES, Graph, Node, Value, replaced
 from .holders import grad_of
 from .numbers import BRANCH, Leaf, Numbers, _Live, getter, plain, put
 from .returned import READS, Read, is_only_returned, kept_by
+from .standing import Inside, plain_in, stands, with_others
+from .unseen import Unseen, shape_is_known
 from .whole import Called, Hooked, Whole, known_to, one_behind_another, tensors_in
 
 
@@ -67,7 +67,9 @@ class Capture:
         self.pending: Callable[[], list[Any]] = list  # changes to numbers of the run; set by who knows
         self.held: list[tuple[Any, Tensor]] = []  # places of numbers, and inputs that get what is there
         self.reached: Callable[[Any], None] = lambda objects: None  # told what functions that run unseen may read
-        self.existed: Callable[[Any], bool] = lambda a: False  # whether an object was there before the run
+        # told of a module that gets other tensors for a while; whether an object was there before the run
+        self.exchanging: Callable[[Any], None] = lambda module: None
+        self.existed: Callable[[Any], bool] = lambda a: not isinstance(a, Tensor) or self._made_here(a) is a
         self.by_steps: dict[Any, Any] = {}  # what steps changed of those, and to what: they do it again
         self.gradients: dict[int, Any] = {}  # tensors whose gradients steps changed, with those of before
         self._births: list[tuple[Node, Any]] = []  # nodes of tensors that were made from numbers, and their arrays
@@ -75,6 +77,7 @@ class Capture:
         self._numbers: int = 0 if of is None else of._numbers
         # Values by the arrays of their tensors, which detached and saved forms of them share.
         self._values: dict[int, tuple[Any, Value]] = {} if of is None else dict(of._values)
+        self._given = list(inputs)
         self.graph.inputs = [self._new(t) for t in inputs]
 
     # -- the block -------------------------------------------------------------------------------------------------
@@ -179,7 +182,7 @@ class Capture:
         """A record ran."""
         if self.problem is not None:
             return
-        if isinstance(op, Primitive) and not op.view and not _shape_is_known(op, args, {}):
+        if isinstance(op, Primitive) and not op.view and not shape_is_known(op, args, {}):
             self.stop(f"the shape of {op.name}'s result depends on elements")
             return
         drawn = any([a.__class__ is MersenneState for a in args])  # each run draws once
@@ -209,14 +212,16 @@ class Capture:
 
     def accumulate(self, function: Any, leaf: Tensor, g: Tensor, *rest: Any) -> None:
         """A leaf gets a gradient; how it is added is part of the step. One that was made here is another in each run."""
-        if self._made_here(leaf) is not leaf and self.known(leaf) not in self.graph.inputs:
+        given = [self.value(t) for t in self._given if t is leaf]
+        if not given and self.known(leaf) is not None and not self.existed(leaf):
             function(leaf, g, *rest)
             return
         first = grad_of(leaf) is None
-        with _Unseen():
+        with Unseen():
             function(leaf, g, *rest)
         if self.problem is None:
-            self._append(Accumulate(leaf, first), (self.value(g),), leaf.grad, opaque=True)
+            op = Accumulate(leaf if not given else None, first)
+            self._append(op, (self.value(g), *given), leaf.grad, opaque=True)
 
     def born(self, t: Tensor) -> None:
         """A tensor was made from numbers."""
@@ -229,6 +234,8 @@ class Capture:
     def step(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Runs a function that is a step of its own in the program: Python calls it each time."""
         args = tuple([list(a) if isinstance(a, Iterator) else a for a in args])  # it is called again
+        if args and hasattr(args[0], "state_dict") and not self.existed(args[0]):  # each run makes another
+            self.stop(f"a step of an object of class {type(args[0]).__name__} that the run has made")
         out = self._done(function, args, named)
         if self.problem is None:
             args, named = replaced((args, named), Tensor, self._made_here)
@@ -278,7 +285,7 @@ class Capture:
             put(place, plain(number))
         before, leaves = self.changed(), leaves_of((*args, *named.values()))
         gradients = [grad_of(t) for t in leaves]
-        with _Unseen():
+        with Unseen():
             out = function(*args, **named)
         after = self.changed()
         for t, g in zip(leaves, gradients):
@@ -302,11 +309,12 @@ class Capture:
         if name == "__set__":
             if function.__self__ is Tensor.grad:
                 return self.step(function, args, named)
-            self.stop("an attribute of a tensor is set")
+            if function.__self__ is not Tensor.requires_grad:  # which guards look at
+                self.stop("an attribute of a tensor is set")
         numbers_given = self.live.look_for((args, named))
         asked = function if not numbers_given else Given(function, args, named, self.tensor_of)
         args, named = replaced((args, named), _Live, plain) if numbers_given else (args, named)
-        given = tensors_in((args, named))
+        given = plain_in((args, named))
         before = [(t, version_of(t)) for t in given]
         mark, numbers = len(self.graph.nodes), self._numbers
         outer, self._strange, self._written = self._strange, False, []
@@ -325,7 +333,7 @@ class Capture:
             wrote = [t for t, version in before if version_of(t) != version]
             self._as_a_whole(asked, asked.args, asked.named, out, wrote, mark, numbers)
             return out
-        made = tensors_in(out)
+        made = plain_in(out)
         if not made and name not in _ABOUT and name not in _SILENT and out is not None and given:
             if out.__class__ is bool and name in ("__bool__", "item") and self.expect(out, None, given[:1]):
                 return out
@@ -424,7 +432,7 @@ class Capture:
         """Whether a function records something else for other elements: then it looked at them."""
         recent = [node for node in self.graph.nodes[mark:] if node.op is not Tensor.detach]
         made = any([isinstance(node.op, _Born) for node in recent])
-        given = tensors_in((args, named))
+        given = plain_in((args, named))
         if not given or len(recent) < 2 or any([node.opaque for node in recent]):
             return False
         if not made and sum([t._array.size for t in given]) > _MANY:
@@ -442,12 +450,12 @@ class Capture:
             made._edge = t._edge  # what is no leaf may be written to
             return made
 
-        with _Unseen():
+        with Unseen():
             again = Capture()
             again.functions = False
             try:
                 with again:
-                    function(*replaced(tuple(args), Tensor, other), **replaced(named, Tensor, other))
+                    function(*with_others(tuple(args), other), **with_others(named, other))
             except Exception:
                 return True
         return _outline(again.graph.nodes) != _outline(recent)
@@ -469,9 +477,12 @@ class Capture:
             if value.number >= numbers and value not in self.graph.inputs:
                 del self._values[key]
                 self.graph.constants.pop(value, None)
-        if not _shape_is_known(function, args, named):
+        if not shape_is_known(function, args, named):
             self.stop(f"the shape of {_shown(function)}'s result depends on elements")
             return
+        if any([stands(t) for t in tensors_in((args, named, out))]):
+            function, out = Inside(function, args, named), plain_in(out)
+            args, named = function.parts(args, named), {}
         given, made = tensors_in((args, named)), tensors_in(out)
         wanted = [bool(t._k & GRAD and local.grad) for t in given]
         if any(wanted) and any([t._k & GRAD for t in (*made, *wrote)]):
@@ -494,7 +505,7 @@ class Capture:
         """A hook is to be called for gradients, in programs alone: in its place they are copied."""
         if any([isinstance(self._made_here(t), Value) for t in known_to(hook, {}, self.existed)]):
             raise Break("a hook on gradients that knows tensors of the run")
-        with _Unseen():
+        with Unseen():
             made = tuple([None if g is None else ops.clone(g) for g in args[0]])
         self._append(Hooked(hook), self._encoded(args), made, opaque=True)
         return made
@@ -530,27 +541,9 @@ _MANY = 1 << 20  # elements that are not computed with twice without a reason
 
 def _outline(nodes: Any) -> list[Any]:
     """What nodes do, whatever their operands hold."""
+    about = lambda a: (a.shape, a.dtype) if isinstance(a, Value) else repr(a)  # NaN is NaN
     return [(node.op.array.tobytes() if isinstance(node.op, _Born) else node.op,
-             replaced((node.args, node.named), Value, lambda v: (v.shape, v.dtype))) for node in nodes]  # fmt: skip
-
-
-class _Unseen:
-    """A moment in which nothing is recorded."""
-
-    def __enter__(self) -> None:
-        self.profile = sys.getprofile()
-        sys.setprofile(None)
-        self.captures, local.captures = local.captures, ()
-        self.function_modes, local.function_modes = local.function_modes, ()
-        self.seen = [CAPTURE] * bool(self.captures) + [FUNCTION_MODE] * len(self.function_modes)
-        for bit in self.seen:
-            modes.leave(bit)
-
-    def __exit__(self, *error: Any) -> None:
-        for bit in self.seen:
-            modes.enter(bit)
-        local.captures, local.function_modes = self.captures, self.function_modes
-        sys.setprofile(self.profile)
+             replaced((node.args, node.named), (Value, float), about)) for node in nodes]  # fmt: skip
 
 
 class _Born:
@@ -578,16 +571,20 @@ def write(target: Tensor, source: Any) -> None:
 
 
 class Accumulate:
-    """Adds a gradient to a leaf; gives its gradient as it is then. `first`: there was none when the program was recorded."""
+    """Adds a gradient to a leaf, or to one that the program is given (None); gives its gradient as it is then.
+
+    `first`: there was none when the program was recorded.
+    """
 
     name = "accumulate"
 
-    def __init__(self, leaf: Tensor, first: bool):
+    def __init__(self, leaf: Tensor | None, first: bool):
         self.leaf, self.first = leaf, first
 
-    def __call__(self, g: Tensor) -> Any:
-        engine.accumulate(self.leaf, g, False, True)
-        return self.leaf.grad
+    def __call__(self, g: Tensor, *given: Tensor) -> Any:
+        leaf = given[0] if self.leaf is None else self.leaf
+        engine.accumulate(leaf, g, False, True)
+        return leaf.grad
 
 
 # Functions that ask about tensors, not about their elements; those that say something to the engine.
@@ -645,22 +642,6 @@ def _shown(function: Any) -> str:
 
 def _shared(a: Tensor, b: Tensor) -> bool:
     return a is b or (a._storage is not None and a._storage is b._storage)
-
-
-def _shape_is_known(function: Any, args: Any, named: Any) -> bool:
-    """Whether the results of a function look the same for other elements."""
-    if not tensors_in((args, named)):
-        return True
-
-    def without(t: Tensor) -> Tensor:
-        return wrap(empty_meta(t._array.shape, t.dtype), t.dtype, META)
-
-    with _Unseen():
-        try:
-            function(*replaced(tuple(args), Tensor, without), **replaced(named, Tensor, without))
-        except Exception as error:
-            return isinstance(function, Primitive) and not isinstance(error, DataDependent)
-    return True
 
 
 def _users_line() -> tuple[str, int] | None:

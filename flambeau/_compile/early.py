@@ -97,7 +97,7 @@ class _Moves:
             if _is_step(node):
                 (self.clearing if node.name in _CLEARING else self.steps).append(i)
                 written += operands
-            elif isinstance(node.op, Accumulate) and _has_hooks(node.op.leaf):
+            elif isinstance(node.op, Accumulate) and (node.op.leaf is None or _has_hooks(node.op.leaf)):
                 self.steps.append(i)
             elif _draws(node):
                 self.draws.append(i)

@@ -137,8 +137,8 @@ def values_in(a: Any) -> Iterator[Value]:
             yield from values_in(b)
 
 
-def replaced(a: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
-    """The same nest with `replace(b)` for everything of a class in it."""
+def replaced(a: Any, kind: type | tuple[type, ...], replace: Callable[[Any], Any]) -> Any:
+    """The same nest with `replace(b)` for everything of a class, or of one of several, in it."""
     if isinstance(a, kind):
         return replace(a)
     if a.__class__ is tuple or a.__class__ is list:

@@ -348,6 +348,18 @@ class Trail:
         finally:
             self._busy = busy
 
+    def exchanging(self, module: Any) -> None:
+        """Code that nobody follows is about to put other tensors into a module for a while: what is guarded are its own."""
+        if self.problem is None and self.reach.knows_object(module):
+            busy, self._busy = self._busy, True
+            try:
+                for part in module.modules():
+                    self.reach.root(part, type(part).__name__)
+            except Unguarded as error:
+                self.problem = Break(str(error), *self._place)
+            finally:
+                self._busy = busy
+
     def _check_numbers(self) -> None:
         """Numbers that the run finds in places are any of their class, if nothing but numbers depends on them."""
         if self.numbers is None:

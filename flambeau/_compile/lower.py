@@ -149,6 +149,7 @@ class Lowering:
             last.update(dict.fromkeys([v for v in (*node.operands(), *node.outs) if v is not None], i))
         ends = len(graph.nodes)
         last.update(dict.fromkeys((*graph.outputs, *graph.inputs, *graph.constants), ends))
+        self.outside = {**dict(zip(graph.inputs, inputs)), **graph.constants}
         for i, (v, t) in enumerate(zip(graph.inputs, inputs)):
             self._known(v, detached(t), INPUT, i)
         for v, t in graph.constants.items():
@@ -229,8 +230,8 @@ class Lowering:
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
     def _python(self, node: Node, number: int) -> None:
-        named = replaced(node.named, Value, self.tensor)
-        out = node.op(*replaced(node.args, Value, self.tensor), **named)
+        find = (lambda v: self.outside[v] if v in self.outside else self.tensor(v)) if node.opaque else self.tensor
+        out = node.op(*replaced(node.args, Value, find), **replaced(node.named, Value, find))
         given = [self.places[v][0] for v in node.operands() if v in self.places]
         for v, t in zip(node.outs, out if node.several else (out,)):
             if v is not None:

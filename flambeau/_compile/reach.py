@@ -396,7 +396,7 @@ class Reach:
                 self._seen[id(held)] = held
             every = whole or self.everything or name in self.names
             for key in holders[name].before if every else names & holders[name].before.keys():
-                self.reach(held.get(key), f"{path}.{key}" if not key.isdigit() else f"{path}[{key}]")
+                self.reach(holders[name].before[key], f"{path}.{key}" if not key.isdigit() else f"{path}[{key}]")
 
     # -- what the run replaced ---------------------------------------------------------------------------------------
 

@@ -57,8 +57,10 @@ class Gifts:
 
     @functools.cached_property
     def gifts(self) -> list[tuple[Call, Value, Any, Value | None]]:
-        """Each step with the gradient, the leaf, and what its gradient is then."""
-        return [(step, step.what.args[0], step.what.op.leaf, step.what.outs[0]) for step in self.steps]
+        """Each step with the gradient, the leaf (a value, if it is given), and what its gradient is then."""
+        nodes = [step.what for step in self.steps]
+        leaves = [n.args[1] if n.op.leaf is None else n.op.leaf for n in nodes]
+        return [(s, n.args[0], leaf, n.outs[0]) for s, n, leaf in zip(self.steps, nodes, leaves)]
 
 
 class Frame:
@@ -159,8 +161,8 @@ class Run:
         return detached(self.program.outside[v] if number is None else self.inputs[number])
 
     def _as_given(self, v: Value) -> Tensor:
-        """A value for an operation that only reads it: tensors from outside as they are."""
-        if v.node is None and v not in self.tensors:
+        """A value for an operation that only reads it, or a step: tensors from outside as they are."""
+        if v.node is None:
             number = self.program.numbers.get(v)
             return self.program.outside[v] if number is None else self.inputs[number]
         return self.tensor(v)
@@ -191,12 +193,13 @@ class Run:
         if step.alone:
             out = node.op(*node.args, **node.named)
         elif step.places:
-            find = self._as_given if step.makes else self.tensor
+            find = self._as_given if step.makes or node.opaque else self.tensor
             for i in step.places:
                 args[i] = find(args[i])
             out = node.op(*args)
         else:
-            out = node.op(*replaced(node.args, Value, self.tensor), **replaced(node.named, Value, self.tensor))
+            find = self._as_given if node.opaque else self.tensor
+            out = node.op(*replaced(node.args, Value, find), **replaced(node.named, Value, find))
         for v, t in zip(node.outs, out if node.several else (out,)):
             if v is not None:
                 if not step.makes or not lies_as(v, t) or any([t is b for b in args]):
@@ -207,7 +210,7 @@ class Run:
         """Gives leaves their gradients: a first one that is new memory and lies as the leaf does is simply theirs."""
         tensors, awaited = self.tensors, self.program.awaited
         for step, v, leaf, out in part.gifts:
-            t = tensors.get(v)
+            t, leaf = tensors.get(v), self._as_given(leaf) if leaf.__class__ is Value else leaf
             meta: Any = leaf._autograd_meta
             if (
                 t is None

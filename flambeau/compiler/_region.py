@@ -277,6 +277,7 @@ class Region:
         trail = Trail(self.function, args, named)
         tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN)
         tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.reach.knows_object
+        tape.exchanging = trail.exchanging
         tape.branches, tape.detaches = self.unsupported is None and self.backend is None, self.backend is not None
         tape.gradients, tape.pending = trail.reach.gradients, trail.pending
         tape.until = Region._recorded.__code__ if self.backend is None else None
@@ -394,17 +395,19 @@ class Region:
             program = Pair(tape, outputs, inside, self.exact, self.tune)
             if "graph" in logs:
                 log("graph", str(program.forward_program.graph))
+        lasting = [made for made, e in zip(effects, changed) if (id(e.holder), e.key) not in done]
+        for i, (own, before) in enumerate(zip(inside, [v.k for v in tape.graph.inputs])):
+            if (own._k ^ before) & GRAD:
+                lasting.append((lambda t, on=bool(own._k & GRAD): t.requires_grad_(on), (_INPUT, i)))
         entry = Entry(
             guards,
             program,
             None if len(leaves) == 1 and leaves[0] is out else form,
             places,
-            effects,
+            lasting,
             [get for _, get in carried],
             said,
         )
-        if done:
-            entry.effects = [made for made, e in zip(effects, changed) if (id(e.holder), e.key) not in done]
         self.forms.add(args, named, entry)
         if self.backend is None and program.backward_program is None and not _COMPILING & trail.reach.names:
             self.forms.compare(args, named)
@@ -587,6 +590,8 @@ class _Entrance:
 
     @staticmethod
     def backward(node: Node, g: Any, create_graph: bool) -> list[Any]:
+        if local.captures:
+            local.captures[-1].stop("a backward pass goes on to what an argument was made of")
         return [g]
 
 

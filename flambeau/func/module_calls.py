@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from .._core.state import GRAD
+from .._core.state import CAPTURE, GRAD, local, modes
 from .._ops.registry import ops
 from .._tensor import Tensor, detached
 
@@ -25,6 +25,8 @@ def functional_call(
     tensor([[7.]])
     """
     values = _merged(parameter_and_buffer_dicts)
+    if modes.on & CAPTURE and local.captures:
+        local.captures[-1].exchanging(module)
     given = () if args is None else args if isinstance(args, tuple) else (args,)
     with _Swapped(module, values, tie_weights, strict):
         return module(*given, **(kwargs or {}))

@@ -37,7 +37,7 @@ from ..._core.dtypes import (
     uint32,
     uint64,
 )
-from ..._core.state import CUDA, POSTPONED
+from ..._core.state import CAPTURE, CUDA, POSTPONED, local, modes
 from ..._dispatch import backend_of
 from ..._errors import taught
 from ..._tensor import Tensor, read_as, wrap
@@ -222,7 +222,10 @@ def as_tensor(value: Any, like: Tensor) -> Tensor:
     d = scalar_dtype(value)
     if d.category >= FLOATING:
         d = like.dtype if d.category == like.dtype.category else promote_types(like.dtype.to_real(), d)
-    return wrap(number_array(value, d), d)
+    t = wrap(number_array(value, d), d)
+    if modes.on & CAPTURE and local.captures:
+        local.captures[-1].born(t)
+    return t
 
 
 def cast_array(array: Any, d: dtype) -> Any:
