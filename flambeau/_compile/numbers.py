@@ -167,7 +167,6 @@ class Numbers:
         self.over = False  # whether the run is: what is asked from then on is of no consequence
         self.handled: dict[Any, Any] = {}  # code that has numbers, with its globals
         self.readers: dict[Any, str] = {}  # code that called what may look at numbers unnoticed
-        self.indexers: dict[Any, str] = {}  # the same of integers alone
         self.planted: list[tuple[Place, Any, Any]] = []  # places, what was there, and what stands there for it
         self.refused: list[Place] = []  # those whose numbers decide about something
         self.decisions: list[tuple[Any, Any]] = []  # questions about numbers in places, and their answers
@@ -264,8 +263,6 @@ class Numbers:
             self.used(owner)
         elif reads(module, name):
             self._unless_told(lambda line: self.readers.update({frame.f_code: name}))
-        elif module == "_operator" or (name in _COUNTING and not isinstance(owner, dict)):
-            self.indexers[frame.f_code] = name
 
     def check(self, ran: Any, keys: set[str]) -> None:
         """Raises `Break` if code that may have numbers could have looked at them unnoticed; `keys` are names of places of numbers."""
@@ -277,11 +274,10 @@ class Numbers:
         ]
         handled = {**self.handled, **dict(named)}
         whole = any([type(number) is Integer for number in self.all])
-        readers = {**self.readers, **self.indexers} if whole else self.readers
         for code, spaces in handled.items():
             reason = problem_of(code, spaces, whole, keys, tuple([one for one in told if one.code is code]))
-            if reason is None and code in readers:
-                reason = f"{code.co_name}() calls {readers[code]}(), which may read it"
+            if reason is None and code in self.readers:
+                reason = f"{code.co_name}() calls {self.readers[code]}(), which may read it"
             if reason is not None:
                 self.refused += [place for place, _, _ in self.planted]
                 raise Break(f"item reads elements for Python: {reason}")
@@ -447,7 +443,7 @@ def _formats(code: Any, told: tuple[Any, ...]) -> list[str]:
             right = i - 1
             while steps[right].opname == "LOAD_ATTR":
                 right -= 1
-            constant = right == i - 1 and steps[right].opname in _NO_INDEX[:2]
+            constant = right == i - 1 and steps[right].opname in ("LOAD_CONST", "LOAD_SMALL_INT")
             if not (constant and isinstance(steps[right].argval, (int, float))):  # `count % 10` is none
                 left = steps[right - 1] if steps[right].opname.startswith("LOAD_") else None
                 found.append(str(left.argval) if left is not None and left.opname == "LOAD_ATTR" else "")
@@ -460,8 +456,6 @@ def problem_of(
     """Why code that has a number (a `whole` one?) might look at it unnoticed; `keys` are names of places of numbers, `told` statements that may."""
     if not keys.issuperset(_formats(code, told)):
         return f"{code.co_name}() may format it"
-    if whole and _indexes(code, told):
-        return f"{code.co_name}() may take it as an index"
     if any([isinstance(constant, complex) for constant in code.co_consts]):
         return f"{code.co_name}() has complex numbers, which compute with it unseen"
     names = names_of(code)
@@ -474,19 +468,12 @@ def problem_of(
             found = value
             for part in chain:
                 found = getattr(found, part, MISSING) if isinstance(found, types.ModuleType) else MISSING
-            if whole and (found is slice or (found in (range, enumerate) and _counts_by(code, name))):
-                return f"{code.co_name}() names {found.__name__}, which may read it"
             if isinstance(found, type) and not found.__flags__ & _HEAP and found not in _HARMLESS:
                 if not issubclass(found, BaseException):
                     return f"{code.co_name}() names {found.__name__}, which may read it"
     return None
 
 
-# Methods of sequences and texts that take integers as they are.
-_COUNTING = frozenset((
-    "pop", "insert", "center", "ljust", "rjust", "zfill", "rotate", "expandtabs", "__getitem__", "__setitem__", "__delitem__", "__mul__",
-    "__rmul__", "__imul__", "islice",
-))  # fmt: skip
 _SAME = (
     "CACHE",
     "EXTENDED_ARG",
@@ -501,45 +488,3 @@ _SAME = (
     "PUSH_NULL",
     "KW_NAMES",
 )
-_NO_INDEX = (
-    "LOAD_CONST",
-    "LOAD_SMALL_INT",
-    "BUILD_TUPLE",
-    "BUILD_STRING",
-    "FORMAT_VALUE",
-    "FORMAT_SIMPLE",
-    "FORMAT_WITH_SPEC",
-)
-
-
-@functools.cache
-def _indexes(code: Any, told: tuple[Any, ...]) -> bool:
-    """Whether code has `sequence[number]`, or what looks like it: dictionaries ask keys, and sequences take no tuples."""
-    steps = _others(code, told)
-    for i, step in enumerate(steps):
-        if step.opname.endswith("_SUBSCR") or (step.opname == "BINARY_OP" and step.argrepr == "[]"):
-            keys = steps[i - 1 : i]
-            if step.opname == "STORE_SUBSCR" and not keys[0].opname.startswith(("LOAD", "BUILD", "FORMAT")):
-                continue  # `a[key] += …`, which has read it before
-        elif step.opname in ("BUILD_SLICE", "BINARY_SLICE", "STORE_SLICE"):
-            keys = steps[i - (step.arg if step.opname == "BUILD_SLICE" else 2) : i]
-        else:
-            continue
-        if not all([key.opname in (*_NO_INDEX, "BUILD_SLICE") for key in keys]):
-            return True
-    return False
-
-
-@functools.cache
-def _counts_by(code: Any, name: str) -> bool:
-    """Whether code calls `range` or `enumerate`, which it knows by a name, with what may be a number that changes."""
-    steps = _others(code, ())
-    for i, step in enumerate(steps):
-        if step.argval == name and step.opname.startswith("LOAD_"):
-            end = next((k for k in range(i + 1, len(steps)) if steps[k].opname not in _NO_INDEX), i)
-            constant = end > i + 1 and steps[end].opname.startswith("CALL")
-            length = steps[i + 1].argval == "len"
-            single = name == "enumerate" and "start" not in str(code.co_consts)
-            if not (constant or length or single):
-                return True
-    return False

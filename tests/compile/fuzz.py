@@ -334,7 +334,10 @@ def check_step(seed):
         assert own.text == owned.text, (seed, number)
         torch.testing.assert_close(*numbers, equal_nan=True)
         for a, b in zip(mine_now, other_now, strict=True):
-            assert same_bits(a, b), (seed, number, a, b)
+            if compiled._region.parts:  # modules by themselves may add gradients in another order
+                torch.testing.assert_close(a, b, equal_nan=True)
+            else:
+                assert same_bits(a, b), (seed, number, a, b)
     return bool(compiled._region.entries)
 
 

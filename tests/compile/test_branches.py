@@ -192,6 +192,24 @@ def index(t, x):
     return y[:, k]
 
 
+def sizes(t, x):
+    n = int((x[:, 0] > 0).sum() > 2) + 1
+    t.parts.add_(1)
+    return x[:n], x[(x.sum() > 0).long().item() :]
+
+
+def times(t, x):
+    t.parts.add_(1)
+    for i in range((x[:, 0] > 0).sum().clamp(max=2).item()):
+        x = x * (i + 2)
+    return x
+
+
+def key(t, x):
+    t.parts.add_(1)
+    return {0: x, 1: -x}[(x.sum() > 0).long().item()]
+
+
 def repeated(t, x):
     v = x.abs().sum()
     t.parts.add_(1)
@@ -241,7 +259,7 @@ def printed(t, x):
 
 EARLY = [
     after_the_step, of_a_tensor, best_so_far, smallest, largest, skipped, not_a_number, asserted, gradients, clipped_by_hand,
-    clipped, skipped_by_norm, clipped_but_for_some, norm_in_numbers, after_an_update_of_gradients, nearly, two_passes, whole_numbers, index, repeated, memory_of_the_run, written_twice,
+    clipped, skipped_by_norm, clipped_but_for_some, norm_in_numbers, after_an_update_of_gradients, nearly, two_passes, whole_numbers, index, sizes, times, key, repeated, memory_of_the_run, written_twice,
     drawn, several, printed,
 ]  # fmt: skip
 
