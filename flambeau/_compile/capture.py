@@ -497,7 +497,7 @@ class Capture:
             whole.cut(made, given, kept)
             self._append(whole, self._encoded(tuple(args)), (*made, kept), self._encoded(named), COMPUTES)
             return
-        views = any([overlap(t._array, a._array) and t._array is not a._array for t in made for a in given])
+        views = any([_is_part(t, a) for t in made for a in given])
         self._append(
             function, self._encoded(tuple(args)), out, self._encoded(named), True if views else COMPUTES,
             [self.value(t) for t in wrote],
@@ -644,6 +644,13 @@ def _shown(function: Any) -> str:
 
 def _shared(a: Tensor, b: Tensor) -> bool:
     return a is b or (a._storage is not None and a._storage is b._storage)
+
+
+def _is_part(t: Tensor, a: Tensor) -> bool:
+    """Whether a tensor may lie in the memory of another one, and is not simply that one."""
+    if not isinstance(t._array, np.ndarray) or not isinstance(a._array, np.ndarray):
+        return t is not a and _shared(t, a)
+    return t._array is not a._array and overlap(t._array, a._array)
 
 
 def _users_line() -> tuple[str, int] | None:

@@ -289,7 +289,6 @@ def test_objects_that_are_returned_are_made_anew():
     assert [compiled(torch.tensor(float(i))).a.item() for i in range(3)] == [0.0, 2.0, 4.0]
 
 
-@pytest.mark.slow
 def test_transforms_inside_and_outside():
     w = torch.randn(2, 4)
     f = lambda x: torch.func.grad(lambda z: (z * w).sin().sum())(x) + torch.func.vmap(lambda r: r.sum() * r)(x)
