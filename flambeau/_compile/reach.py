@@ -11,6 +11,7 @@ import contextvars
 import functools
 import gc
 import io
+import logging
 import operator
 import os
 import random
@@ -313,7 +314,9 @@ class Reach:
         elif isinstance(value, types.ModuleType):
             if not isinstance(value, Site):
                 self._module(value, path)
-        elif isinstance(value, random.Random):  # whoever draws from it ends the region
+        elif isinstance(
+            value, (random.Random, logging.Handler)
+        ):  # whoever draws from it ends the region; what is told is told anew
             return
         elif self._written_in_python(kind):
             self._instance(value, path)

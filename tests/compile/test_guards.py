@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import copy
 import decimal
 import enum
 import functools
@@ -464,3 +465,18 @@ def test_containers_that_give_other_things_than_they_hold():
     assert compiled(x).tolist() == [12.0, 14.0]
     kinds["a"] = nn.Identity
     assert compiled(x).tolist() == [11.0, 14.0]
+
+
+class Settings:
+    def __init__(self):
+        self.factor, self.log = 2, logging.getLogger("settings")
+
+
+def test_copies_of_objects_that_hold_loggers():
+    """As configurations of models: what they lead to are handlers with locks."""
+    settings = Settings()
+    logging.getLogger("settings").addHandler(logging.StreamHandler())
+    compiled = torch.compile(lambda x: x * copy.copy(settings).factor, fullgraph=True)
+    assert compiled(torch.ones(2)).tolist() == [2.0, 2.0]
+    settings.factor = 3
+    assert compiled(torch.ones(2)).tolist() == [3.0, 3.0]

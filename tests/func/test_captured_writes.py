@@ -140,3 +140,11 @@ def test_arguments_that_are_not_differentiated_by_may_be_written():
     assert torch.equal(grad(f, argnums=-1)(held, at), 2 * at) and torch.equal(held, at)
     by_tangent = jvp(lambda held: grad(f, argnums=1)(held, at), (torch.zeros(2),), (torch.ones(2),))[1]
     assert torch.equal(by_tangent, torch.ones(2))
+
+
+def test_the_count_of_batches_is_captured():
+    norm = torch.nn.BatchNorm1d(4)
+    with pytest.raises(RuntimeError, match="mutate a captured Tensor"):
+        torch.func.jacrev(lambda x: norm(x).sum(0))(torch.randn(5, 4))
+    assert norm.num_batches_tracked.item() == 0
+    assert torch.func.jacrev(lambda x: norm.eval()(x).sum(0))(torch.randn(5, 4)).shape == (4, 5, 4)

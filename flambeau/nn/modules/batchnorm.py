@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._core.dtypes import dtype as DType
 from ..._core.dtypes import int64
-from ..._core.state import modes
+from ..._core.state import local, modes
 from ..._ops.registry import ops
 from ..._tensor import Tensor, bump
 from .. import functional as F
@@ -103,7 +103,7 @@ def _counted(module: Any) -> float:
     if module.training and module.track_running_stats:
         seen = module.num_batches_tracked
         if seen is not None:
-            if seen._k or modes.on:
+            if seen._k or modes.on or local.transforms:
                 ops.add_(seen, 1)
             else:  # a plain number: the same, without the way through the operation
                 np.add(seen._array, 1, seen._array)
