@@ -65,7 +65,7 @@ class Arguments:
             self._containers.append((value, dict(value), path))
             for key, part in value.items():
                 self._describe(part, f"{place}[{self.constant(key)}]", f"{path}[{key!r}]")
-        elif _is_record(value):
+        elif is_record(value):
             self.need(f"{place}.__class__ is {self.constant(kind)}", f"type({path}) is {kind.__name__}")
             self._containers.append((value, dict(vars(value)), path))
             self.need(f"(*{place}.__dict__,) == {self.constant(tuple(vars(value)))}", f"attributes of {path}")
@@ -193,7 +193,7 @@ def _start(array: Any) -> int:
     return address_function()(array) if isinstance(array, np.ndarray) else 0
 
 
-def _is_record(value: Any) -> bool:
+def is_record(value: Any) -> bool:
     """Whether a value is a dataclass with nothing but its fields."""
     if (
         not dataclasses.is_dataclass(value)

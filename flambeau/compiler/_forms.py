@@ -15,6 +15,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+from .._compile.arguments import is_record
 from .._tensor import Tensor
 from ..utils._pytree import tree_flatten
 from ..utils.weak import WeakTensorKeyDictionary
@@ -29,6 +30,17 @@ _SHORT = 5e-5  # seconds that a program must take for that, at most
 changing, fixed = WeakTensorKeyDictionary(), WeakTensorKeyDictionary()
 
 
+def leaves_in(args: Any, named: Any = None) -> list[Any]:
+    """The parts of arguments, those of dataclasses, too, in order."""
+    found: list[Any] = []
+    for a in tree_flatten((args, named))[0]:
+        if hasattr(a.__class__, "__dataclass_fields__") and is_record(a):
+            found += leaves_in(tuple(vars(a).values()))
+        else:
+            found.append(a)
+    return found
+
+
 def form_of(args: Any, named: Any) -> tuple[Any, ...]:
     """The sizes of tensors and the whole numbers among arguments."""
     if not named:
@@ -38,7 +50,7 @@ def form_of(args: Any, named: Any) -> tuple[Any, ...]:
             pass
     return tuple([
         a._array.shape if isinstance(a, Tensor) else a if a.__class__ is int else None
-        for a in tree_flatten((args, named))[0]
+        for a in leaves_in(args, named)
     ])  # fmt: skip
 
 

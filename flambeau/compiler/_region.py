@@ -26,7 +26,7 @@ from .._tensor import Tensor, detached
 from ..nn.modules.container import ModuleDict, ModuleList
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
-from ._forms import Forms, form_of
+from ._forms import Forms, form_of, leaves_in
 from ._objects import again, is_made
 
 logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
@@ -141,7 +141,7 @@ def tensors_in(args: Any, named: Any) -> list[Tensor]:
                 break
         else:
             return list(args)
-    return [a for a in tree_flatten((args, named))[0] if isinstance(a, Tensor)]
+    return [a for a in leaves_in(args, named) if isinstance(a, Tensor)]
 
 
 class Region:
@@ -269,12 +269,19 @@ class Region:
             return self.function(*args, **named)
         inside = [_inside(t) for t in inputs]
         given, more, copied = args, named, list[Any]()
-        if any([own is not t for own, t in zip(inside, inputs)]):
+        leaves, form = tree_flatten((args, named))
+        # Fields of dataclasses stay as they are: so do the objects.
+        fields = len(inputs) - sum([isinstance(a, Tensor) for a in leaves])
+        replaced = any([own is not t for own, t in zip(inside, inputs)])
+        if replaced and fields:
+            inside = inputs
+        elif replaced:
             copies = iter(inside)
-            leaves, form = tree_flatten((args, named))
             given, more = tree_unflatten([next(copies) if isinstance(a, Tensor) else a for a in leaves], form)
             copied = list(_copied((args, named), (given, more)))
         trail = Trail(self.function, args, named)
+        if replaced and fields:
+            trail.problem = trail.problem or Break("an argument holds a tensor with a history")
         tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN)
         tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.reach.knows_object
         tape.exchanging = trail.exchanging

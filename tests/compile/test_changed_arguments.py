@@ -151,3 +151,66 @@ def test_iterators_are_used_up_as_eagerly(name):
 def test_an_iterator_goes_on_from_call_to_call():
     compiled, it = torch.compile(lambda it, x: x * next(it)), iter(range(10))
     assert [compiled(it, torch.ones(1)).item() for _ in range(4)] == [0.0, 1.0, 2.0, 3.0] and next(it) == 4
+
+
+@dataclasses.dataclass
+class Nest:
+    parts: list
+    mask: torch.Tensor | None = None
+
+    @property
+    def total(self):
+        return sum(part.inputs for part in self.parts)
+
+
+def _changes_a_field(nest):
+    nest.mask = nest.total > 0
+    return nest.total * 2
+
+
+OF_RECORDS = {
+    "field": lambda n: n.parts[0].inputs * 2,
+    "property": lambda n: n.total + 1,
+    "none": lambda n: n.total if n.mask is None else n.total * n.mask,
+    "written": lambda n: n.parts[1].inputs.mul_(2) + n.parts[0].inputs,
+    "name": lambda n: n.total * len(n.parts[0].name),
+    "returned": lambda n: n.parts[1].inputs,
+    "object": lambda n: n,
+    "remade": lambda n: dataclasses.replace(n, mask=n.total),
+    "field that is changed": _changes_a_field,
+}
+
+
+@pytest.mark.parametrize("history", [False, True])
+@pytest.mark.parametrize("name", OF_RECORDS)
+def test_tensors_in_data_classes_are_those_of_each_call(name, history):
+    """Also where two fields are one tensor, sizes change, or a mask comes and goes."""
+    compiled = torch.compile(OF_RECORDS[name])
+
+    def nest(i):
+        torch.manual_seed(i)
+        scale = torch.ones((), requires_grad=history)
+        a, b = (torch.randn(3 if i != 4 else 5) * scale for _ in range(2))
+        return Nest([Batch(a), Batch(a if i == 3 else b, "a" * (1 + (i == 2)))], None if i < 5 else a > 0), scale
+
+    def seen(function, i):
+        given, scale = nest(i)
+        out = function(given)
+        if isinstance(out, Nest):
+            assert (out is given) == (name == "object")
+            out = out.total
+        if history:
+            out.sum().backward()
+        return [t.detach() for t in (out, given.total, given.parts[1].inputs, *([scale.grad] if history else ()))]
+
+    for i in (0, 1, 1, 2, 3, 4, 5, 0):
+        for got, wanted in zip(seen(compiled, i), seen(OF_RECORDS[name], i)):
+            assert torch.equal(got, wanted)
+
+
+def test_programs_take_tensors_in_data_classes():
+    compiled = torch.compile(lambda batch: batch.inputs * 2, fullgraph=True)
+    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    for i in range(4):
+        assert compiled(Batch(torch.full((2,), float(i)))).tolist() == [2.0 * i] * 2
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + 1
