@@ -21,6 +21,7 @@ from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, give_back, overlay, pl
 from .recompute import made_again
 from .running import Born, Frame, Gifts, Run, Stretch, layout
 from .steps import Call, Question, Step
+from .unread import without_unread
 
 _MUCH = 1 << 23  # bytes of an arena from which those that the first run needed besides are worth a call
 
@@ -42,6 +43,7 @@ class Program:
 
     def __init__(self, graph: Graph, finish: Callable[[Lowering, Sequence[Tensor]], Lowered] | None = None):
         self.graph, self._finish = made_again(graph.once()), finish  # `finish` chooses the form of what was found out
+        without_unread(self.graph.nodes, self.graph.outputs)
         self._lock = threading.Lock()
         self._lowered: Lowered | None = None
 

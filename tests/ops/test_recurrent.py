@@ -114,8 +114,10 @@ def formula_gradients(mode, x, hx, params, cotangents, counts, directions):
 
 @pytest.mark.parametrize("mode, projection", [*[(mode, 0) for mode in MODES], ("lstm", 2)])
 @pytest.mark.parametrize("counts", [(4, 4, 4), (5, 3, 3, 1), (35, 20, 9)])
-def test_native_loops_equal_the_formula(mode, projection, counts):
-    """Values and all gradients, in both directions, for sequences of different lengths."""
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_native_loops_equal_the_formula(mode, projection, counts, everywhere):
+    """Values and all gradients, in both directions, for sequences of different lengths; where gradients come from one step alone,
+    others are not gone through."""
     torch.manual_seed(1)
     batch, size = counts[0], 6
     x = torch.randn(sum(counts), 4, dtype=torch.float64, requires_grad=True)
@@ -125,7 +127,10 @@ def test_native_loops_equal_the_formula(mode, projection, counts):
         t.requires_grad_()
     params = parameters(mode, 4, size, 2, projection=projection)
     outs = getattr(torch, mode)(x, torch.tensor(counts), hx, params, True, 1, 0.0, False, True)
-    cotangents = [torch.randn_like(t) for t in outs]
+    cotangents = [torch.randn_like(t) if everywhere or t is outs[0] else torch.zeros_like(t) for t in outs]
+    if not everywhere:
+        cotangents[0][: counts[0]] = 0
+        cotangents[0][counts[0] + counts[1] :] = 0
     inputs = [x, h, *([hx[1]] if mode == "lstm" else []), *params]
     found = torch.autograd.grad(outs, inputs, cotangents)
     each = len(params) // 2

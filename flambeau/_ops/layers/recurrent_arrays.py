@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +20,13 @@ _INSIDE_ROWS = 12
 _INSIDE_BYTES = 1 << 20
 _INT = np.dtype(np.int64)
 
+Span = tuple[int, int]  # steps of time: from, to
+
 
 class Steps:
     """Which rows belong to which step of time: `counts[t]` rows from `offsets[t]` on; a batch never grows."""
 
-    __slots__ = ("batch", "counts", "length", "offsets", "places", "rows", "uniform")
+    __slots__ = ("batch", "counts", "length", "offsets", "places", "read", "rows", "uniform")
 
     def __init__(self, counts: Any, uniform: bool):
         self.counts = np.ascontiguousarray(counts, _INT)
@@ -33,6 +36,21 @@ class Steps:
         self.batch = int(counts[0])
         self.rows = int(self.offsets[-1] + counts[-1])
         self.places = [_address(self.counts), _address(self.offsets)]
+        self.read: Span = 0, self.length  # the steps whose outputs somebody reads
+
+    def reading(self, low: int, high: int) -> Steps:
+        """The same steps, where nobody reads the last states, nor the outputs of other steps than these."""
+        made = copy(self)
+        made.read = low, high
+        return made
+
+    def needed(self, directions: int) -> list[Span]:
+        """The steps that each direction must take for what is read."""
+        return [(0, self.read[1]), (self.read[0], self.length)][:directions]
+
+    def rows_of(self, low: int, high: int) -> slice:
+        """The rows of the steps from `low` to `high`."""
+        return slice(int(self.offsets[low]), int(self.offsets[high - 1] + self.counts[high - 1]))
 
     def previous(self, reverse: bool) -> Any:
         """For each row, where the row of the step before it is in (all rows, first states)."""
@@ -73,7 +91,7 @@ class _Jobs:
     A single step needs no packed weights: its products are made outside of the loop.
     """
 
-    def __init__(self, mode: str, d: Any, steps: Steps, weights: list[Weights]):
+    def __init__(self, mode: str, d: Any, steps: Steps, weights: list[Weights], spans: list[Span]):
         self.mode, self.dtype, self.steps = mode, d, steps
         self.code = BY_NUMPY[d].code
         self.count = kernels.GATES[mode]
@@ -85,10 +103,11 @@ class _Jobs:
         self.calls: list[Any] = []
         self.kept: list[Any] = []  # memory that the calls point to
         self.threads, parts = 1, 1
-        work = steps.rows * self.count * self.size * self.width * len(weights)
+        lengths = [high - low for low, high in spans]
+        work = steps.rows * self.count * self.size * self.width * sum(lengths) // steps.length
         if work >= _PARALLEL and not self.single:
             self.threads = threads.get_num_threads()
-            parts = max(1, min(self.threads // len(weights), steps.batch // _LEAST_ROWS))
+            parts = max(1, min(round(self.threads * max(lengths) / sum(lengths)), steps.batch // _LEAST_ROWS))
         self.ranges = [(steps.batch * i // parts, steps.batch * (i + 1) // parts) for i in range(parts)]
         self.most = max(high - low for low, high in self.ranges)
         if self.single:
@@ -128,11 +147,13 @@ class _Jobs:
             self.calls += calls
         return made
 
-    def add(self, kernel: int, operands: list[Any], own: dict[int, int], forward: bool) -> None:
-        """A call for each range of the batch; operands are arrays or addresses. `own` are those, by number, that each
-        call needs for itself, with the columns of their rows; without any it is the room for packed rows."""
-        steps, size = self.steps, self.dtype.itemsize
-        first, stride = (0, 1) if forward else (steps.length - 1, -1)
+    def add(self, kernel: int, operands: list[Any], own: dict[int, int], forward: bool, span: Span) -> None:
+        """A call for each range of the batch, over a span of the steps; operands, of which the first two are the steps' own, are
+        arrays or addresses. `own` are those, by number, that each call needs for itself, with the columns of their rows; without
+        any it is the room for packed rows."""
+        begin, length, size = span[0], span[1] - span[0], self.dtype.itemsize
+        first, stride = (0, 1) if forward else (length - 1, -1)
+        operands = [*[place + begin * _INT.itemsize for place in self.steps.places], *operands]
         places = [a if a.__class__ is int else _address(a) for a in operands]
         strides = [0 if a.__class__ is int or a.ndim < 2 else a.strides[0] for a in operands]
         self.kept += operands
@@ -144,7 +165,7 @@ class _Jobs:
             numbers = [
                 self.product,
                 self.product,
-                steps.length,
+                length,
                 first,
                 stride,
                 low,
@@ -178,12 +199,14 @@ def forward(mode: str, x: Any, h: Any, c: Any, weights: list[Weights], steps: St
     """
     d, rows, directions = x.dtype, steps.rows, len(weights)
     shape, x = x.shape, _rows(x, rows)
-    jobs = _Jobs(mode, d, steps, weights)
+    spans = steps.needed(directions)
+    new = empty if steps.read == (0, steps.length) else np.zeros  # what nobody reads is the same each time
+    jobs = _Jobs(mode, d, steps, weights, spans)
     width, size, projected = jobs.width, jobs.size, jobs.projected
     hidden = np.empty((directions, steps.batch, jobs.padded(width) if projected else width), d)
     hidden[:, :, :width] = h
     cell = c.copy(order="C") if mode == "lstm" else None
-    out = empty((rows, directions * width), d)
+    out = new((rows, directions * width), d)
     inside = jobs.inside()
     matrices = [w.hidden.T for w in weights] + [w.projection.T for w in weights if projected]
     packed = jobs.packed(matrices + [w.input.T for w in weights if inside])
@@ -196,20 +219,20 @@ def forward(mode: str, x: Any, h: Any, c: Any, weights: list[Weights], steps: St
         bias = _bias(mode, w, size)
         gates: Any = None
         if inside:
-            gates = empty((rows, jobs.count * size), d) if keep else None
+            gates = new((rows, jobs.count * size), d) if keep else None
         elif w.input_bias is None:
-            gates = blas.product(x, w.input.T)
+            gates = blas.product(x, w.input.T)  # of all rows: fewer might be added up in another order
         else:
             gates = blas.add_product(bias[: jobs.count * size], x, w.input.T, 1, 1)
-        cells = empty((rows, size), d) if keep and mode in ("lstm", "gru") else None
-        raw = np.empty((rows, size), d) if projected else None
+        cells = new((rows, size), d) if keep and mode in ("lstm", "gru") else None
+        raw = new((rows, size), d) if projected else None
         sums = blas.product(hidden[i], w.hidden.T) if jobs.single else 0
         operands = [
-            *steps.places, 0 if gates is None else gates, hidden[i], 0 if cell is None else cell[i],
+            0 if gates is None else gates, hidden[i], 0 if cell is None else cell[i],
             out[:, i * width : (i + 1) * width], 0 if cells is None else cells, raw if projected else 0, sums, packed[i],
             packed[directions + i] if projected else 0, 0, bias, x, 0, packed[i - directions] if inside else 0,
         ]  # fmt: skip
-        jobs.add(kernel, operands, own, i == 0)
+        jobs.add(kernel, operands, own, i == 0, spans[i])
         kept += [gates, cells, raw]
     jobs.run()
     if projected:
@@ -233,55 +256,81 @@ def backward(
     """The gradients by x, h, c and each direction's weights, where they are needed."""
     d, rows, directions = x.dtype, steps.rows, len(weights)
     shape, x, out = x.shape, _rows(x, rows), _rows(out, rows)
-    jobs = _Jobs(mode, d, steps, weights)
-    width, size, projected = jobs.width, jobs.size, jobs.projected
+    width = weights[0].hidden.shape[1]
+    if g_out is None:
+        g_out = np.ndarray((rows, directions * width), d, np.zeros(directions * width, d), 0, (0, d.itemsize))
+    else:
+        g_out = _rows(g_out, rows)
+    sides = [slice(i * width, (i + 1) * width) for i in range(directions)]
+    spans = [
+        _reached(g_out[:, side], [g[i] for g in (g_hidden, g_cell) if g is not None], steps, i == 1)
+        for i, side in enumerate(sides)
+    ]
+    if any(low < first or high > last for (low, high), (first, last) in zip(spans, steps.needed(directions))):
+        every = steps.reading(0, steps.length)  # there are gradients of what nobody read: hooks may make them
+        out, _, _, *kept = forward(mode, x, h, c, weights, every, True)
+    jobs = _Jobs(mode, d, steps, weights, spans)
+    size, projected = jobs.size, jobs.projected
     by_h = np.empty((directions, steps.batch, jobs.padded(width)), d)
     by_h[:, :, :width] = 0 if g_hidden is None else g_hidden
     by_c = None
     if mode == "lstm":
         by_c = np.zeros((directions, steps.batch, size), d) if g_cell is None else g_cell.copy(order="C")
-    if g_out is None:
-        g_out = np.ndarray((rows, directions * width), d, np.zeros(directions * width, d), 0, (0, d.itemsize))
-    else:
-        g_out = _rows(g_out, rows)
     packed = jobs.packed([w.hidden for w in weights] + [w.projection for w in weights if projected])
     kernel = kernels.backward(mode, jobs.code, projected)
     found = []
     start = _proper(c if mode == "lstm" else h)
     for i in range(directions):
         gates, cells, _ = kept[3 * i : 3 * i + 3]
-        columns = slice(i * width, (i + 1) * width)
         made = Gradients(
             empty((rows, jobs.count * size), d),
             empty((rows, 3 * size), d) if mode == "gru" else None,
             np.empty((rows, width), d) if projected else None,
         )
-        before = cells if mode == "lstm" else out[:, columns]
+        before = cells if mode == "lstm" else out[:, sides[i]]
         operands = [
-            *steps.places, gates, 0 if cells is None else cells, before, start[i], g_out[:, columns], by_h[i],
+            gates, 0 if cells is None else cells, before, start[i], g_out[:, sides[i]], by_h[i],
             0 if by_c is None else by_c[i], made.gates, 0 if made.sums is None else made.sums, 0,
             made.projected if projected else 0, packed[i], packed[directions + i] if projected else 0, 0,
         ]  # fmt: skip
         own = {11: jobs.padded(size), 15: 0} if projected else {} if jobs.single else {15: 0}
-        jobs.add(kernel, operands, own, i == 1)
+        jobs.add(kernel, operands, own, i == 1, spans[i])
         found.append(made)
     jobs.run()
+    parts = [steps.rows_of(*span) for span in spans]
+    found = [Gradients(*[None if g is None else g[part] for g in made]) for made, part in zip(found, parts)]
     results = [None, None, by_c if needs[2] else None]
     if needs[0]:
-        results[0] = _by_input(found, weights).reshape(shape)
+        results[0] = _by_input(found, weights, parts, rows).reshape(shape)
     if needs[1]:
         results[1] = _by_state(mode, found, weights, by_h) if jobs.single else by_h[:, :, :width].copy()
-    for i, made in enumerate(found):
+    for i, (made, part) in enumerate(zip(found, parts)):
         need = needs[3 + 5 * i : 8 + 5 * i]
-        shown = out[:, i * width : (i + 1) * width]
-        results += _by_weights(mode, made, x, shown, h[i], kept[3 * i + 2], steps, i == 1, need)
+        results += _by_weights(mode, made, x, out[:, sides[i]], h[i], kept[3 * i + 2], steps, part, i == 1, need)
     return results
 
 
-def _by_input(found: list[Gradients], weights: list[Weights]) -> Any:
-    total = blas.product(found[0].gates, weights[0].input)
-    for made, w in zip(found[1:], weights[1:]):
-        total = blas.add_product(total, made.gates, w.input, 1, 1)
+def _reached(g_out: Any, ends: list[Any], steps: Steps, reverse: bool) -> Span:
+    """The steps that gradients reach: a direction's last ones have none if nobody read what they gave."""
+    if any(g.any() for g in ends):
+        return 0, steps.length
+    order = range(steps.length) if reverse else range(steps.length - 1, -1, -1)
+    last = next((t for t in order if g_out[steps.rows_of(t, t + 1)].any()), order[-1])
+    return (last, steps.length) if reverse else (0, last + 1)
+
+
+def _by_input(found: list[Gradients], weights: list[Weights], parts: list[slice], rows: int) -> Any:
+    first, *others = sorted(range(len(found)), key=lambda i: -len(found[i].gates))
+    total = blas.product(found[first].gates, weights[first].input)
+    if len(total) < rows:
+        whole = np.zeros((rows, total.shape[1]), total.dtype)
+        whole[parts[first]], total = total, whole
+    for i in others:
+        made = blas.add_product(total[parts[i]], found[i].gates, weights[i].input, 1, 1)
+        if len(made) == rows:
+            total = made
+        else:
+            total[parts[i]] = made
     return total
 
 
@@ -294,33 +343,33 @@ def _by_state(mode: str, found: list[Gradients], weights: list[Weights], by_h: A
 
 
 def _by_weights(
-    mode: str, made: Gradients, x: Any, out: Any, h: Any, raw: Any, steps: Steps, reverse: bool, need: Any
-) -> list[Any]:
-    """Sums over all steps, as single products."""
+    mode: str, made: Gradients, x: Any, out: Any, h: Any, raw: Any, steps: Steps, part: slice, reverse: bool, need: Any
+) -> list[Any]:  # fmt: skip
+    """Sums over all steps whose rows are in a part, as single products."""
     by_gates = made.gates
     by_sums = by_gates if made.sums is None else made.sums
     results: list[Any] = [None] * 5
     if need[0]:
-        results[0] = blas.product(by_gates.T, x)
+        results[0] = blas.product(by_gates.T, x[part])
     if need[1]:
-        results[1] = _by_hidden(by_sums, out, h, steps, reverse)
+        results[1] = _by_hidden(by_sums, out, h, steps, part, reverse)
     if need[2] or need[3]:
         total = by_gates.sum(0)
         results[2] = total if need[2] else None
         if need[3]:
             results[3] = by_sums.sum(0) if mode == "gru" else total.copy()
     if need[4]:
-        results[4] = blas.product(made.projected.T, raw)
+        results[4] = blas.product(made.projected.T, raw[part])
     return results
 
 
-def _by_hidden(g: Any, out: Any, h: Any, steps: Steps, reverse: bool) -> Any:
+def _by_hidden(g: Any, out: Any, h: Any, steps: Steps, part: slice, reverse: bool) -> Any:
     """Each step's gradients times the state that it started from."""
     if not steps.uniform:
-        return blas.product(g.T, np.concatenate((out, h))[steps.previous(reverse)])
-    batch = steps.batch
+        return blas.product(g.T, np.concatenate((out, h))[steps.previous(reverse)[part]])
+    batch, out = steps.batch, out[part]
     if reverse:
         first = blas.product(g[-batch:].T, h)
-        return blas.add_product(first, g[:-batch].T, out[batch:], 1, 1) if steps.length > 1 else first
+        return blas.add_product(first, g[:-batch].T, out[batch:], 1, 1) if len(g) > batch else first
     first = blas.product(g[:batch].T, h)
-    return blas.add_product(first, g[batch:].T, out[:-batch], 1, 1) if steps.length > 1 else first
+    return blas.add_product(first, g[batch:].T, out[:-batch], 1, 1) if len(g) > batch else first
