@@ -1,30 +1,58 @@
-"""The arguments of a call: tensors by what they look like, containers by their structure, numbers by value, all else by identity."""
+"""The arguments of a call: tensors by what they look like, containers by their structure, numbers by value, all else by identity.
+
+An object of a class of which there is another in each call is known by what it holds, too. What the run changes of it, and results that it is in, are
+then those of each call's object (`number_of`, `finder`).
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
+import sys
+from abc import ABCMeta
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping, Sequence
+from enum import Enum
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from .._kernel.native.direct import address_function
 from .._tensor import Tensor
-from .holders import grad_of, plain, same
+from .holders import MISSING, Attributes, Items, attributes_of, grad_of, plain, put_attribute, same, slot_of
+from .holders import Sequence as Elements
+from .numbers import Place, held_at
+
+# Attributes by which a part of an argument is found: whose they are, and their names.
+_Chain = tuple[tuple[Attributes, str], ...]
 
 
 class Arguments:
-    """How the arguments of later calls have to look: conditions over `args` and `kwargs`, as text, each with words for it."""
+    """How the arguments of later calls have to look: conditions over `args` and `kwargs`, as text, each with words for it.
 
-    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]):
+    Objects of the classes in `alike` are known by what they hold, as containers and dataclasses are: tensors, and what else code names.
+    """
+
+    def __init__(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], alike: Container[type] = frozenset()
+    ):
+        self.alike = alike
         self.values: dict[str, Any] = {"same": same}  # what the conditions name
-        self.conditions: list[tuple[str, str]] = []
         self.objects: list[tuple[Any, str]] = []  # arguments that are known by who they are
         self.tensors: list[tuple[Tensor, str, str]] = []  # with expression and path
-        self._grads: dict[int, Tensor | None] = {}  # their gradients
-        self._containers: list[tuple[Any, Any, str]] = []
+        self.inputs: list[tuple[Tensor, str]] = []  # those of them that are arguments, or parts of arguments
+        self.given: list[Any] = []  # containers and objects that are known by what they hold
+        self.holders: list[Any] = []  # of what they held before the run
+        self._grads: dict[int, Tensor | None] = {}  # gradients of tensors
+        self._needs: list[tuple[str, str, _Chain]] = []
+        self._chain: _Chain = ()  # how what is described now is found
+        self._found: list[tuple[str, _Chain]] = []  # expressions for all that is given, and how that is found
+        self._kept: set[_Chain] = {()}  # how things are found that matter whether they are named or not
+        self._number: dict[int, int] = {}  # of what is given, by ids
+        self._numbers: dict[tuple[int, Any], tuple[int, str]] = {}  # the conditions and expressions of numbers in there
+        self.paths: list[str] = []
         self.count, self.named = len(args), tuple(kwargs)
         names = _names(function, len(args))
         for i, value in enumerate(args):
@@ -39,12 +67,25 @@ class Arguments:
         return name
 
     def need(self, condition: str, words: str) -> None:
-        self.conditions.append((condition, words))
+        self._needs.append((condition, words, self._chain))
+
+    def _matters(self, chain: _Chain) -> bool:
+        return chain in self._kept or all([name in fields.names for fields, name in chain])
+
+    @property
+    def conditions(self) -> list[tuple[str, str]]:
+        """All that matter."""
+        return [(condition, words) for condition, words, chain in self._needs if self._matters(chain)]
+
+    def _keep(self, chain: _Chain) -> None:
+        self._kept.update([chain[:i] for i in range(len(chain) + 1)])
 
     def _describe(self, value: Any, place: str, path: str) -> None:
         kind = type(value)
         if isinstance(value, Tensor):
+            self._keep(self._chain)
             self._tensor(value, place, path)
+            self.inputs.append((value, place))
         elif value is None or kind is bool:
             self.need(f"{place} is {value}", f"{path} is {value}")
         elif kind is int or kind is str:
@@ -53,28 +94,161 @@ class Arguments:
             )
         elif plain(value):
             self.need(f"same({place}, {self.constant(value)})", f"{path} == {value!r}")
+        elif self.knows(value):
+            first, chain = self._found[self._number[id(value)]]
+            self._keep(chain)
+            self.need(f"{place} is {first}", f"{path} is the same object")
         elif kind is list or kind is tuple or (isinstance(value, tuple) and hasattr(value, "_fields")):
-            self.need(f"{place}.__class__ is {self.constant(kind)}", f"type({path}) is {kind.__name__}")
-            self.need(f"len({place}) == {len(value)}", f"len({path}) == {len(value)}")
-            self._containers.append((value, tuple(value), path))
+            name = self._open(value, place, path, Elements if kind is list else None)
+            self.need(f"len({name}) == {len(value)}", f"len({path}) == {len(value)}")
             for i, part in enumerate(value):
-                self._describe(part, f"{place}[{i}]", f"{path}[{i}]")
+                self._part(value, i, part, f"{name}[{i}]", f"{path}[{i}]")
         elif (kind is dict or kind is OrderedDict) and all(map(plain, value)):
-            self.need(f"{place}.__class__ is {self.constant(kind)}", f"type({path}) is {kind.__name__}")
-            self.need(f"same((*{place},), {self.constant(tuple(value))})", f"keys of {path}")
-            self._containers.append((value, dict(value), path))
+            name = self._open(value, place, path, Items)
+            self.need(f"same((*{name},), {self.constant(tuple(value))})", f"keys of {path}")
             for key, part in value.items():
-                self._describe(part, f"{place}[{self.constant(key)}]", f"{path}[{key!r}]")
-        elif is_record(value):
-            self.need(f"{place}.__class__ is {self.constant(kind)}", f"type({path}) is {kind.__name__}")
-            self._containers.append((value, dict(vars(value)), path))
-            self.need(f"(*{place}.__dict__,) == {self.constant(tuple(vars(value)))}", f"attributes of {path}")
-            self.objects.append((kind, kind.__qualname__))
-            for name, part in vars(value).items():
-                self._describe(part, f"{place}.{name}", f"{path}.{name}")
+                self._part(value, key, part, f"{name}[{self.constant(key)}]", f"{path}[{key!r}]")
+        elif kind in self.alike or is_record(value):
+            self._attributes(value, place, path)
         else:
             self.need(f"{place} is {self.constant(value)}", f"{path} is the same {kind.__name__}")
+            self._by_identity(value, path)
+
+    def _open(self, value: Any, place: str, path: str, holder: Any) -> str:
+        """Begins to describe something by what it holds; gives the name that it has in conditions from there on."""
+        name, kind = f"v{len(self.given)}", type(value)
+        self._number[id(value)] = len(self.given)
+        self.given.append(value)
+        self._found.append((place, self._chain))
+        self.paths.append(path)
+        self.need(f"({name} := {place}).__class__ is {self.constant(kind)}", f"type({path}) is {kind.__name__}")
+        if holder is not None:
+            self.holders.append(holder(value, path))
+        return name
+
+    def _attributes(self, value: Any, place: str, path: str) -> None:
+        name, chain = self._open(value, place, path, Attributes), self._chain
+        fields = self.holders[-1]
+        self._by_identity(type(value), type(value).__qualname__)
+        if hasattr(value, "__dict__"):
+            keys = self.constant(tuple(vars(value)))
+            self.need(f"(*{name}.__dict__,) == {keys}", f"attributes of {path}")
+        for key, slot in fields.slots.items():
+            if key not in fields.before:
+                self.need(
+                    f"{self.constant(slot_of)}({name}, {self.constant(slot)}) is {self.constant(MISSING)}",
+                    f"{path}.{key} is not set",
+                )
+        for key, part in fields.before.items():
+            self._chain = (*chain, (fields, key))
+            found = (
+                f"{self.constant(fields.slots[key].__get__)}({name})"
+                if key in fields.slots
+                else f"{name}.__dict__[{key!r}]"
+            )
+            self._part(value, key, part, found, f"{path}.{key}")
+        self._chain = chain
+
+    def _part(self, owner: Any, key: Any, value: Any, place: str, path: str) -> None:
+        if type(value) is int or type(value) is float:
+            self._numbers[id(owner), key] = len(self._needs), place
+        self._describe(value, place, path)
+
+    def _by_identity(self, value: Any, path: str) -> None:
+        if not self._chain:
             self.objects.append((value, path))
+        else:
+            fields, name = self._chain[-1]
+            fields.parts.setdefault(name, []).append((value, path))
+
+    def exchange(self, others: dict[int, Any]) -> set[int]:
+        """Puts other tensors into the place of some, by their ids, where objects and what these hold have them; says which were found."""
+        found: set[int] = set()
+        for holder in self.holders:
+            owner, put = (
+                holder.owner,
+                put_attribute if isinstance(holder, Attributes) else type(holder.owner).__setitem__,
+            )
+            now = (
+                attributes_of(owner)
+                if put is put_attribute
+                else owner
+                if isinstance(owner, dict)
+                else dict(enumerate(owner))
+            )
+            for key, value in list(now.items()):
+                if id(value) in others:
+                    found.add(id(value))
+                    put(owner, key, others[id(value)])
+        return found
+
+    def knows(self, value: Any) -> bool:
+        """Whether something is known by what it holds."""
+        return id(value) in self._number
+
+    def number_of(self, value: Any) -> int | None:
+        """Which of the given things something is."""
+        number = self._number.get(id(value))
+        return number if number is not None and self._matters(self._found[number][1]) else None
+
+    def name_of(self, place: Place) -> Place:
+        """A place that is known in later calls, too: what is given has another object then."""
+        owner, key, kind = place
+        return (self.paths[self._number[id(owner)]] if self.knows(owner) else owner), key, kind
+
+    def place_of(self, name: Place) -> Place | None:
+        """The place in this call that has a name; None if there is none."""
+        owner, key, kind = name
+        if not isinstance(owner, str):
+            return name
+        return (self.given[self.paths.index(owner)], key, kind) if owner in self.paths else None
+
+    def finding(self, place: Place) -> Callable[[Sequence[Any]], Any]:
+        """A function that gets what is in a place from what a call is given."""
+        owner, key, kind = place
+        if not self.knows(owner):
+            return lambda given: held_at(owner, key, kind)
+        number = self._number[id(owner)]
+        return lambda given: held_at(given[number], key, kind)
+
+    def need_answer(self, answered: Any, answer: Any, words: str) -> None:
+        """What a function says of what a call is given."""
+        given = "".join([f"v{i}, " if self._matters(chain) else "None, " for i, (_, chain) in enumerate(self._found)])
+        self.need(f"{self.constant(answered)}(({given})) == {answer}", words)
+
+    def finder(self) -> Callable[[Any, Any], tuple[list[Tensor], list[Any]]]:
+        """A function that finds tensors and what else is given in the arguments of a call for which conditions hold."""
+        lines = ["def find(args, kwargs):"]
+        for i, (place, chain) in enumerate(self._found):
+            lines.append(f"    v{i} = {place if self._matters(chain) else None}")
+        inputs, given = [place for _, place in self.inputs], [f"v{i}" for i in range(len(self._found))]
+        lines.append(f"    return [{', '.join(inputs)}], [{', '.join(given)}]")
+        values = dict(self.values)
+        exec(compile("\n".join(lines), "<arguments>", "exec"), values)
+        return values["find"]
+
+    def forget(self) -> None:
+        """Lets go of the arguments themselves, when all has been asked about them."""
+        for held in (self.tensors, self.inputs, self.given, self.holders, self._needs, self._found):
+            held.clear()
+        self._kept, self._grads = set(), {}
+
+    def guard_identity(self, written: Container[int], others: Mapping[int, Any]) -> None:
+        """Objects, and containers that are written to, are each another, and none of some others; or the one of these that they are."""
+        chosen = [
+            i for i, value in enumerate(self.given)
+            if (not isinstance(value, (list, tuple, dict)) or id(value) in written) and self._matters(self._found[i][1])
+        ]  # fmt: skip
+        for i in chosen:
+            if id(self.given[i]) in others:
+                self.need(f"v{i} is {self.constant(self.given[i])}", "an argument is an object from elsewhere")
+        chosen = [i for i in chosen if id(self.given[i]) not in others]
+        kinds = {type(self.given[i]) for i in chosen}
+        known = {number: other for number, other in others.items() if type(other) in kinds}
+        if chosen:
+            ids = ", ".join([f"id(v{i})" for i in chosen])
+            text = f"len(s := {{{ids}}}) == {len(chosen)} and {self.constant(known)}.keys().isdisjoint(s)"
+            self.need(text, "objects among the arguments are not known from elsewhere")
 
     def _tensor(self, t: Tensor, place: str, path: str) -> None:
         array = t._array
@@ -92,16 +266,22 @@ class Arguments:
             self.need("not t.__dict__", f"{path} has no attributes of its own")
         else:
             self.need(f"(*t.__dict__,) == {self.constant(tuple(t.__dict__))}", f"attributes of {path}")
+            inputs = list(self.inputs)
             for name, value in t.__dict__.items():
                 self._describe(value, f"{place}.__dict__[{name!r}]", f"{path}.{name}")
+            self.inputs = inputs
 
-    def carried(self, t: Tensor, owner: Any, key: Any, attribute: bool, path: str) -> Callable[[], Tensor]:
+    def carried(self, t: Tensor, owner: Any, key: Any, attribute: bool, path: str) -> Callable[[Any], Tensor]:
         """Describes a tensor that each run finds in a place and replaces there; gives a function that gets it."""
         self._tensor(t, f"{self.constant(owner)}{'.__dict__' if attribute else ''}[{self.constant(key)}]", path)
-        return lambda: (owner.__dict__ if attribute else owner)[key]
+        return lambda given: (owner.__dict__ if attribute else owner)[key]
 
     def number(self, owner: Any, key: Any, kind: str, of: str, path: str) -> None:
         """Any number of a class may be in a place."""
+        if self.knows(owner):
+            at, found = self._numbers[id(owner), key]
+            self._needs[at] = f"{found}.__class__ is {of}", f"type({path}) is {of}", self._needs[at][2]
+            return
         place = {"attribute": ".__dict__[{}]", "item": "[{}]", "cell": ".cell_contents"}[kind].format(
             self.constant(key)
         )
@@ -128,27 +308,14 @@ class Arguments:
         owners = [f"(a if (b := (a := {place}._array).base) is None else b)" for _, place, _ in several]
         text = f"{self.constant(memory.holds)}(({arrays},))"
         if not memory.shared and several:
-            away = f"{self.constant(memory.owners)}.isdisjoint({{{', '.join(f'id({o})' for o in owners)}}})"
-            apart = f"len({{{', '.join(f'id({o})' for o in owners)}}}) == {len(owners)}"
+            apart = f"len(s := {{{', '.join(f'id({o})' for o in owners)}}}) == {len(owners)}"
+            away = f"{self.constant(memory.owners)}.isdisjoint(s)"
             if len(owners) == 1:
                 text = f"id({owners[0]}) not in {self.constant(memory.owners)} or {text}"
             else:
                 text = f"({apart} and {away}) or {text}"
         if several:
             self.need(text, "which arguments lie in the same memory")
-
-    def changed(self) -> str | None:
-        """A container among the arguments that does not hold what it held."""
-        for value, before, path in self._containers:
-            if isinstance(value, dict):
-                now: Any = dict(value)
-            else:
-                now = tuple(value) if isinstance(value, (list, tuple)) else dict(vars(value))
-            if isinstance(now, dict):
-                now, before = (*now, *now.values()), (*before, *before.values())
-            if not same(now, before):
-                return path
-        return None
 
 
 class Memory:
@@ -191,6 +358,32 @@ def overlap(a: Any, b: Any) -> bool:
 
 def _start(array: Any) -> int:
     return address_function()(array) if isinstance(array, np.ndarray) else 0
+
+
+@functools.lru_cache(256)
+def is_ordinary(kind: Any) -> bool:
+    """Whether objects of a class are what their attributes are: nothing runs where these are read or written, and nobody else keeps a part of them."""
+    home = (getattr(kind, "__module__", None) or "").partition(".")[0]
+    if kind is SimpleNamespace:
+        return True
+    return (
+        (type(kind) is type or isinstance(kind, ABCMeta))
+        and all([base.__flags__ & _HEAP or base is object for base in kind.__mro__])
+        and all(
+            [
+                getattr(kind, name) is getattr(object, name)
+                for name in ("__getattribute__", "__setattr__", "__delattr__")
+            ]
+        )
+        and not any([hasattr(kind, name) for name in ("__getattr__", "__del__", "__get__")])
+        and not issubclass(kind, Enum)
+        and home not in _KEEPERS
+    )
+
+
+_HEAP = 1 << 9  # flag of classes that are made while the program runs
+# Modules whose objects are more than their attributes: our own and the library's.
+_KEEPERS = (sys.stdlib_module_names | {__name__.partition(".")[0]}) - {"__main__", "argparse", "collections"}
 
 
 def is_record(value: Any) -> bool:

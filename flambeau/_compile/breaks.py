@@ -24,6 +24,7 @@ class Break(Exception):
         self.reason, self.file, self.line = reason, file, line
         self.forbidden = strict.whole
         self.passing = False  # whether the next run may be without it
+        self.late = False  # whether it is about what the run leaves behind
 
     def __str__(self) -> str:
         return f"{self.reason} ({self.file}:{self.line})" if self.file else self.reason

@@ -8,8 +8,10 @@ runs, Python calls it. What reads elements on behalf of Python (`item`, `if x > 
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
 from typing import Any
 from weakref import ref
 
@@ -26,10 +28,10 @@ from .._tensor import Tensor, detached, version_of, wrap
 from .arguments import overlap
 from .breaks import Break
 from .expected import Expect
-from .given import Formula, Given, Put, Question, compared, reachable, single
+from .given import ENDS, Formula, Given, Put, Question, compared, reachable, single
 from .graph import COMPUTES, Graph, Node, Value, replaced
 from .holders import grad_of
-from .numbers import BRANCH, Leaf, Numbers, _Live, getter, plain, put
+from .numbers import BRANCH, Leaf, Numbers, _Live, held_at, plain, put
 from .returned import READS, Read, is_only_returned, kept_by
 from .standing import Inside, plain_in, stands, with_others
 from .unseen import Unseen, shape_is_known
@@ -247,8 +249,8 @@ class Capture:
         if not self.live.all:
             return []
         changed = [((e.holder, e.key, e.kind), e.new) for e in self.pending()]
-        found = [place for place, _, number in self.live.planted if getter(place)() is number]
-        held = reachable([*changed, *[(place, getter(place)()) for place in found]], roots)
+        found = [place for place, _, number in self.live.planted if held_at(*place) is number]
+        held = reachable([*changed, *[(place, held_at(*place)) for place in found]], roots)
         for place, number in held:
             if self.problem is None and not any([place is other for other in found]):
                 formula = Formula([number], self.tensor_of)
@@ -273,10 +275,25 @@ class Capture:
         for place, t in self.held:
             if place[0] is leaf[0] and place[1] == leaf[1]:
                 return t
-        t = single(plain(getter(leaf)()))
+        t = single(plain(held_at(*leaf)))
         self.graph.inputs.append(self._new(t))
         self.held.append((leaf, t))
         return t
+
+    def keeps(self, objects: Sequence[Any]) -> bool:
+        """Whether nodes know some objects: a list or a dictionary among their arguments is a copy."""
+        wanted, seen = {id(a) for a in objects}, dict[int, Any]()
+        waiting = [
+            a for node in self.graph.nodes for a in (*node.args, *node.named.values(), *[node.op] * bool(node.opaque))
+        ]
+        while waiting:
+            a = waiting.pop()
+            if isinstance(a, FunctionType):
+                waiting += [a.__closure__, a.__defaults__]
+            elif id(a) not in seen and not isinstance(a, (Value, *ENDS)):
+                seen[id(a)] = a
+                waiting += gc.get_referents(a)
+        return not wanted.isdisjoint(seen)
 
     def _done(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """What a step gives; what it changes, it will change again."""

@@ -134,10 +134,10 @@ def reachable(places: Sequence[tuple[Place, Any]], roots: Any) -> list[tuple[Pla
     waiting = [roots] if places else []
     while waiting:
         a = waiting.pop()
-        if id(a) not in seen and not isinstance(a, _ENDS):
+        if id(a) not in seen and not isinstance(a, ENDS):
             seen[id(a)] = a
             waiting.extend(gc.get_referents(a))
     return [(place, held) for place, held in places if id(place[0]) in seen]
 
 
-_ENDS = (Tensor, type, ModuleType, FunctionType, BuiltinFunctionType, np.ndarray, str, bytes, int, float)
+ENDS = (Tensor, type, ModuleType, FunctionType, BuiltinFunctionType, np.ndarray, str, bytes, int, float)

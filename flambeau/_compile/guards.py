@@ -65,11 +65,11 @@ _UNCLEAR = "what this call reads cannot be found out"
 class Trail:
     """Watches a call of a function. What it reached, before the run and after it, becomes guards and effects.
 
-    >>> from flambeau._compile.guards import Trail
+    >>> from flambeau._compile.guards import Arguments, Trail
     >>> settings = {"scale": 2}
     >>> def scaled(x):
     ...     return x * settings["scale"]
-    >>> trail = Trail(scaled, (3,), {})
+    >>> trail = Trail(scaled, Arguments(scaled, (3,), {}))
     >>> with trail:
     ...     out = scaled(3)
     >>> guards = trail.guards()
@@ -80,10 +80,10 @@ class Trail:
     (False, "settings['scale'] == 2")
     """
 
-    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]):
+    def __init__(self, function: Any, arguments: Arguments):
         self.problem: Break | None = None
         self.effects: list[Effect] = []
-        self.carried: list[tuple[Tensor, Callable[[], Tensor]]] = []
+        self.carried: list[tuple[Tensor, Callable[[Any], Tensor]]] = []
         self.counted: dict[tuple[int, Any], int] = {}
         self.appends: list[tuple[Any, int]] = []  # instructions that appended to a list, as (code, where)
         self.grown: list[Any] = []  # lists that are only appended to
@@ -105,8 +105,9 @@ class Trail:
         code = getattr(getattr(function, "forward", function), "__code__", None)
         self._place = (getattr(code, "co_filename", "?"), getattr(code, "co_firstlineno", 0))
         self.moment = Moment()
-        self.arguments = Arguments(function, args, kwargs)
+        self.arguments = arguments
         try:
+            self.reach.give(arguments.holders, {id(value) for value in arguments.given})
             self.reach.root(function, _name(function))
             for value, path in self.arguments.objects:
                 self.reach.root(value, path)
@@ -177,7 +178,7 @@ class Trail:
 
     def _changes(self) -> list[Effect]:
         """What the run has changed so far."""
-        return [e for holder in self.reach.holders for e in holder.changes() if e.kind != "grad"]
+        return [e for holder in self.holders for e in holder.changes() if e.kind != "grad"]
 
     def _receiver(self, frame: Any) -> Any:
         """The frame that gets what is returned to one, which may hand it on; None if that is the end of the run."""
@@ -262,6 +263,8 @@ class Trail:
                     whose == OURS or trust(frame.f_code.co_filename) == LIBRARY
                 ):  # to know objects again
                     return None
+                if name == "hash" and any([_by_address(type(a)) for a in self.arguments.given]):
+                    return "hash() may depend on who an argument is"
                 return None if name in _PURE else f"{name}() cannot be part of a compiled program"
             if module in _PURE_MODULES or (module == "sys" and name in _PURE_OF_SYS) or name == "fspath":
                 return None
@@ -321,16 +324,22 @@ class Trail:
         if changed is not None:
             self.problem = Break(f"the run changes a switch ({changed})", *self._place)
             return
-        changed = self.arguments.changed()
-        if changed is not None:
-            self.problem = Break(f"the run changes {changed}, which it was given", *self._place)
-            return
-        for holder in self.reach.holders:
+        for holder in self.holders:
             for effect in holder.changes():
-                if effect.kind == "contents":
+                if effect.kind == "contents" or id(effect.holder) in self.reach.met:
                     self.problem = Break(f"the run changes {effect.path}", *self._place)
+                    self.problem.late = True
                     return
                 self.effects.append(effect)
+
+    @property
+    def holders(self) -> list[Any]:
+        """Of all that was there before the run and that it could change."""
+        return [*self.reach.holders, *self.arguments.holders]
+
+    def knows_object(self, value: Any) -> bool:
+        """Whether an object was there before the run."""
+        return self.reach.knows_object(value) or self.arguments.knows(value)
 
     def reached(self, objects: Iterable[Any]) -> None:
         """Functions and modules may be called unseen."""
@@ -369,7 +378,7 @@ class Trail:
         cells = {e.path for e in self.effects if e.kind == "cell"}
         self.numbers.check(self.reach.codes, keys | cells)
         for answered, answer in self.numbers.decisions:
-            self.arguments.need(f"{self.arguments.constant(answered)}() == {answer}", "a number decides as it did")
+            self.arguments.need_answer(answered, answer, "a number decides as it did")
         for (owner, key, kind), old, _ in self.numbers.planted:
             if not self.reach.loosen(owner, key):
                 self.numbers.refused.append((owner, key, kind))
@@ -380,7 +389,7 @@ class Trail:
         """Raises `Break` if the run left something that was neither there before nor is a number of its own, and may be made of one."""
         if self.numbers is None or not self.numbers.all:
             return
-        known = {id(value) for holder in self.reach.holders for value in held_by(holder)}
+        known = {id(value) for holder in self.holders for value in held_by(holder)}
         known |= {id(value) for code, _, _ in self.reach.codes for value in code.co_consts}
         for effect in effects:
             if type(effect.new) not in _UNSUSPICIOUS and plain(effect.new) and id(effect.new) not in known:
@@ -396,7 +405,7 @@ class Trail:
 
     def changed(self) -> dict[tuple[int, Any], Any]:
         """What the run has changed so far: by object and key, what is there now."""
-        return {(id(e.holder), e.key): e.new for holder in self.reach.holders for e in holder.changes()}
+        return {(id(e.holder), e.key): e.new for holder in self.holders for e in holder.changes()}
 
     def guards(self, used: Callable[[Tensor], bool] = lambda t: True, steps: Container[Any] = ()) -> Guards:
         """The guards of everything that was reached; raises `Break` if something cannot be guarded.
@@ -479,6 +488,11 @@ _HARMLESS_FILES = frozenset(module.__file__ for module in (abc, enum, re, typing
 _TRANSPARENT = {id(code) for code in (*TRANSPARENT, Trail._asked.__code__)}  # code that works for whoever calls it
 _OF_ALL = frozenset(("__sizeof__", "__format__", "__init_subclass__"))
 _WHOLE = frozenset(("__reduce__", "__reduce_ex__", "__dir__", "__getstate__"))  # read all attributes
+
+
+def _by_address(kind: Any) -> bool:
+    """Whether objects of a class are hashed by who they are."""
+    return kind.__hash__ is object.__hash__
 
 
 def _name(function: Any) -> str:

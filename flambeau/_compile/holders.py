@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from operator import itemgetter
+from types import MemberDescriptorType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,6 +150,12 @@ def differences(before: dict[Any, Any], after: Any) -> Iterator[tuple[Any, Any, 
             yield key, MISSING, after.get(key, MISSING)
 
 
+def reordered(before: dict[Any, Any], after: dict[Any, Any]) -> bool:
+    """Whether what was there before and still is comes in another order, or behind what is new."""
+    stayed = [key for key in before if key in after]
+    return list(after)[: len(stayed)] != stayed
+
+
 def _getter(names: list[Any]) -> Callable[[Any], tuple[Any, ...]]:
     if len(names) == 1:
         name = names[0]
@@ -155,6 +163,7 @@ def _getter(names: list[Any]) -> Callable[[Any], tuple[Any, ...]]:
     return itemgetter(*names) if names else lambda own: ()
 
 
+TABLES = ("_parameters", "_buffers", "_modules")  # of modules
 # What the interpreter and its library note in classes for themselves.
 _NOTES = frozenset(("__slotnames__", "__annotations_cache__", "__annotations__", "__abstractmethods__", "_abc_impl"))
 
@@ -177,6 +186,10 @@ class Fields(Holder):
         self.get = _getter(names)
         self.seal((self.kind, self.bases, self.keys, *(self.before[name] for name in names)))
 
+    def found_by(self, name: str) -> list[tuple[Any, str]]:
+        """What is to be guarded if code names an attribute."""
+        return [] if name in TABLES else [(self.before[name], f"{self.path}.{name}")]
+
     def labels(self) -> Iterable[str]:
         about = (f"type({self.path})", f"bases of {self.path}", f"attributes of {self.path}")
         return (*about, *(f"{self.path}.{name}" for name in self.names))
@@ -196,6 +209,60 @@ class Fields(Holder):
         return {k: v for k, v in own.items() if k not in _NOTES} if self.bases is not None else dict(own)
 
 
+class Attributes(Fields):
+    """Attributes of an argument that is known by what it holds; `parts` has what is found by names of them and is known by who it is."""
+
+    __slots__ = ("parts", "slots")
+
+    def __init__(self, owner: Any, path: str):
+        kind: Any = type(owner)
+        self.slots = slots_of(kind)
+        self.parts: dict[str, list[tuple[Any, str]]] = {}
+        super().__init__(owner, path)
+
+    def found_by(self, name: str) -> list[tuple[Any, str]]:
+        return self.parts.get(name, [])
+
+    def changes(self) -> Iterator[Effect]:
+        if self.owner.__class__ is not self.kind or reordered(self.before, self._own()):
+            yield Effect(self.owner, None, self.kind, self.owner, f"class or order of {self.path}", "contents")
+        yield from super().changes()
+
+    def _own(self) -> dict[str, Any]:
+        return attributes_of(self.owner)
+
+
+def put_attribute(a: Any, name: str, value: Any) -> None:
+    """Gives an object an attribute, whatever its class does about that."""
+    kind: Any = type(a)
+    slot = slots_of(kind).get(name)
+    if slot is None:
+        a.__dict__[name] = value
+    else:
+        slot.__set__(a, value)
+
+
+def attributes_of(a: Any) -> dict[str, Any]:
+    """What an object holds, in slots or not."""
+    kind: Any = type(a)
+    slots, own = slots_of(kind), getattr(a, "__dict__", {})
+    if not slots:
+        return dict(own)
+    held = {name: slot_of(a, member) for name, member in slots.items()}
+    return {**{name: value for name, value in held.items() if value is not MISSING}, **own}
+
+
+@functools.lru_cache(256)
+def slots_of(kind: Any) -> dict[str, Any]:
+    """The descriptors of the slots that classes written in Python give to instances."""
+    found: dict[str, Any] = {}
+    for base in kind.__mro__:
+        if "__slots__" in vars(base):
+            members = [(n, m) for n, m in vars(base).items() if type(m) is MemberDescriptorType]
+            found.update([(name, member) for name, member in members if name not in found])
+    return found
+
+
 class Slots(Holder):
     """Attributes of an instance that have slots of their own."""
 
@@ -213,14 +280,14 @@ class Slots(Holder):
         return (f"type({self.path})", *(f"{self.path}.{name}" for name in self.slots))
 
     def now(self) -> tuple[Any, ...]:
-        return (self.owner.__class__, *(_slot(self.owner, member) for member in self.slots.values()))
+        return (self.owner.__class__, *(slot_of(self.owner, member) for member in self.slots.values()))
 
     def changes(self) -> Iterator[Effect]:
         for key, old, new in differences(self.before, dict(zip(self.slots, self.now()[1:]))):
             yield Effect(self.owner, key, old, new, f"{self.path}.{key}", "attribute")
 
 
-def _slot(owner: Any, member: Any) -> Any:
+def slot_of(owner: Any, member: Any) -> Any:
     try:
         return member.__get__(owner)
     except (AttributeError, TypeError):  # empty, or of another class now
@@ -300,6 +367,8 @@ class Items(Holder):
         return (*owner, *owner.values())
 
     def changes(self) -> Iterator[Effect]:
+        if reordered(self.before, _contents(self.owner)):
+            yield Effect(self.owner, None, self.before, self.owner, f"the order of {self.path}", "contents")
         for key, old, new in differences(self.before, _contents(self.owner)):
             yield Effect(self.owner, key, old, new, f"{self.path}[{_short(key)!r}]", "item")
 

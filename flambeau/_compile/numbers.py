@@ -170,6 +170,8 @@ class Numbers:
         self.planted: list[tuple[Place, Any, Any]] = []  # places, what was there, and what stands there for it
         self.refused: list[Place] = []  # those whose numbers decide about something
         self.decisions: list[tuple[Any, Any]] = []  # questions about numbers in places, and their answers
+        # makes of a place a function that gets what is there from what a call was given
+        self.finding: Callable[[Place], Callable[[Sequence[Any]], Any]] = lambda place: lambda given: held_at(*place)
 
     def new(self, value: Any, leaf: Any) -> Any:
         """A number that was read (`Leaf`) or found in a place."""
@@ -200,8 +202,8 @@ class Numbers:
 
             self._unless_told(ask)
             return
-        asked = [computed(part, _now_in) for part in parts]
-        decision = (lambda: function(*[part(None) for part in asked])), answer
+        asked = [computed(part, self.finding) for part in parts]
+        decision = (lambda given: function(*[part(given) for part in asked])), answer
         self._unless_told(lambda line: self.decisions.append(decision))
 
     def used(self, *numbers: Any) -> None:
@@ -327,11 +329,15 @@ def _replace(others: dict[int, Any], objects: list[Any]) -> None:
 
 
 def _get(place: Place) -> Any:
-    owner, key, kind = place
     try:
-        return owner.__dict__[key] if kind == "attribute" else owner.cell_contents if kind == "cell" else owner[key]
+        return held_at(*place)
     except (AttributeError, KeyError, IndexError, ValueError):
         return MISSING
+
+
+def held_at(owner: Any, key: Any, kind: str) -> Any:
+    """What is in a place."""
+    return owner.__dict__[key] if kind == "attribute" else owner.cell_contents if kind == "cell" else owner[key]
 
 
 def put(place: Place, value: Any) -> None:
@@ -353,19 +359,6 @@ def is_own(owner: Any, key: Any) -> bool:
         and not hasattr(type(owner), key)
         and not isinstance(owner, type)
     )
-
-
-def getter(place: Place) -> Callable[[], Any]:
-    """Gets what is in a place."""
-    owner, key, kind = place
-    if kind == "attribute":
-        return lambda: owner.__dict__[key]
-    return (lambda: owner.cell_contents) if kind == "cell" else lambda: owner[key]
-
-
-def _now_in(place: Place) -> Callable[[Any], Any]:
-    get = getter(place)
-    return lambda sources: get()
 
 
 def _numbers_in(a: Any) -> Iterator[Any]:

@@ -21,7 +21,7 @@ import sysconfig
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any, Generic
 
 import numpy as np
@@ -30,7 +30,9 @@ from .._kernel.native.site import Site
 from .._tensor import Tensor
 from .holders import (
     MISSING,
+    TABLES,
     Answer,
+    Attributes,
     Cell,
     Code,
     Effect,
@@ -44,6 +46,7 @@ from .holders import (
     Slots,
     grad_of,
     held_by,
+    slots_of,
 )
 from .holders import plain as plain
 from .lookups import BY_NAME, OF_ALL
@@ -64,7 +67,6 @@ _CALLS = _ROOT + os.path.join("nn", "modules", "module.py"), _ROOT + os.path.joi
 CALL_NAMES = frozenset((
     "training", "forward", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_compiled_call_impl",
 ))  # fmt: skip
-TABLES = ("_parameters", "_buffers", "_modules")
 _HEAP = 1 << 9  # flag of classes that are made while the program runs
 _NATIVE = (
     types.MethodDescriptorType,
@@ -122,8 +124,8 @@ class Reach:
         self.codes: list[tuple[Any, Names, dict[str, Any]]] = []  # the same with its globals
         self._asked: set[str] = set()  # names of attributes that were asked for, and objects of which all were
         self._wholly: set[int] = set()
-        self._seen: dict[int, Any] = {}  # by id; the objects are kept, so that ids stay theirs
-        self._fields: dict[int, Fields] = {}  # by their objects
+        self.seen: dict[int, Any] = {}  # by id; the objects are kept, so that ids stay theirs
+        self._fields: dict[int, list[Fields]] = {}  # by their objects
         self._tables: list[Any] = []  # modules: (holder, attributes, holders of their tables, path)
         self._functions: dict[int, list[tuple[Any, str]]] = {}  # by their code
         self._spaces: dict[int, Namespace] = {}
@@ -132,6 +134,8 @@ class Reach:
             self.space(builtins.__dict__, "builtins").add(name)
         self._kinds: dict[type, bool] = {}
         self._loose: list[types.ModuleType] = []
+        self.given: Container[int] = ()  # ids of arguments that are known by what they hold
+        self.met: dict[int, Any] = {}  # those of them that were found elsewhere, too
         self._waiting: list[tuple[Any, str]] = []
         self.tensors: dict[int, tuple[Tensor, str]] = {}
         self.gradients: dict[int, tuple[Tensor, Tensor | None]] = {}  # that the run has changed: what they were before
@@ -163,13 +167,22 @@ class Reach:
             if isinstance(spaces.get(name), dict):
                 self.root(self.space(spaces, "").add(name), name)
 
+    def give(self, holders: Iterable[Holder], ids: Container[int]) -> None:
+        """Arguments are known by what they hold: names that code uses are those of their attributes, too."""
+        self.given = ids
+        for holder in holders:
+            if isinstance(holder, Attributes):
+                self._fields[id(holder.owner)] = [holder]
+                self._take(holder, self.names & holder.before.keys())
+        self._work()
+
     def knows(self, code: Any) -> bool:
         """Whether a function with this code was reached."""
         return id(code) in self._functions
 
     def knows_object(self, value: Any) -> bool:
         """Whether an object was reached before code could change it."""
-        return self._seen.get(id(value)) is value
+        return self.seen.get(id(value)) is value
 
     def learn(self, names: Iterable[str]) -> None:
         """Code names these attributes: objects that were reached before are looked at again."""
@@ -177,7 +190,7 @@ class Reach:
         if not new:
             return
         self.names |= new
-        for fields in list(self._fields.values()):
+        for fields in [fields for own in self._fields.values() for fields in own]:
             self._take(fields, new & fields.before.keys())
         for table in self._tables:
             self._look(table, new)
@@ -194,7 +207,7 @@ class Reach:
         """Attributes are asked for by names that are computed."""
         if not self.everything:
             self.everything = True
-            for fields in list(self._fields.values()):
+            for fields in [fields for own in self._fields.values() for fields in own]:
                 self._take(fields, fields.before.keys())
             for table in self._tables:
                 self._look(table, set(TABLES))
@@ -203,8 +216,7 @@ class Reach:
     def all_of(self, owner: Any) -> None:
         """All attributes of an object are asked for."""
         self._wholly.add(id(owner))
-        fields = self._fields.get(id(owner))
-        if fields is not None and fields.owner is owner:
+        for fields in self._fields.get(id(owner), ()):
             self._take(fields, fields.before.keys())
             for table in self._tables:
                 if table[0] is fields:
@@ -258,8 +270,8 @@ class Reach:
 
     def _module(self, module: types.ModuleType, path: str) -> None:
         """A module that code holds in a variable: whatever it names may be asked of it."""
-        if id(module) not in self._seen and not module.__name__.startswith(_PACKAGE):
-            self._seen[id(module)] = module
+        if id(module) not in self.seen and not module.__name__.startswith(_PACKAGE):
+            self.seen[id(module)] = module
             self._loose.append(module)
             self._loosely(module, self.names)
 
@@ -288,9 +300,11 @@ class Reach:
 
     def reach(self, value: Any, path: str) -> None:
         """Notes that a value may have been read."""
-        if plain(value) or id(value) in self._seen or is_live(value):
+        if plain(value) or id(value) in self.seen or is_live(value):
             return
-        self._seen[id(value)] = value
+        self.seen[id(value)] = value
+        if id(value) in self.given:
+            self.met[id(value)] = value
         self._waiting.append((value, path))
 
     def _work(self) -> None:
@@ -339,7 +353,7 @@ class Reach:
             self._class(type(value))
 
     def _instance(self, value: Any, path: str) -> None:
-        kind = type(value)
+        kind: Any = type(value)
         if _class_is_trusted(kind) or _home(kind) in ("typing", "types", "re", "inspect"):
             return
         contents = None
@@ -350,12 +364,7 @@ class Reach:
         self._class(kind)
         if contents is not None:
             contents(self, value, path)
-        slots: dict[str, Any] = {}
-        for base in kind.__mro__:
-            if self._written_in_python(base):
-                slots.update(
-                    (n, m) for n, m in base.__dict__.items() if type(m) is types.MemberDescriptorType and n not in slots
-                )
+        slots = slots_of(kind)
         if slots:
             holder = self.add(Slots(value, slots, path))
             for name, held in holder.before.items():
@@ -364,7 +373,7 @@ class Reach:
             self._have(Fields(value, path))
 
     def _have(self, fields: Fields) -> None:
-        self._fields[id(fields.owner)] = self.add(fields)
+        self._fields.setdefault(id(fields.owner), []).append(self.add(fields))
         own = fields.before
         self._take(fields, own.keys() if self.everything else self.names & own.keys())
         if "_parameters" in own and "_modules" in own:
@@ -383,8 +392,8 @@ class Reach:
         for name in names:
             if name not in fields.names:
                 fields.names[name] = None
-                if name not in TABLES:
-                    self.reach(fields.before[name], f"{fields.path}.{name}")
+                for value, path in fields.found_by(name):
+                    self.reach(value, path)
 
     def _look(self, table: Any, names: set[str], whole: bool = False) -> None:
         """Parameters, buffers and submodules of a module that are named, or all of them if tables themselves are."""
@@ -396,7 +405,7 @@ class Reach:
             if name not in holders:
                 fields.names[name] = None
                 holders[name] = self.add(Items(held, path))
-                self._seen[id(held)] = held
+                self.seen[id(held)] = held
             every = whole or self.everything or name in self.names
             for key in holders[name].before if every else names & holders[name].before.keys():
                 self.reach(holders[name].before[key], f"{path}.{key}" if not key.isdigit() else f"{path}[{key}]")
@@ -442,7 +451,7 @@ class Reach:
 
     def _places(self, value: Any) -> list[Any]:
         """What holds a value, as often as it does."""
-        fixed = [held for held in self._seen.values() if held.__class__ in (tuple, frozenset)]
+        fixed = [held for held in self.seen.values() if held.__class__ in (tuple, frozenset)]
         return [h for h in self.holders for held in held_by(h) if held is value] + [
             one for one in fixed for held in one if held is value
         ]
@@ -470,14 +479,14 @@ class Reach:
     def _class(self, kind: type) -> None:
         if (
             type(kind) is not type
-            and id(type(kind)) not in self._seen
+            and id(type(kind)) not in self.seen
             and _home(type(kind)) not in ("abc", "enum", "typing")
         ):
             self._class(type(kind))
         for base in kind.__mro__:
-            if (id(base) in self._seen and base is not kind) or not self._written_in_python(base):
+            if (id(base) in self.seen and base is not kind) or not self._written_in_python(base):
                 continue
-            self._seen[id(base)] = base
+            self.seen[id(base)] = base
             if _home(base) in ("typing", "abc", "collections.abc") or _class_is_trusted(base) or base in self._known:
                 continue
             self._known.add(base)
@@ -516,8 +525,8 @@ class Reach:
             self.reach(value, f"the default {name} of {path}")
         chains = self.ran[id(function.__code__)].cells
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-            if id(cell) not in self._seen:
-                self._seen[id(cell)] = cell
+            if id(cell) not in self.seen:
+                self.seen[id(cell)] = cell
                 held = self.add(Cell(cell, name)).before
                 if isinstance(held, types.ModuleType) and not isinstance(held, Site):
                     for chain in chains.get(name, ((),)):

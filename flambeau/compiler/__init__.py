@@ -16,7 +16,8 @@ from .._compile.breaks import Break
 from .._core.state import CAPTURE, local, modes
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
-from ._region import Region, tensors_in
+from ._forms import leaves_in
+from ._region import Region
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "config", "cudagraph_mark_step_begin", "disable",
@@ -267,7 +268,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         if not is_dynamo_compiling():
             return fn(*args, **kwargs)
         tape = local.captures[-1]
-        if local.grad and any(t.requires_grad for t in tensors_in(args, kwargs)):
+        if local.grad and any(getattr(a, "requires_grad", False) for a in leaves_in((args, kwargs))):
             tape.stop(reason or f"{getattr(fn, '__qualname__', fn)} is kept out of compiled programs")
             return fn(*args, **kwargs)
         return tape.step(call, args, kwargs)

@@ -11,18 +11,20 @@ turns for a while, and the faster one stays.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Container, Iterable
 from statistics import median
 from time import perf_counter
 from typing import Any
 
-from .._compile.arguments import is_record
+from .._compile.arguments import is_ordinary, is_record
+from .._compile.holders import attributes_of
 from .._tensor import Tensor
-from ..utils._pytree import tree_flatten
 from ..utils.weak import WeakTensorKeyDictionary
 
 MOST_FORMS = 64
 MOST_BYTES = 1 << 30  # of memory in which programs compute
 _MOST_SEEN = 4096
+_MOST_PARTS = 1024  # of one argument that are looked at
 _FIRST, _TIMED = 16, 8  # calls before programs are compared with functions, and those that are timed of each
 _SHORT = 5e-5  # seconds that a program must take for that, at most
 
@@ -30,28 +32,45 @@ _SHORT = 5e-5  # seconds that a program must take for that, at most
 changing, fixed = WeakTensorKeyDictionary(), WeakTensorKeyDictionary()
 
 
-def leaves_in(args: Any, named: Any = None) -> list[Any]:
-    """The parts of arguments, those of dataclasses, too, in order."""
+def leaves_in(parts: Iterable[Any], alike: Container[type] = ()) -> list[Any]:
+    """The parts of arguments in order, also those of dataclasses and of objects of the classes `alike`."""
     found: list[Any] = []
-    for a in tree_flatten((args, named))[0]:
-        if hasattr(a.__class__, "__dataclass_fields__") and is_record(a):
-            found += leaves_in(tuple(vars(a).values()))
-        else:
-            found.append(a)
+    _open(parts, alike, found, ())
     return found
 
 
-def form_of(args: Any, named: Any) -> tuple[Any, ...]:
-    """The sizes of tensors and the whole numbers among arguments."""
-    if not named:
-        try:
-            return tuple([a._array.shape for a in args])
-        except AttributeError:  # not all are tensors
-            pass
-    return tuple([
-        a._array.shape if isinstance(a, Tensor) else a if a.__class__ is int else None
-        for a in leaves_in(args, named)
-    ])  # fmt: skip
+def _open(parts: Iterable[Any], alike: Container[type], found: list[Any], outer: tuple[int, ...]) -> None:
+    for a in parts:
+        kind = a.__class__
+        if kind is Tensor or kind in _SIMPLE:
+            found.append(a)
+            continue
+        if isinstance(a, (tuple, list)):
+            inner: Any = a
+        elif isinstance(a, dict):
+            inner = a.values()
+        elif kind in alike or (hasattr(kind, "__dataclass_fields__") and is_record(a)):
+            inner = attributes_of(a).values()
+        else:
+            found.append(a)
+            continue
+        if id(a) not in outer:  # nothing is in itself without end
+            _open(inner, alike, found, (*outer, id(a)))
+
+
+_SIMPLE = frozenset((int, bool, float, str, type(None)))
+
+
+def ordinary_in(a: Any) -> list[Any]:
+    """An object and the ordinary ones in it."""
+    found, waiting = {}, [a]
+    while waiting and len(found) < _MOST_PARTS:
+        b = waiting.pop()
+        for part in leaves_in((b,)):
+            if is_ordinary(type(part)) and id(part) not in found:
+                found[id(part)] = part
+                waiting.append(list(attributes_of(part).values()))
+    return list(found.values())
 
 
 class Trial:
@@ -82,13 +101,26 @@ class Trial:
 class Forms:
     """Entries of a region; `dynamic` is what `torch.compile` was given."""
 
-    def __init__(self, dynamic: bool | None):
-        self.dynamic = dynamic
+    def __init__(self, dynamic: bool | None, alike: Container[type] = frozenset()):
+        self.dynamic, self.alike = dynamic, alike
         self.known: OrderedDict[tuple[Any, ...], list[Any]] = OrderedDict()
         self.cost = 0.0  # seconds that the last program took to make
+        self.recent: Any = None  # the entry that was right last, if there are several
         self.trial: Trial | None = None
         self.slow: set[tuple[Any, ...]] = set()  # forms for which the function itself is faster
         self._spent: OrderedDict[tuple[Any, ...], float] = OrderedDict()  # seconds in calls that ran eagerly
+
+    def of(self, args: Any, named: Any) -> tuple[Any, ...]:
+        """The form of arguments: the sizes of tensors and the whole numbers among them."""
+        if not named:
+            try:
+                return tuple([a._array.shape for a in args])
+            except AttributeError:  # not all are tensors
+                pass
+        return tuple([
+            a._array.shape if isinstance(a, Tensor) else a if a.__class__ is int else None
+            for a in leaves_in((args, named), self.alike)
+        ])  # fmt: skip
 
     def entries(self) -> list[Any]:
         """All of them, the newest first."""
@@ -98,19 +130,20 @@ class Forms:
         """Entries that may be right for arguments."""
         if len(self.known) == 1:
             return next(iter(self.known.values()))
-        form = form_of(args, named)
+        form = self.of(args, named)
         found = self.known.get(form)
         if found is None:
             return []
         self.known.move_to_end(form)
         return found
 
-    def add(self, args: Any, named: Any, entry: Any) -> None:
+    def add(self, form: tuple[Any, ...], entry: Any) -> None:
         """Keeps an entry, and drops others if there are too many."""
-        self.known.setdefault(form_of(args, named), []).insert(0, entry)
-        self.known.move_to_end(form_of(args, named))
+        self.known.setdefault(form, []).insert(0, entry)
+        self.known.move_to_end(form)
         while len(self.known) > 1 and (len(self.known) > MOST_FORMS or self._bytes() > MOST_BYTES):
-            self.known.popitem(last=False)
+            if self.recent in self.known.popitem(last=False)[1]:
+                self.recent = None
 
     def prefer(self, entries: list[Any], entry: Any) -> None:
         """Puts one of some entries first."""
@@ -119,16 +152,16 @@ class Forms:
                 self.known[form] = [entry, *[other for other in own if other is not entry]]
                 return
 
-    def compare(self, args: Any, named: Any) -> None:
-        """Has programs for these arguments compared with the function in later calls."""
+    def compare(self, form: tuple[Any, ...]) -> None:
+        """Has programs for arguments of this form compared with the function in later calls."""
         if self.trial is None:
-            self.trial = Trial(form_of(args, named))
+            self.trial = Trial(form)
 
     def tried(self, function: Any, program: Any, args: Any, named: Any) -> Any:
         """Runs one or the other, if there is a trial for these arguments."""
         trial, self.trial = self.trial, None
         try:
-            fits = trial is not None and form_of(args, named) == trial.form
+            fits = trial is not None and self.of(args, named) == trial.form
             return trial.run(function, program, args, named) if trial is not None and fits else program(*args, **named)
         finally:
             if trial is None or not trial.is_over:
@@ -143,14 +176,14 @@ class Forms:
         """Whether new sizes are a reason to record again, as any other change is."""
         if self.dynamic is False or not (automatic or self.dynamic) or not self.known:
             return True
-        tensors = [a for a in tree_flatten((args, named))[0] if isinstance(a, Tensor)]
-        if form_of(args, named) in self.known or any([t in fixed for t in tensors]):
+        tensors = [a for a in leaves_in((args, named), self.alike) if isinstance(a, Tensor)]
+        if self.of(args, named) in self.known or any([t in fixed for t in tensors]):
             return True
         return len(self.known) == 1 and not self.dynamic and not any([t in changing for t in tensors])
 
     def eagerly(self, function: Any, args: Any, named: Any) -> Any:
         """Runs a function, and notes how long that took."""
-        form = form_of(args, named)
+        form = self.of(args, named)
         start = perf_counter()
         try:
             return function(*args, **named)
@@ -161,4 +194,4 @@ class Forms:
 
     def pays(self, args: Any, named: Any) -> bool:
         """Whether calls with these sizes have taken as long as making a program."""
-        return self._spent.get(form_of(args, named), 0.0) >= self.cost
+        return self._spent.get(self.of(args, named), 0.0) >= self.cost

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from .._compile.holders import plain
@@ -46,9 +47,9 @@ def _once(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The same function, which makes one object in each run."""
 
     def made(sources: Any) -> Any:
-        if build not in sources[2]:
-            sources[2][build] = build(sources)
-        return sources[2][build]
+        if build not in sources[-1]:
+            sources[-1][build] = build(sources)
+        return sources[-1][build]
 
     return made
 
@@ -58,11 +59,11 @@ def is_made(a: Any) -> bool:
     kind: Any = type(a)
     if isinstance(a, tuple):
         return (kind is tuple and not plain(a)) or hasattr(kind, "_make")
-    bases = [base for base in kind.__mro__ if base is not object and base not in _CONTENTS]
+    bases = [base for base in kind.__mro__ if base not in (object, SimpleNamespace, *_CONTENTS)]
     return (
-        bool(bases or kind in _CONTENTS)
+        bool(bases or kind in (SimpleNamespace, *_CONTENTS))
         and all([base.__flags__ & _HEAP and base.__dict__.get("__slots__", ()) == () for base in bases])
-        and kind.__new__ in (object.__new__, *[base.__new__ for base in _CONTENTS])
+        and kind.__new__ in (object.__new__, *[base.__new__ for base in (SimpleNamespace, *_CONTENTS)])
         and not hasattr(kind, "__del__")
         and not hasattr(a, "_parameters")
         and not isinstance(a, (type, BaseException))

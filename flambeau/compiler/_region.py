@@ -10,13 +10,14 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from .._autograd.node import Node, edge_of
+from .._compile.arguments import Arguments, is_ordinary
 from .._compile.breaks import Break, Changing, Otherwise, counters
 from .._compile.capture import Capture
 from .._compile.checks import Guards
 from .._compile.given import single
 from .._compile.guards import Trail
-from .._compile.holders import MISSING, Effect, plain, same
-from .._compile.numbers import Leaf, computed, getter, is_live, is_own, wants_integers
+from .._compile.holders import MISSING, Effect, plain, put_attribute, same
+from .._compile.numbers import Leaf, computed, is_live, is_own, wants_integers
 from .._compile.numbers import plain as plain_number
 from .._compile.pair import Pair
 from .._compile.said import Said
@@ -26,7 +27,7 @@ from .._tensor import Tensor, detached
 from ..nn.modules.container import ModuleDict, ModuleList
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
-from ._forms import Forms, form_of, leaves_in
+from ._forms import Forms, leaves_in, ordinary_in
 from ._objects import again, is_made
 
 logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
@@ -66,7 +67,8 @@ class Foreign:
         return list(self.call(*inputs, *self.constants))
 
 
-Sources = tuple[Sequence[Tensor], Sequence[Tensor], dict[Any, Any]]  # outputs and inputs of a run, objects made of them
+# Outputs and inputs of a run, what else it was given, objects made of them.
+Sources = tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Any], dict[Any, Any]]
 
 
 class Entry:
@@ -86,23 +88,28 @@ class Entry:
         )  # one output is all that there is
 
     def run(self, args: Any, named: Any) -> Any:
-        inputs = tensors_in(args, named)
+        inputs, given = self.guards.find(args, named)
         if self.carried:
-            inputs = [*inputs, *[get() for get in self.carried]]
+            inputs = [*inputs, *[get(given) for get in self.carried]]
         outputs = self.program.run(inputs)
         if self.single:
             return outputs[0]
         for effects, say in self.said:
-            sources: Sources = outputs, inputs, {}
+            sources: Sources = outputs, inputs, given, {}
             _make(effects, sources)
             say(sources)
-        return self.finish(outputs, inputs)
+        return self.finish(outputs, inputs, given)
 
     def finish(
-        self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], effects: Any = None, places: Any = None
+        self,
+        outputs: Sequence[Tensor],
+        inputs: Sequence[Tensor],
+        given: Sequence[Any],
+        effects: Any = None,
+        places: Any = None,
     ) -> Any:
         """What the function returns, after what it changes besides."""
-        sources: Sources = outputs, inputs, {}
+        sources: Sources = outputs, inputs, given, {}
         found = [_found(place, sources) for place in places or self.places]
         _make(self.effects if effects is None else effects, sources)
         return found[0] if self.form is None else tree_unflatten(found, self.form)
@@ -111,7 +118,7 @@ class Entry:
 def _make(effects: Any, sources: Sources) -> None:
     """Makes changes."""
     for (change, _), value in zip(effects, [_found(place, sources) for _, place in effects]):
-        change(value)
+        change(value, sources)
 
 
 def _found(place: tuple[int, Any], sources: Sources) -> Any:
@@ -129,19 +136,8 @@ _FOREIGN = OVERRIDE | DISPATCH | BATCHED | SPARSE | QUANTIZED | DUAL
 _COMPILING = {"is_compiling", "is_dynamo_compiling"}  # names of functions that tell compiled functions from others
 _ATTEMPTS = 4  # to record what may go better the next time
 _FEW = 4  # programs that may be wrong more often than right
-# Where a part of a result comes from: outputs, inputs, itself, outputs' elements, what is computed from these, or made around them.
-_OUTPUT, _INPUT, _ITSELF, _NUMBER, _COMPUTED, _MADE = range(6)
-
-
-def tensors_in(args: Any, named: Any) -> list[Tensor]:
-    """The tensors among arguments, in order."""
-    if not named:
-        for a in args:
-            if not isinstance(a, Tensor):
-                break
-        else:
-            return list(args)
-    return [a for a in leaves_in(args, named) if isinstance(a, Tensor)]
+# Where a part of a result comes from: outputs, inputs, other arguments, itself, outputs' elements, what is computed from these, or made around them.
+_OUTPUT, _INPUT, _GIVEN, _ITSELF, _NUMBER, _COMPUTED, _MADE = range(7)
 
 
 class Region:
@@ -162,7 +158,10 @@ class Region:
     ):  # fmt: skip
         self.function, self.limit, self.backend, self.unsupported = function, limit, backend, unsupported
         self.stance, self.tell = stance, log
-        self.forms = Forms(dynamic)
+        self.alike: set[type] = set()  # classes of arguments of which there are others in each call
+        self.apart: set[type] = set()  # classes whose objects have to be known by who they are nevertheless
+        self.met: list[Any] = []  # arguments that were known by who they are
+        self.forms = Forms(dynamic, self.alike)
         self.problem: Break | None = None
         self.surprises = 0  # how often a branch went another way than a program expected
         self.hits = self.lost = 0  # calls since the first time that were right for another program, or for none
@@ -181,11 +180,17 @@ class Region:
             return self.function(*args, **named)
         stance = self.stance()
         forms = self.forms
-        if stance == "force_eager" or (forms.slow and form_of(args, named) in forms.slow):
+        if stance == "force_eager" or (forms.slow and forms.of(args, named) in forms.slow):
             return self.function(*args, **named)
         if forms.trial is not None:
             return forms.tried(self.function, self, args, named)
-        entries, before = forms.fitting(args, named), self.surprises
+        recent, before = forms.recent, self.surprises
+        if recent is not None and not before and recent.guards.check(args, named):
+            try:
+                return recent.run(args, named)
+            except Otherwise:
+                self.surprises += 1
+        entries = forms.fitting(args, named)
         for entry in entries:
             if entry.guards.check(args, named):
                 try:
@@ -195,6 +200,8 @@ class Region:
                 else:
                     if self.surprises:
                         self._was_right(entry, entries)
+                    elif len(forms.known) > 1:
+                        forms.recent = entry
                     return out
         self.lost += self.surprises > before
         return self._not_known(args, named, stance)
@@ -216,7 +223,7 @@ class Region:
 
     def forget(self) -> None:
         """Drops all programs."""
-        self.forms, self.problem, self.parts, self.latest = Forms(self.forms.dynamic), None, {}, None
+        self.forms, self.problem, self.parts, self.latest = Forms(self.forms.dynamic, self.alike), None, {}, None
         self.surprises = self.hits = self.lost = 0
 
     def _not_known(self, args: Any, named: Any, stance: str) -> Any:
@@ -224,6 +231,7 @@ class Region:
             return self.function(*args, **named)
         if self.problem is not None:
             return self._in_parts(args, named)
+        self._learn(args, named)
         from .._dynamo import config as settings  # which needs this module first
 
         if self.forms.recompiles(args, named, settings.automatic_dynamic_shapes):
@@ -245,6 +253,31 @@ class Region:
         finally:
             self.forms.cost = 2 * (perf_counter() - start)  # what was recorded is lowered later
 
+    def _learn(self, args: Any, named: Any) -> None:
+        """Finds classes of which there is another object where one was: from now on these are known by what they hold."""
+        objects = self._objects(args, named)
+        found: set[type] = set()
+        for before, now in zip(self.met, objects):
+            if before is not now and type(before) is type(now):
+                parts = [{id(part): part for part in ordinary_in(a)} for a in (before, now)]
+                own = [
+                    part for number, part in {**parts[0], **parts[1]}.items() if not all([number in p for p in parts])
+                ]
+                found.update([type(part) for part in own])
+        self.met = objects
+        if found - self.apart:
+            self._know(self.alike | (found - self.apart))
+
+    def _objects(self, args: Any, named: Any) -> list[Any]:
+        """The arguments that are known by who they are, and might not be."""
+        return [a for a in leaves_in((args, named), self.alike) if is_ordinary(type(a)) and type(a) not in self.apart]
+
+    def _know(self, alike: set[type]) -> None:
+        """Objects of these classes are known by what they hold: programs that know them otherwise are of no use."""
+        self.alike, self.met, cost = alike, [], self.forms.cost
+        self.forms = Forms(self.forms.dynamic, alike)
+        self.forms.cost = cost
+
     def _too_many(self, args: Any, named: Any) -> Any:
         """The limit is reached: runs the function eagerly."""
         from .._dynamo import config, exc  # which need this module first
@@ -264,26 +297,21 @@ class Region:
 
     def _recorded(self, args: Any, named: Any) -> Any:
         """Runs the function for real, and keeps what it does."""
-        inputs = tensors_in(args, named)
+        arguments, sizes = Arguments(self.function, args, named, self.alike), self.forms.of(args, named)
+        inputs = [t for t, _ in arguments.inputs]
         if any([t._k & _FOREIGN for t in inputs]):
             return self.function(*args, **named)
         inside = [_inside(t) for t in inputs]
         given, more, copied = args, named, list[Any]()
         leaves, form = tree_flatten((args, named))
-        # Fields of dataclasses stay as they are: so do the objects.
-        fields = len(inputs) - sum([isinstance(a, Tensor) for a in leaves])
-        replaced = any([own is not t for own, t in zip(inside, inputs)])
-        if replaced and fields:
-            inside = inputs
-        elif replaced:
-            copies = iter(inside)
-            given, more = tree_unflatten([next(copies) if isinstance(a, Tensor) else a for a in leaves], form)
+        others = {id(t): own for own, t in zip(inside, inputs) if own is not t}
+        held = others.keys() - {id(a) for a in leaves}  # by objects, which are not copied
+        if others.keys() - held:
+            given, more = tree_unflatten([others.get(id(a), a) for a in leaves], form)
             copied = list(_copied((args, named), (given, more)))
-        trail = Trail(self.function, args, named)
-        if replaced and fields:
-            trail.problem = trail.problem or Break("an argument holds a tensor with a history")
+        trail = Trail(self.function, arguments)
         tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN)
-        tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.reach.knows_object
+        tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.knows_object
         tape.exchanging = trail.exchanging
         tape.branches, tape.detaches = self.unsupported is None and self.backend is None, self.backend is not None
         tape.gradients, tape.pending = trail.reach.gradients, trail.pending
@@ -292,21 +320,27 @@ class Region:
         if self.backend is None:
             trail.said = tape.live.said = Said(tape.copied, trail.changed, tape.by_steps)
             trail.mark = lambda: len(tape.graph.nodes)
-        tape.live.plant([place for place in self.plants if not _among(place, self.fixed)])
+        tape.live.finding = arguments.finding
+        places = [arguments.place_of(place) for place in self.plants if not _among(place, self.fixed)]
+        tape.live.plant([place for place in places if place is not None])
         try:
             with uncollected(), trail, tape:  # finalizers are no part of what is recorded
+                if held and held - arguments.exchange(others):
+                    trail.problem = trail.problem or Break("an argument holds a tensor with a history")
                 try:
                     out = self.function(*given, **more)
                 finally:
                     _write_back(copied, inputs, inside)
+                    if held:
+                        arguments.exchange({id(own): t for t, own in zip(inputs, inside) if own is not t})
             tape.live.over = True
-            return self._kept(trail, tape, out, inputs, inside, args, named)
+            return self._kept(trail, tape, out, inputs, inside, args, named, sizes)
         finally:
-            self.fixed += tape.live.refused
+            self.fixed += map(arguments.name_of, tape.live.refused)
             tape.live.settle()
 
     def _kept(
-        self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor], args: Any, named: Any
+        self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor], args: Any, named: Any, sizes: Any
     ) -> Any:  # fmt: skip
         """Keeps what a run did, if it can be a program; gives what it gave."""
         written = [(t, own) for t, own in zip(inputs, inside) if own is not t and own._edge[0].op is not _Entrance]
@@ -315,13 +349,20 @@ class Region:
         try:
             if written:
                 raise Break("an argument with a history is written to")
-            return self._entry(trail, tape, out, inputs, inside, args, named)
+            return self._entry(trail, tape, out, inputs, inside, sizes)
         except Exception as error:  # the run itself went well, so that its result is good whatever is wrong here
             problem = error if isinstance(error, Break) else Break(f"{type(error).__name__} in recording: {error}")
             if tape.live.refused:  # without these numbers it may be one
                 return _given_back(out, inputs, inside)
             self.attempts += not isinstance(problem, Changing)
             if problem.passing and self.attempts < _ATTEMPTS:
+                return _given_back(out, inputs, inside)
+            known = {type(a) for a in trail.arguments.given} & self.alike
+            late = problem.late or problem not in (trail.problem, tape.problem)
+            if known or (late and self._objects(args, named)):  # it may go better if these are known otherwise
+                self.apart |= known
+                objects = [] if known else [part for a in self._objects(args, named) for part in ordinary_in(a)]
+                self._know(self.alike - known | {type(a) for a in objects})
                 return _given_back(out, inputs, inside)
             self.problem = problem
             counters["graph_break"][str(problem)] += 1
@@ -351,14 +392,16 @@ class Region:
                 own.pop("_compiled_call_impl", None)
 
     def _entry(
-        self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor], args: Any, named: Any
-    ) -> Any:  # fmt: skip
+        self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor], sizes: Any
+    ) -> Any:
         if trail.problem is not None:  # from there on the tape did not know what it was given
             raise trail.problem
         if trail.said is not None:
             trail.said.confirmed()
         if tape.problem is not None:
             raise tape.problem
+        if trail.arguments.holders and tape.keeps([holder.owner for holder in trail.arguments.holders]):
+            raise Break("an argument is given to what is a step of its own in the program")
         guards = trail.guards(lambda t: tape.known(t) in tape.graph.constants, tape.by_steps)
         for found, _, _ in tape.live.planted:
             tape.tensor_of(found)
@@ -366,14 +409,14 @@ class Region:
             value = tape.value(t)
             del tape.graph.constants[value]
             tape.graph.inputs.append(value)
-        carried = [*[(t, _held(found)) for found, t in tape.held], *trail.carried]
+        carried = [*[(t, _held(trail.arguments.finding(place))) for place, t in tape.held], *trail.carried]
         inputs, inside = [[*own, *[t for t, _ in carried]] for own in (inputs, inside)]
         if not tape.graph.nodes:  # nothing that a program could do faster
             return _given_back(out, inputs, inside)
         outputs: list[Tensor] = []
         place = lambda a: _place(a, tape, outputs, inside, trail)
         read = {id(one.value) for one in tape.numbers}
-        leaves, form = tree_flatten(out, (lambda a: id(a) in read) if read else None)
+        leaves, form = tree_flatten(out, lambda a: id(a) in read or trail.arguments.knows(a))
         seen: dict[int, Any] = {}
         alone = len(leaves) == 1
         places = [_read(a, tape, outputs, alone) or _made(a, place, trail, seen) or place(a) for a in leaves]
@@ -387,7 +430,11 @@ class Region:
         self._plant(changed, trail)
         kept = _kept(tape, trail, changed, outputs)
         trail.check_origins([effect for effect in changed if id(effect.new) not in kept])
-        to = lambda e: (_change(e), kept.get(id(e.new)) or _counted(e, trail) or place(e.new))
+        to = lambda e: (
+            _change(e, trail),
+            kept.get(id(e.new)) or _counted(e, trail)
+            or (trail.arguments.knows(e.holder) and _made(e.new, place, trail, seen)) or place(e.new),
+        )  # fmt: skip
         said, done = [], set[Any]()  # what was appended to lists, which is appended once
         for event in trail.said.events if trail.said is not None else ():
             so_far = [e for e in event.effects if (id(e.holder), e.key) not in {*trail.counted, *tape.by_steps, *done}]
@@ -405,7 +452,7 @@ class Region:
         lasting = [made for made, e in zip(effects, changed) if (id(e.holder), e.key) not in done]
         for i, (own, before) in enumerate(zip(inside, [v.k for v in tape.graph.inputs])):
             if (own._k ^ before) & GRAD:
-                lasting.append((lambda t, on=bool(own._k & GRAD): t.requires_grad_(on), (_INPUT, i)))
+                lasting.append((lambda t, _, on=bool(own._k & GRAD): t.requires_grad_(on), (_INPUT, i)))
         entry = Entry(
             guards,
             program,
@@ -415,9 +462,9 @@ class Region:
             [get for _, get in carried],
             said,
         )
-        self.forms.add(args, named, entry)
+        self.forms.add(sizes, entry)
         if self.backend is None and program.backward_program is None and not _COMPILING & trail.reach.names:
-            self.forms.compare(args, named)
+            self.forms.compare(sizes)
         counters["stats"].update(unique_graphs=1, calls_captured=len(tape.graph.nodes))
         if self.backend is not None and tape.changed_since(0):  # it is not to be changed twice
             return _given_back(out, inputs, inside)
@@ -425,19 +472,23 @@ class Region:
         if self.backend is None:
             program.first = None
         # The run itself has made the changes: only the tensors in them are others now.
-        again = [(_change(e, made=True), _first(e.new, to)) for e, (_, to) in zip(changed, effects)]
-        return entry.finish(made, inputs, again, [_first(a, to) for a, to in zip(leaves, places)])
+        again = [(_change(e, trail, made=True), _first(e.new, to)) for e, (_, to) in zip(changed, effects)]
+        first = [_first(a, to) for a, to in zip(leaves, places)]
+        given = list(trail.arguments.given)
+        trail.arguments.forget()
+        return entry.finish(made, inputs, given, again, first)
 
     def _plant(self, changed: list[Effect], trail: Trail) -> None:
         """Numbers that the run found and left other ones for are others in the next run: then they are looked after from the beginning."""
         found, counted = [], trail.counted
         exact = any([wants_integers(names) for _, names, _ in trail.reach.codes])
         for e in changed:
-            kinds, place = [type(plain_number(value)) for value in (e.old, e.new)], (e.holder, e.key, e.kind)
+            kinds = [type(plain_number(value)) for value in (e.old, e.new)]
+            place = trail.arguments.name_of((e.holder, e.key, e.kind))
             if (
                 (kinds == [float, float] or (kinds == [int, int] and not exact))
                 and (id(e.holder), e.key) not in counted
-                and (e.kind == "cell" or is_own(*place[:2]) or type(e.holder) in (dict, list))
+                and (e.kind == "cell" or is_own(e.holder, e.key) or type(e.holder) in (dict, list))
                 and not _among(place, (*self.plants, *self.fixed))
             ):
                 found.append(place)
@@ -472,19 +523,29 @@ def _is_filled(cell: Any) -> bool:
         return False
 
 
-def _change(effect: Effect, made: bool = False) -> Callable[[Any], None]:
+def _change(effect: Effect, trail: Trail, made: bool = False) -> Callable[[Any, Sources], None]:
     """Makes a change again that a run made to an object of the program, with another value; `made`: it is there already."""
-    holder, key = effect.holder, effect.key
+    key, number = effect.key, trail.arguments.number_of(effect.holder)
+    holder = effect.holder if number is None else None  # one of this call is not kept
+    owner: Callable[[Sources], Any] = lambda sources: holder if number is None else sources[_GIVEN][number]
     if effect.new is MISSING:
-        raise Break(f"the run deletes {effect.path}")
+        if number is None:
+            raise Break(f"the run deletes {effect.path}")
+        if made:
+            return lambda value, sources: None
+        if effect.kind == "attribute":
+            return lambda value, sources: object.__delattr__(owner(sources), key)
+        rest = slice(key, None) if isinstance(effect.holder, list) else key
+        return lambda value, sources: owner(sources).__delitem__(rest)
     if effect.kind == "attribute":
-        return lambda value: setattr(holder, key, value)
+        put = setattr if number is None else put_attribute
+        return lambda value, sources: put(owner(sources), key, value)
     if effect.kind == "item" or (made and effect.kind == "append"):
-        return lambda value: holder.__setitem__(key, value)
+        return lambda value, sources: owner(sources).__setitem__(key, value)
     if effect.kind == "append":
-        return lambda value: holder.append(value)
+        return lambda value, sources: owner(sources).append(value)
     if effect.kind == "cell":
-        return lambda value: setattr(holder, "cell_contents", value)
+        return lambda value, sources: setattr(holder, "cell_contents", value)
     raise Break(f"the run changes {effect.path}")
 
 
@@ -520,17 +581,16 @@ def _kept(tape: Capture, trail: Trail, changed: list[Effect], outputs: list[Tens
     return made
 
 
-def _held(place: Any) -> Callable[[], Tensor]:
-    """Gets the number in a place as a tensor."""
-    get = getter(place)
-    return lambda: single(get())
+def _held(get: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
+    """Gets a number as a tensor."""
+    return lambda given: single(get(given))
 
 
 def _counted(effect: Effect, trail: Trail) -> tuple[int, Any] | None:
     """What an integer is to which the run adds something."""
     more = trail.counted.get((id(effect.holder), effect.key))
-    get = getter((effect.holder, effect.key, effect.kind))
-    return None if more is None else (_COMPUTED, lambda sources: get() + more)
+    get = trail.arguments.finding((effect.holder, effect.key, effect.kind))
+    return None if more is None else (_COMPUTED, lambda sources: get(sources[_GIVEN]) + more)
 
 
 def _first(a: Any, place: tuple[int, Any]) -> tuple[int, Any]:
@@ -540,7 +600,7 @@ def _first(a: Any, place: tuple[int, Any]) -> tuple[int, Any]:
 
 def _made(a: Any, place: Callable[[Any], Any], trail: Trail, seen: dict[int, Any]) -> tuple[int, Any] | None:
     """How an object is made again that the run has made; `seen` are those that others are made of, by their ids."""
-    if not is_made(a) or trail.reach.knows_object(a):
+    if not is_made(a) or trail.knows_object(a):
         return None
     if id(a) not in seen:
         seen[id(a)] = None
@@ -551,7 +611,8 @@ def _made(a: Any, place: Callable[[Any], Any], trail: Trail, seen: dict[int, Any
 
 
 def _among(place: Any, places: Sequence[Any]) -> bool:
-    return any([place[0] is owner and place[1] == key for owner, key, _ in places])
+    same_owner = lambda a, b: a is b or (isinstance(a, str) and a == b)
+    return any([same_owner(place[0], owner) and place[1] == key for owner, key, _ in places])
 
 
 def _place(a: Any, tape: Capture, outputs: list[Tensor], inside: list[Tensor], trail: Trail) -> tuple[int, Any]:
@@ -568,7 +629,12 @@ def _place(a: Any, tape: Capture, outputs: list[Tensor], inside: list[Tensor], t
             return lambda sources: sources[0][i].item()
 
         return _COMPUTED, computed(a, found)
+    number = trail.arguments.number_of(a)
+    if number is not None:
+        return _GIVEN, number
     if not isinstance(a, Tensor):
+        if a.__class__ is str and any([f"{id(b):x}" in a for b in trail.arguments.given]):
+            raise Break("the run returns or keeps a text that says where an argument lies")
         known = isinstance(a, (type, FunctionType, BuiltinFunctionType)) or trail.reach.knows_object(a)
         if not plain(a) and not known:
             raise Break(f"the run returns or keeps an object of class {type(a).__name__}")

@@ -5,14 +5,14 @@ import types
 
 import flambeau as torch
 from flambeau import nn
-from flambeau._compile.guards import Trail
+from flambeau._compile.guards import Arguments, Trail
 from flambeau.utils._pytree import tree_leaves
 
 F = nn.functional
 
 
 def guards_of(function, *args, **kwargs):
-    trail = Trail(function, args, kwargs)
+    trail = Trail(function, Arguments(function, args, kwargs))
     with trail:
         function(*args, **kwargs)
     return trail.guards()

@@ -24,7 +24,7 @@ class Tagged(torch.Tensor):
 
 
 def first(*args, **kwargs):
-    return None
+    return getattr(args[0], "name", None)
 
 
 def tagged(value):
