@@ -7,7 +7,6 @@ partial ones.
 from __future__ import annotations
 
 from .register_tiles import accumulators
-from .streaming import LINE, prefetch
 from .tiles import SCALAR, Plan, Vectors, minimum, vectors
 from .value import Value
 
@@ -16,6 +15,8 @@ _COLUMNS = {
     32: {1: 4, 2: 8, 3: 8, 4: 6, 5: 4, 6: 4},
     16: {1: 8, 2: 4, 3: 3, 4: 3},
 }
+_LONG = 2048  # bytes of a column
+_CHAINS = 4  # sums of a single row, none of which waits for another
 
 
 def shape(rows: int) -> tuple[int, int]:
@@ -40,30 +41,41 @@ def dots(plan: Plan) -> Vectors:
     last = [r.i64("%rows") - 1, r.i64("%columns") - 1]  # lines beyond them repeat them
     left = [r.at("%a", minimum(r.constant("i64", i), last[0]) * r.i64("%a_row")) for i in range(tall)]
     right = [r.at("%b", minimum(r.constant("i64", j), last[1]) * r.i64("%b_column")) for j in range(broad)]
-    slots = accumulators(r, tall, broad)
+    slots = accumulators(r, tall * (_CHAINS if tall == 1 else 1), broad)
+    depth = r.i64("%depth")
+    whole = depth & -n
 
-    def step(p: Value, mask: str | None) -> None:
+    def step(columns: range, p: Value, mask: str | None, chain: int = 0) -> None:
         rows = [r.load_elements(r.at(place, p * size), mask) for place in left]
-        for j, place in enumerate(right):
-            column = r.load_elements(r.at(place, p * size), mask)
-            for i, row in enumerate(rows):
+        for j in columns:
+            column = r.load_elements(r.at(right[j], p * size), mask)
+            for i, row in enumerate(rows, chain):
                 held = r.raw(f"load {r.vector}, ptr {slots[i][j]}")
                 r.emit(f"store {r.vector} {r.multiply_add(row, column, held)}, ptr {slots[i][j]}")
 
-    depth = r.i64("%depth")
-    line = max(n, LINE // size) if tall == 1 else n
-    whole, lines = depth & -n, depth & -line
-    with r.loop(zero, lines, line) as p:
-        if tall == 1:  # hardly anything is computed for what is fetched: the next tile is asked for
-            for place in right:
-                prefetch(r, r.at(place, r.i64("%b_column") * broad, p * size), 1)
-        for q in range(0, line, n):
-            step(p + q, None)
-    with r.loop(lines, whole, n) as p:
-        step(p, None)
-    with r.when(whole < depth):
-        step(whole, r.lanes_below(depth - whole))
-    _store(r, [r.raw(f"load {r.vector}, ptr {slot}") for row in slots for slot in row], broad)
+    def add_up(columns: range, chains: int) -> None:
+        groups = depth & -(n * chains)
+        with r.loop(zero, groups, n * chains) as p:
+            for q in range(chains):
+                step(columns, p + q * n, None, q)
+        if chains > 1:
+            with r.loop(groups, whole, n) as p:
+                step(columns, p, None)
+        with r.when(whole < depth):
+            step(columns, whole, r.lanes_below(depth - whole))
+
+    if tall > 1:
+        add_up(range(broad), 1)
+    else:  # hardly anything is computed for what is fetched, which caches do best from one place at a time
+        with r.when(depth < _LONG // size):
+            add_up(range(broad), 1)
+        with r.when(depth >= _LONG // size):
+            for j in range(broad):
+                add_up(range(j, j + 1), _CHAINS)
+    sums = [[r.raw(f"load {r.vector}, ptr {slot}") for slot in row] for row in slots]
+    while len(sums) > tall:
+        sums = [[r.add(a, b) for a, b in zip(*pair)] for pair in zip(sums[::2], sums[1::2])]
+    _store(r, [made for row in sums for made in row], broad)
     return r
 
 

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 from .lang import few, independent, kernel
 from .symbols import Complex
+from .tiles import lanes
 from .value import COMPUTE, PART, is_float
 
-BLOCK = 512  # elements folded in short accumulators
+BLOCK = 512  # elements folded in short accumulators, where errors grow with their number
 GROUP = 1024 * BLOCK  # elements folded before the long accumulator is joined with the total
 GROUPED = 64  # elements that the compiler folds together in several vectors
 SEARCHED = 128  # elements of which the best is found before they are compared with those before them
@@ -31,6 +32,7 @@ class Fold(NamedTuple):
     lift: Callable[..., Any]  # (m, x) -> what is joined
     join: Callable[..., Any]
     again: str  # the fold that joins results of this one
+    block: int = BLOCK  # elements folded in short accumulators
 
 
 def _wide_sum(t: str) -> str:
@@ -101,7 +103,7 @@ FOLDS = {
         _zero, lambda t: PART.get(t) or _inner_sum(t), lambda t: "f64", lambda m, x: _magnitude(m, x), _add, "sum"
     ),
     "squares": Fold(_zero, lambda t: "f64", lambda t: "f64", _square, _add, "sum"),
-    "prod": Fold(_one, _inner_sum, _wide_sum, _plain, _mul, "prod"),
+    "prod": Fold(_one, _inner_sum, _wide_sum, _plain, _mul, "prod", 8 * BLOCK),
     "max": Fold(lowest, _same, _same, _plain, lambda m, a, b: m.maximum(a, b), "max"),
     "peak": Fold(lowest, _same, _same, _plain, lambda m, a, b: m.loose_maximum(a, b), "peak"),  # either of two zeros
     "min": Fold(highest, _same, _same, _plain, lambda m, a, b: m.minimum(a, b), "min"),
@@ -130,15 +132,16 @@ def fold_rows(m: Any, x: Any, out: Any, fold: Any, how: Any) -> None:
     """Every row to one value."""
     f = FOLDS[fold]
     inner, wide = f.inner(x.type), f.wide(x.type)
+    abreast = min(8, GROUPED // lanes(inner)) if is_float(inner) else 0  # a product waits for the one before it
     total = m.value(f.start(wide), wide)
     for first in range(0, x.n, GROUP):
         last = m.minimum(first + GROUP, x.n)
         group = m.value(f.start(wide), wide)
-        for start in range(first, last, BLOCK):
-            stop = m.minimum(start + BLOCK, last)
+        for start in range(first, last, f.block):
+            stop = m.minimum(start + f.block, last)
             part = m.value(f.start(inner), inner)
             whole = stop - ((stop - start) & (GROUPED - 1))
-            for i in range(start, whole):
+            for i in independent(start, whole, abreast=abreast, when=False):
                 part = f.join(m, part, m.cast(f.lift(m, x[i]), inner))
             for i in few(whole, stop):
                 part = f.join(m, part, m.cast(f.lift(m, x[i]), inner))

@@ -55,34 +55,54 @@ def add_planes(m, g, over_d, over_h, over_w, run, out):
                 out[i, j, over_w[c]] = out[i, j, over_w[c]] + g[a, b, c]
 
 
+def _taps(m, index, weights, i, kind, taps):
+    """A known number of places, and their weights."""
+    return [(index[i, t], m.cast(weights[i, t], kind)) for t in range(taps)]
+
+
+def _weighted(m, found, at, kind):
+    total = m.value(0, kind)
+    for j, share in found:
+        total = total + at(j) * share
+    return total
+
+
+def _down(x, c):
+    return lambda j: x[j, c]
+
+
 @kernel("(n,w),(k,t),(k,t)->(k,w)")
-def resample_columns(m, x, index, weights, out):
-    """out[i] = sum over t of weights[i, t] * x[index[i, t]], for rows of x."""
-    count = m.cast(x.shape[0], "u64")
+def resample_columns(m, x, index, weights, out, taps):
+    """out[i] = sum over t of weights[i, t] * x[index[i, t]], for rows of x; all these are inside. The number of taps, if few."""
     kind = COMPUTE.get(x.type, x.type)
     for i in range(index.shape[0]):
-        for c in independent(out.n):
-            out[i, c] = 0
-        for t in range(index.n):
-            j = m.cast(index[i, t], "u64")
-            if j < count:
+        if taps is not None:
+            found = _taps(m, index, weights, i, kind, taps)
+            for c in independent(out.n):
+                out[i, c] = _weighted(m, found, _down(x, c), kind)
+        else:
+            for c in independent(out.n):
+                out[i, c] = 0
+            for t in range(index.n):
+                j = index[i, t]
                 share = m.cast(weights[i, t], kind)
                 for c in independent(out.n):
                     out[i, c] = out[i, c] + x[j, c] * share
 
 
 @kernel("(n),(k,t),(k,t)->(k)")
-def resample_rows(m, x, index, weights, out):
+def resample_rows(m, x, index, weights, out, taps):
     """The same along the last dimension."""
-    count = m.cast(x.n, "u64")
     kind = COMPUTE.get(x.type, x.type)
-    for i in range(index.shape[0]):
-        total = m.value(0, kind)
-        for t in range(index.n):
-            j = m.cast(index[i, t], "u64")
-            if j < count:
-                total = total + x[j] * m.cast(weights[i, t], kind)
-        out[i] = total
+    if taps is not None:
+        for i in independent(index.shape[0]):
+            out[i] = _weighted(m, _taps(m, index, weights, i, kind, taps), x.__getitem__, kind)
+    else:
+        for i in range(index.shape[0]):
+            total = m.value(0, kind)
+            for t in range(index.n):
+                total = total + x[index[i, t]] * m.cast(weights[i, t], kind)
+            out[i] = total
 
 
 @kernel("(k,w),(k,t),(k,t)->(n,w)")

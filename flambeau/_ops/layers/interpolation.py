@@ -67,8 +67,9 @@ def _along(taps: Taps, shape: tuple[int, ...], d: Any, dim: int, size: int, back
     types = (code, "i64", "f64" if weights.dtype == np.float64 else "f32", code)
     made, lead = (*shape[:dim], size, *shape[dim + 1 :]), math.prod(shape[:dim])
     after = () if last else (math.prod(shape[dim + 1 :]),)
-    work = max(math.prod(shape), math.prod(made)) * taps.index.shape[1]
-    call = cpu.sized(work, rows if last else columns, types)
+    count = taps.index.shape[1]
+    known = {} if back else {"taps": count if count <= _MANY_TAPS else None}
+    call = cpu.sized(max(math.prod(shape), math.prod(made)) * count, rows if last else columns, types, **known)
     return call, (lead, shape[dim], *after), (lead, size, *after), made
 
 
