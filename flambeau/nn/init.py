@@ -108,11 +108,16 @@ def _truncated_by_normal(tensor: Tensor, mean: float, std: float, a: float, b: f
     tensor.normal_(mean, std, generator=generator)
     if tensor._k & META:
         return tensor
+    target = drawn = tensor if tensor.ndim else tensor.unsqueeze(0)  # a number has no places
+    proposed = ops.empty_like(target)
+    places: tuple[Any, ...] = ()  # of those that were refused
     while True:
-        refused = (tensor < a) | (tensor > b)
-        if not refused.any():
+        refused = (drawn < a) | (drawn > b)
+        places = tuple([p[refused] for p in places]) if places else refused.nonzero(as_tuple=True)
+        if not len(places[0]):
             return tensor
-        tensor.copy_(ops.where(refused, ops.empty_like(tensor).normal_(mean, std, generator=generator), tensor))
+        drawn = proposed.normal_(mean, std, generator=generator)[places]
+        target[places] = drawn
 
 
 def _truncated_by_uniform(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
