@@ -313,7 +313,9 @@ def getitem(self: Tensor, key: Any) -> Tensor:
             elif part is None:
                 made = True
             elif part is not Ellipsis:
-                return _general(self, key) if k else _plain_selection(self, key)
+                if not k:
+                    return _plain_selection(self, key)
+                return _picked(self, key) if k == 1 else _general(self, key)
             whole = False
         if whole:
             short = (*key, ...)
@@ -330,11 +332,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     elif key is None:
         short, op, made = (None, ...), unsqueeze_op, True
     elif kind is Tensor and k <= 1:
-        if not k:
-            return _plain_selection(self, (key,))
-        if key.dtype is int64 and not key._k and key._array.ndim and self._array.ndim:
-            return _picked(self, key)
-        return _general(self, key)
+        return _picked(self, (key,)) if k else _plain_selection(self, (key,))
     else:
         return _general(self, key)
     try:
@@ -393,25 +391,30 @@ def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:
             return wrap(read(cpu, array, (index,), (0,)), x.dtype)
     except (IndexError, TypeError, OverflowError):
         pass  # the general form says it in PyTorch's words
-    return _general(x, key)
+    return _general(x, key) if viewed else _picked(x, key)
 
 
-_index_one = records_for(1)[0]
-
-
-def _picked(x: Tensor, index: Tensor) -> Tensor:
-    """x[index] of plain tensors, one of which has a history: it is no function that could have plans."""
+def _picked(x: Tensor, key: tuple[Any, ...]) -> Tensor:
+    """x[index, ...] by plain index tensors alone, for a tensor that may have a history: it is no function that could have plans."""
+    count = len(key)
+    for index in key:
+        if index.__class__ is not Tensor or index.dtype is not int64 or index._k or not index._array.ndim:
+            return _general(x, key)
+    if x._array.ndim < count:
+        return _general(x, key)
+    op, dims = records_for(count)[0], tuple(range(count))
     try:
-        out = wrap(_index_one.forward(cpu, x._array, index._array, (0,)), x.dtype)
+        out = wrap(op.forward(cpu, x._array, *[index._array for index in key], dims), x.dtype)
     except (MemoryError, ValueError) as error:
         raise (registry.memory_problem(error) or error) from None
-    if local.grad and x.dtype.category >= FLOATING:
-        node = Node(_index_one, (x._edge or (x, 0), None), [None, index, (0,), None])
-        if index._autograd_meta.__class__ is InferenceMeta:
+    if x._k and local.grad and x.dtype.category >= FLOATING:
+        node = Node(op, (x._edge or (x, 0), *[None] * count), [None, *key, dims, None])
+        if any([index._autograd_meta.__class__ is InferenceMeta for index in key]):
             refuse_inference(node.saved)
-        node.info = ((x._array.shape, x.dtype, 1), (index._array.shape, index.dtype, 0))
-        if index._storage is not None and index._storage.version:
-            node.versions = [0, index._storage.version, 0, 0]
+        node.info = ((x._array.shape, x.dtype, 1), *[(index._array.shape, index.dtype, 0) for index in key])
+        versions = [0 if index._storage is None else index._storage.version for index in key]
+        if any(versions):
+            node.versions = [0, *versions, 0, 0]
         out._k, out._edge = 1, (node, 0)
     return out
 
