@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -123,6 +124,13 @@ class Cpu:
             threads.over(
                 threads.ranges(len(outs[0])), lambda a, b: call(*[x[a:b] for x in arrays], *[o[a:b] for o in outs])
             )
+
+    def batch(self, call: Any, operands: list[Any], work: int) -> None:
+        """A generalized ufunc over a batch, which is split over the cores if `work` multiplications pay for it."""
+        found = _described(call, *[(a.shape, a.strides, a.dtype) for a in operands])
+        if found is not None and found[1][0] > 1:  # for extents that say little about the work
+            call = splitting(call, 1 << max(1, 2 * work // math.prod(found[1])).bit_length())
+        call(*operands)
 
     def side_by_side(self, call: Callable[..., Any], operands: list[list[Any]]) -> None:
         """Calls of one generalized ufunc with different operands (outputs last), on the cores."""

@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core import allocation
 from .._core.allocation import empty, zeros
 from .._kernel import elimination, factoring
-from .._kernel.native import pool
-from . import lapack, threads
+from . import lapack
 from .copies import row_major
-from .cpu import cpu, native_call
+from .cpu import cpu
 
 _SMALL = 32  # rows of matrices that are small
 _KNOWN = 4  # rows up to which there are kernels for the very size
@@ -25,7 +23,6 @@ _CODES = {"f": "f32", "d": "f64", "F": "c64", "D": "c128"}
 _CACHED = (
     512 * 512
 )  # elements of real matrices that our kernels factor (one thread, 512 rows: LU 3.2 ms where OpenBLAS takes 5.9, QR 13 and 18)
-_COSTLY = 1 << 15  # multiplications that are worth a second thread
 
 
 def _plain(a: Any) -> bool:
@@ -48,17 +45,6 @@ def _blocks(count: int, width: int, like: Any) -> Any:
     return empty((count, factoring.BLOCK, width), like.dtype)
 
 
-def _on_cores(call: Any, operands: list[Any], work: int) -> None:
-    """A kernel over a batch, split over the cores."""
-    count = min(threads.get_num_threads(), max(1, work // _COSTLY))
-    found = native_call(call, operands) if count > 1 and operands[0].__class__ is np.ndarray else None
-    if found is None:
-        call(*operands)
-        return
-    address, places, extents, steps = found
-    pool.drive(address, count, 4 * count, places, extents[0], steps, tuple(extents[1:]))
-
-
 # -- small matrices ---------------------------------------------------------------------------------------------------
 
 
@@ -69,17 +55,21 @@ def _small_solve(a: Any, b: Any) -> tuple[Any, Any]:
     call = cpu.kernel(elimination.solve, (code, code, code, code, "i32"), size=known, width=known)
     x, info, work = empty((*lead, n, k), a.dtype), empty(lead, np.dtype(np.int32)), empty(a.shape, a.dtype)
     operands = [t.reshape(-1, *t.shape[-2:]) for t in (a, b, x, work)]
-    _on_cores(call, [*operands, info.reshape(-1)], info.size * n * n * (n + 2 * k))
+    cpu.batch(call, [*operands, info.reshape(-1)], info.size * n * n * (n + 2 * k))
     return x, info
 
 
 def _small_determinant(a: Any) -> Any:
     n = a.shape[-1]
     code = _CODES[a.dtype.char]
-    call = cpu.kernel(elimination.determinant, (code, code, code), size=n if n <= _KNOWN else None)
     made = empty(a.shape[:-2], a.dtype)
-    flat = a.reshape(-1, n, n)
-    _on_cores(call, [flat, made.reshape(-1), empty(flat.shape, a.dtype)], made.size * n**3)
+    operands = [a.reshape(-1, n, n), made.reshape(-1)]
+    if n <= _KNOWN:
+        call = cpu.kernel(elimination.small_determinant, (code, code), size=n)
+    else:
+        call = cpu.kernel(elimination.determinant, (code, code, code))
+        operands.append(empty(operands[0].shape, a.dtype))
+    cpu.batch(call, operands, made.size * n**3)
     return made
 
 
@@ -93,7 +83,7 @@ def _cholesky(a: Any) -> Any:
     else:
         call = cpu.kernel(factoring.cholesky, (code, code, "i32", code), adjacent=True)
         operands.append(_blocks(len(flat), n, a))
-    _on_cores(call, operands, flat.size * n)
+    cpu.batch(call, operands, flat.size * n)
     return None if lapack.failed(info) else made
 
 
@@ -112,7 +102,7 @@ def lu(a: Any) -> Any:
     else:
         call = cpu.kernel(factoring.factor, (code, code, "i32", "i32", code), adjacent=True)
         operands.append(_blocks(len(flat), m, a))
-    _on_cores(call, operands, flat.size * min(m, n))
+    cpu.batch(call, operands, flat.size * min(m, n))
     return made, pivots, info
 
 
@@ -130,7 +120,7 @@ def triangular(a: Any, b: Any, upper: bool, unit: bool, low_right: bool = False)
         return None  # (those of complex64 are solved in complex128)
     else:
         call = cpu.kernel(elimination.solve_triangle, (code, code, code), upper=upper, unit=unit)
-    _on_cores(call, [_in_rows(t) for t in (a, b, x)], x.size * n)
+    cpu.batch(call, [_in_rows(t) for t in (a, b, x)], x.size * n)
     return x
 
 
@@ -159,8 +149,8 @@ def solve(a: Any, b: Any) -> Any:
         found = _eliminated(a)
         if found is None:
             return None
-        packed, order = found
-        return _upper(packed, triangular(packed, b.reshape(-1, k)[order].reshape(b.shape), False, True))
+        packed, order, info = found
+        return triangular(packed, triangular(packed, _in_order(b, order, False), False, True), True, False), info
     found = _factors(a)
     if found is None or found[2].any():
         return None
@@ -171,17 +161,17 @@ def solve(a: Any, b: Any) -> Any:
 
 
 def _eliminated(a: Any) -> Any:
-    """(L and U in one matrix, the order of the rows of all matrices) of matrices; None if one of them is singular."""
-    allocation.not_planned()
+    """(L and U in one matrix, the order of rows, zeros) of matrices; None if one of them is singular."""
     packed, pivots, info = lu(a)
-    if info.any():
-        return None
-    order = row_order(pivots, a.shape[-1])
-    return packed, (order + np.arange(0, order.size, a.shape[-1]).reshape(*info.shape, 1)).reshape(-1)
+    return None if lapack.failed(info) else (packed, row_order(pivots, a.shape[-1]), info)
 
 
-def _upper(packed: Any, b: Any) -> tuple[Any, Any]:
-    return triangular(packed, b, True, False), np.zeros(packed.shape[:-2], np.int32)
+def _in_order(b: Any, order: Any, back: bool) -> Any:
+    """Rows of matrices in another order, or back where they were."""
+    code, made = _CODES[b.dtype.char], empty(b.shape, b.dtype)
+    operands = [_in_rows(b), order.reshape(-1, order.shape[-1]), _in_rows(made)]
+    cpu.batch(cpu.kernel(elimination.in_order, (code, "i64", code), back=back), operands, made.size)
+    return made
 
 
 def inverse(a: Any) -> Any:
@@ -195,11 +185,9 @@ def inverse(a: Any) -> Any:
     found = _eliminated(a)
     if found is None:
         return None
-    packed, order = found
-    x, info = _upper(packed, triangular(packed, units, False, True, low_right=True))
-    columns = empty(a.shape, a.dtype)
-    columns.reshape(-1, n)[order] = row_major(x.swapaxes(-1, -2)).reshape(-1, n)
-    return columns.swapaxes(-1, -2), info
+    packed, order, info = found
+    x = triangular(packed, triangular(packed, units, False, True, low_right=True), True, False)
+    return _in_order(row_major(x.swapaxes(-1, -2)), order, True).swapaxes(-1, -2), info
 
 
 def _pivots(a: Any) -> Any:
@@ -237,7 +225,7 @@ def sign_and_size(a: Any) -> Any:
         code, flat = _CODES[a.dtype.char], a.reshape(-1, n, n)
         made = empty(a.shape[:-2], a.dtype), empty(a.shape[:-2], a.dtype)
         call = cpu.kernel(elimination.sign_and_size, (code, code, code, code))
-        _on_cores(call, [flat, *[t.reshape(-1) for t in made], empty(flat.shape, a.dtype)], flat.size * n)
+        cpu.batch(call, [flat, *[t.reshape(-1) for t in made], empty(flat.shape, a.dtype)], flat.size * n)
         return made
     found = _pivots(a) if _plain(a) else None
     if found is None:
@@ -304,9 +292,9 @@ def _own_qr(a: Any, wide: int) -> Any:
     packed, tau, q = (empty((count, *shape), a.dtype) for shape in ((m, n), (k,), (m, wide)))
     held, triangle = _blocks(count, m, a), _blocks(count, factoring.BLOCK + 1, a)
     call = cpu.kernel(factoring.reflectors, (code,) * 6, adjacent=True)
-    _on_cores(call, [flat, packed, tau, held, _blocks(count, n, a), triangle], flat.size * k)
+    cpu.batch(call, [flat, packed, tau, held, _blocks(count, n, a), triangle], flat.size * k)
     call = cpu.kernel(factoring.orthogonal, (code,) * 6, adjacent=True)
-    _on_cores(call, [packed, tau, q, held, _blocks(count, wide, a), triangle], q.size * k)
+    cpu.batch(call, [packed, tau, q, held, _blocks(count, wide, a), triangle], q.size * k)
     r = packed[:, :wide]
     cpu.kernel(elimination.clear_lower, (code, code))(np.zeros((), a.dtype), r)
     return q.reshape(*a.shape[:-2], m, wide), r.reshape(*a.shape[:-2], wide, n)

@@ -15,25 +15,12 @@ def _is_zero(m, x):
 
 
 @inline
-def _pivot(m, w, j, n):
-    """The row of the largest element of column j, from its diagonal on; the first of equals."""
-    row = j + 0
-    most = _size(m, w[j, j])
-    for i in range(j + 1, n):
-        size = _size(m, w[i, j])
-        if size > most:
-            most = size
-            row = i
-    return row
-
-
-@inline
-def largest_from(m, held, t, j, n):
-    """The place of the largest element of row t, from j on; the first of equals."""
-    place = j + 0
-    most = _size(m, held[t, j])
-    for i in range(j + 1, n):
-        size = _size(m, held[t, i])
+def largest_from(m, w, line, first, n, along):
+    """The place of the largest element of a column (of a row, if `along`), from `first` on; the first of equals."""
+    place = first + 0
+    most = _size(m, w[line, first] if along else w[first, line])
+    for i in range(first + 1, n):
+        size = _size(m, w[line, i] if along else w[i, line])
         if size > most:
             most = size
             place = i
@@ -60,7 +47,7 @@ def solve(m, a, b, x, w, info, size, width):
             x[i, c] = b[i, c]
     failed = m.value(0, "i64")
     for j in range(n):
-        row = _pivot(m, w, j, n)
+        row = largest_from(m, w, j, j, n, False)
         if row != j:
             _exchange(m, w, row, j, n)
             _exchange(m, x, row, j, k)
@@ -86,15 +73,15 @@ def solve(m, a, b, x, w, info, size, width):
 
 
 @kernel("(n,n)->(),(n,n)")
-def determinant(m, a, out, w, size):
+def determinant(m, a, out, w):
     """The product of the pivots, and working memory."""
-    n = a.n if size is None else size
+    n = a.n
     for i in range(n):
         for j in range(n):
             w[i, j] = a[i, j]
     total = m.value(1, a.type)
     for j in range(n):
-        row = _pivot(m, w, j, n)
+        row = largest_from(m, w, j, j, n, False)
         if row != j:
             _exchange(m, w, row, j, n)
             total = -total
@@ -108,6 +95,33 @@ def determinant(m, a, out, w, size):
     out[()] = total
 
 
+def _product_of_pivots(m, a, n):
+    w = [[a[i, j] for j in range(n)] for i in range(n)]
+    total = m.value(1, a.type)
+    for j in range(n):
+        most, row = _size(m, w[j][j]), m.value(j, "i64")
+        for i in range(j + 1, n):
+            size = _size(m, w[i][j])
+            row, most = m.where(size > most, i, row), m.where(size > most, size, most)
+        for i in range(j + 1, n):
+            for c in range(j, n):
+                x, y = w[i][c], w[j][c]
+                w[i][c], w[j][c] = m.where(row == i, y, x), m.where(row == i, x, y)
+        head = w[j][j]
+        total = m.where(row == j, total, -total) * head
+        for i in range(j + 1, n):
+            factor = w[i][j] / head
+            for c in range(j + 1, n):
+                w[i][c] = m.where(_is_zero(m, head), w[i][c], w[i][c] - factor * w[j][c])
+    return total
+
+
+@kernel("(n,n)->()")
+def small_determinant(m, a, out, size):
+    """The product of the pivots of a matrix of known size, which stays in registers."""
+    out[()] = _product_of_pivots(m, a, size)
+
+
 @kernel("(n,n)->(),(),(n,n)")
 def sign_and_size(m, a, sign, size, w):
     """The sign of the product of the pivots of a real matrix, the logarithm of its size, and working memory."""
@@ -117,7 +131,7 @@ def sign_and_size(m, a, sign, size, w):
             w[i, j] = a[i, j]
     way, total = m.value(1, a.type), m.value(0, a.type)
     for j in range(n):
-        row = _pivot(m, w, j, n)
+        row = largest_from(m, w, j, j, n, False)
         if row != j:
             _exchange(m, w, row, j, n)
             way = -way
@@ -172,6 +186,18 @@ def row_order(m, pivots, order, wrong):
     wrong[()] = bad != 0
 
 
+@kernel("(n,k),(n)->(n,k)")
+def in_order(m, b, order, x, back):
+    """Rows of b in an order that `row_order` gives, or from it back to theirs."""
+    for i in range(order.n):
+        j = order[i]
+        for c in independent(b.n):
+            if back:
+                x[j, c] = b[i, c]
+            else:
+                x[i, c] = b[j, c]
+
+
 @kernel("(m,n)->(m,n),(k),()")
 def factor(m, a, w, pivots, info):
     """L and U in one matrix, the rows that were exchanged, counted from 1, the place of the first zero pivot or 0."""
@@ -182,7 +208,7 @@ def factor(m, a, w, pivots, info):
             w[i, j] = a[i, j]
     failed = m.value(0, "i64")
     for j in range(m.minimum(rows, n)):
-        row = _pivot(m, w, j, rows)
+        row = largest_from(m, w, j, j, rows, False)
         pivots[j] = m.cast(row + 1, "i32")
         if row != j:
             _exchange(m, w, row, j, n)

@@ -47,37 +47,25 @@ def _lessen(m, to, begin, rows, low, high, left, s, turned, right, first, lower)
             _lessened(m, to, i, c, single, right, first)
 
 
-def _lifted(w, held, i, s):
-    for t in range(BLOCK):
-        held[t, i] = w[i, s + t]
-
-
-def _put(w, held, i, s):
-    for t in range(BLOCK):
-        w[i, s + t] = held[t, i]
-
-
-@inline
-def _lift(m, w, held, s, width, rows):
-    """Columns from s on become rows."""
-    if width == BLOCK:
-        for i in as_written(s, rows):
-            _lifted(w, held, i, s)
-    else:
-        for i in as_written(s, rows):
-            for t in as_written(width):
-                held[t, i] = w[i, s + t]
+def _moved(w, held, i, s, columns, back):
+    """A row's part of a block, from the matrix to where its columns are rows, or back."""
+    for t in columns:
+        if back:
+            w[i, s + t] = held[t, i]
+        else:
+            held[t, i] = w[i, s + t]
 
 
 @inline
-def _put_back(m, w, held, s, width, rows):
+def _move(m, w, held, s, width, rows, back):
+    """Columns from s on become rows, or are put back."""
     if width == BLOCK:
         for i in as_written(s, rows):
-            _put(w, held, i, s)
+            _moved(w, held, i, s, range(BLOCK), back)
     else:
         for i in as_written(s, rows):
             for t in as_written(width):
-                w[i, s + t] = held[t, i]
+                _moved(w, held, i, s, [t], back)
 
 
 @inline
@@ -103,10 +91,10 @@ def factor(m, a, w, pivots, info, held):
     for s in as_written(0, k, BLOCK):
         e = m.minimum(s + BLOCK, k)
         width = e - s
-        _lift(m, w, held, s, width, rows)
+        _move(m, w, held, s, width, rows, False)
         for t in as_written(width):
             j = s + t
-            row = largest_from(m, held, t, j, rows)
+            row = largest_from(m, held, t, j, rows, True)
             pivots[j] = m.cast(row + 1, "i32")
             if row != j:
                 for c in independent(n):
@@ -132,7 +120,7 @@ def factor(m, a, w, pivots, info, held):
                 _take(m, w, s + t, s + u, held[u, s + t], low, n)
         if width == BLOCK:
             _lessen(m, w, e, rows, low, n, held, s, True, w, s, False)
-        _put_back(m, w, held, s, width, rows)
+        _move(m, w, held, s, width, rows, True)
     info[()] = m.cast(failed, "i32")
 
 
@@ -145,7 +133,7 @@ def cholesky(m, a, w, info, held):
     for s in as_written(0, n, BLOCK):
         e = m.minimum(s + BLOCK, n)
         width = e - s
-        _lift(m, w, held, s, width, n)
+        _move(m, w, held, s, width, n, False)
         for t in as_written(width):
             j = s + t
             left = held[t, j]
@@ -158,7 +146,7 @@ def cholesky(m, a, w, info, held):
                 _take(m, held, u, t, held[t, s + u], s + u, n)
         if width == BLOCK:
             _lessen(m, w, e, n, _from_line(s, e, a), n, held, s, True, held, 0, True)
-        _put_back(m, w, held, s, width, n)
+        _move(m, w, held, s, width, n, True)
     for i in as_written(n):
         for c in independent(i + 1, n):
             w[i, c] = m.value(0, a.type)
@@ -282,7 +270,7 @@ def reflectors(m, a, w, tau, held, z, t_):
     for s in as_written(0, k, BLOCK):
         e = m.minimum(s + BLOCK, k)
         width = e - s
-        _lift(m, w, held, s, width, rows)
+        _move(m, w, held, s, width, rows, False)
         for t in as_written(width):
             j = s + t
             _reflector(m, held, t, j, rows, tau, w, s)

@@ -92,16 +92,16 @@ def adopted(ufunc: Any, types: str) -> Any:
 _splitting: dict[Any, Any] = {}
 
 
-def splitting(ufunc: Any) -> Any:
-    """The same generalized ufunc, whose loop runs on several threads if it is long; its iterations are independent."""
-    found = _splitting.get(ufunc)
+def splitting(ufunc: Any, weight: int = 8) -> Any:
+    """The same generalized ufunc, whose loop runs on several threads if it is long; its iterations are independent.
+
+    An element of its extents costs as much as `weight` additions: whoever asks for it knows that it pays."""
+    found = _splitting.get((ufunc, weight))
     if found is None:
         core = len(set(re.findall(r"\w+", ufunc.signature)))
         types = ufunc.types[0].partition("->")
         kinds = [[_CODE[t] for t in part] for part in (types[0], types[2])]
-        address, data = pool.splitting(
-            addresses[ufunc], ufunc.nargs, 1 + core, weight=8
-        )  # whoever asks for it knows that it pays
+        address, data = pool.splitting(addresses[ufunc], ufunc.nargs, 1 + core, weight)
         found = make_ufunc(ufunc.__name__, address, kinds[0], kinds[1], ufunc.signature, data)
-        _splitting[ufunc] = found
+        _splitting[ufunc, weight] = found
     return found
