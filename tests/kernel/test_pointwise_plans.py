@@ -80,6 +80,21 @@ def test_numbers_beside_tensors(call):
     assert compared > 200
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_numbers_beside_short_floats_are_planned(dtype, monkeypatch):
+    x, calls = torch.arange(21.0).view(3, 7).to(dtype), []
+    for call in (torch.add, torch.gt, torch.rsub, torch.clamp_min, lambda x, y: x.clamp(-y, y)):
+        assert all([same(call, x, number) for number in (0.7, 1.0042, 3) for _ in range(2)])
+    site.wait()
+    for call in (torch.add, torch.gt):
+        for _ in range(3):
+            call(x, 2.5)
+        monkeypatch.setattr(type(records["add"]), "common", lambda *_: calls.append(call))
+        call(x, 3.5)
+        monkeypatch.undo()
+    assert not calls
+
+
 @pytest.mark.parametrize("count", [(1 << 14) - 1, 1 << 14, (1 << 14) + 1, 40_000, 300_000])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.float32, torch.float64, torch.bfloat16])
 def test_many_elements(count, dtype):

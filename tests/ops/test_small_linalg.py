@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel.native import site
+from flambeau._kernel.native import pool, site
 from flambeau._kernel.ufunc import adopted, loops
+from flambeau._ops.plans import watching
+from flambeau._ops.plans.pointwise_plan import add_loop
 
 CALLS = {
     "cholesky": lambda a, s: torch.linalg.cholesky(s),
@@ -126,6 +128,23 @@ def test_pivots_that_are_no_rows():
         torch.lu_unpack(packed, pivots)
     with pytest.raises(RuntimeError, match="must be between 1 and"):
         torch.lu_unpack(packed, pivots + 3)
+
+
+@pytest.mark.skipif(not isinstance(getattr(torch.exp, "__self__", None), site.Site), reason="without the native entry")
+@pytest.mark.parametrize("lead", [(), (5,)])
+def test_systems_that_are_not_small_are_planned(lead, monkeypatch):
+    a, s = matrices(40, torch.float64, 0, lead)
+    torch.testing.assert_close(torch.linalg.inv(s) @ a, torch.linalg.solve(s, a))
+    for call in (CALLS["solve"], CALLS["inv"], CALLS["cholesky"]):
+        with site.switched_off():
+            expected = call(a, s)
+        found = []
+        monkeypatch.setattr(watching, "add_loop", lambda *given: found.append(given) or add_loop(*given))
+        for _ in range(4):
+            assert torch.equal(call(a, s), expected)
+        monkeypatch.undo()
+        weights = [(pool.weight(*loops[given[1]]), given[2]) for given in found]
+        assert found and (not lead or any(w * np.prod(dims) > pool.WORTHWHILE for w, dims in weights))  # by all cores
 
 
 def test_gradients_with_plans():

@@ -223,7 +223,7 @@ def run_loops(m, first, loops, bases, pointers, count):
                 if (m.word(m.word(pointers, 0), 0) & 0xFF) != dims:
                     break
             else:
-                if count != 0:
+                if (count != 0) & (m.word(dims) == 0):
                     dims = count
                 over_all(m, loop, pointers, dims, steps, data, outer, sizes, operands, sources + 16, each)
         place = sources + operands * each

@@ -18,6 +18,8 @@ from ..records.casting import cast_kernel
 
 _LONG = 1 << 14  # elements from which other threads of the interpreter are given a chance
 _JOBS = 64  # parts that threads take of a large walk
+# Where an entry has a number: as float64, float32 or int64; behind the second there is room for 16 bits.
+_SHORT = 12
 _NUMBER = {("f", float): 8, ("f", int): 8, ("d", float): 0, ("d", int): 0, ("q", int): 16, ("l", int): 16}
 
 
@@ -82,17 +84,14 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool, i
             else:
                 ways.append([0] * (len(shape) - x.ndim) + [0 if n == 1 else s for n, s in zip(x.shape, own)])
         else:
-            short = (
-                wanted.itemsize == 2 and wanted.category == FLOATING and not alike
-            )  # of which entries know no numbers
+            short = wanted.itemsize == 2 and wanted.category == FLOATING  # as which entries do not have numbers
             place = _NUMBER.get((float32.numpy.char if short else wanted.numpy.char, a.__class__))
             if place is None or not runtime >> i & 1 or not (wanted.category == FLOATING or wanted is int64):
                 return None
-            source = i + 1
             if short:
-                source = made.result(wanted, (), returned=False)
-                _walk(made, _ufunc(cast_kernel(float32, wanted)), (), [[], []], [(i + 1, place), (source, 0)])
-            operands.append((source, 0 if short else place))
+                cast = _ufunc(cast_kernel(float32, wanted))
+                made.loop(addresses[cast], None, (1,), (0, 0), [(i + 1, place), (i + 1, _SHORT)])
+            operands.append((i + 1, _SHORT if short else place))
             ways.append([0] * (1 if alike else len(shape)))
     ways.append([result.itemsize] if alike else [s * result.itemsize for s in strides])
     return made if _walk(made, ufunc, None if alike else shape, ways, [*operands, (target, 0)]) else None
