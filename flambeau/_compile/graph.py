@@ -120,6 +120,11 @@ class Graph:
         return made
 
 
+def is_view(node: Node) -> bool:
+    """Whether a node does nothing but show parts of its one operand."""
+    return getattr(node.op, "view", False) and not node.opaque and not node.writes and len(list(node.operands())) == 1
+
+
 def described(v: Value) -> str:
     return f"{v!r}: {v.dtype}{list(v.shape)}"
 

@@ -103,8 +103,7 @@ class Pair:
         inside = {v for node in made.nodes for v in node.outs} | set(made.inputs)
         needed = dict.fromkeys(v for node in made.nodes for v in node.operands() if v not in inside)
         needed.update(dict.fromkeys(v for v in made.outputs if v not in inside))
-        for v in recompute(graph, made, needed):
-            del needed[v]
+        recompute(graph, made, needed)
         without_unread([*graph.nodes, *made.nodes], [*graph.outputs, *made.outputs])
         given = {v: i for i, v in enumerate(graph.inputs)}
         # Inputs and constants are kept as they are; the rest is made by the forward program.

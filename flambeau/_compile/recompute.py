@@ -6,7 +6,7 @@ derivative follows costs nothing either: the loop that computes the derivative c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from math import prod
 
@@ -14,7 +14,7 @@ from .._core.dtypes import bool_
 from .._kernel.loops import survey
 from .._kernel.value import COMPUTE, PART
 from .._ops.records.pointwise_op import Pointwise
-from .graph import Graph, Node, Value, replaced
+from .graph import Graph, Node, Value, is_view, replaced
 
 _LARGE = 1 << 14  # bytes from which a value is not kept
 _INSTRUCTIONS = 8  # of an operation that is done again, at most
@@ -22,26 +22,34 @@ _FAR = 16  # nodes between two uses of a value from which it need not be kept
 _NEAR = 16  # nodes between the first use of a value and a derivative with which it shares a loop
 
 
-def recompute(forward: Graph, backward: Graph, needed: Iterable[Value]) -> set[Value]:
-    """Moves cheap operations to where the backward pass first needs their results; gives those of them that need not be kept.
+def recompute(forward: Graph, backward: Graph, needed: dict[Value, None]) -> None:
+    """Moves cheap operations to where the backward pass first needs their results, which are not `needed` of the forward pass then.
 
-    Their operands are needed anyway, and nobody writes to them.
+    Their operands are needed anyway, and nobody writes to them. What views show is needed in their place: it is in memory as long as they are.
     """
     written = {v for node in forward.nodes for v in node.writes}
     if any([v not in forward.constants for v in written]):  # views of what is written may be operands
-        return set()
-    kept, again = set(needed), list[Node]()
+        return
+    again = list[Node]()
     for node in reversed(forward.nodes):
-        if len(node.outs) == 1 and node.outs[0] in kept and _is_pointwise(node):
-            operands = set(node.operands())
-            if operands <= kept and not operands & written and (_is_short(node) or _derived(node, backward.nodes)):
-                kept.discard(node.outs[0])
-                again.append(node)
+        outs = [v for v in node.outs if v in needed]
+        operands = list(node.operands())
+        if not outs or not written.isdisjoint(operands):
+            continue
+        if is_view(node) or (
+            len(node.outs) == 1
+            and _is_pointwise(node)
+            and needed.keys() >= set(operands)
+            and (_is_short(node) or _derived(node, backward.nodes))
+        ):
+            for v in outs:
+                del needed[v]
+            needed.update(dict.fromkeys(operands))
+            again.append(node)
     for node in again:  # the latest first, so that each stands before those that need it
-        users = [i for i, user in enumerate(backward.nodes) if node.outs[0] in list(user.operands())]
+        users = [i for i, user in enumerate(backward.nodes) if not set(node.outs).isdisjoint(user.operands())]
         at = min(users, default=len(backward.nodes))
         backward.nodes.insert(at, Node(node.op, node.args, node.outs, node.several, line=node.line))
-    return {v for node in again for v in node.outs if v is not None}
 
 
 def made_again(graph: Graph) -> Graph:

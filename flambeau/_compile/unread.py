@@ -14,7 +14,7 @@ from .._core.state import GRAD
 from .._ops.layers.recurrent import layer_back, layer_op
 from .._ops.layers.recurrent_arrays import Span, Steps
 from .._tensor import wrap
-from .graph import Node, Value, replaced
+from .graph import Node, Value, is_view, replaced
 
 _OUT = 16  # where the backward pass of a layer is given the outputs
 
@@ -78,7 +78,7 @@ def _spans(out: Value, users: dict[Value, list[Node]], read: set[Value]) -> Iter
     while waiting:
         v = waiting.pop()
         own = [user for user in users.get(v, ()) if not _gets_outputs(user, out)]
-        views = [user for user in own if _is_view(user)]
+        views = [user for user in own if is_view(user)]
         if v in read:  # views of it can be made that show all
             yield 0, out.shape[0]
         elif len(views) < len(own):
@@ -88,8 +88,3 @@ def _spans(out: Value, users: dict[Value, list[Node]], read: set[Value]) -> Iter
             made = user.op(*replaced(user.args, Value, shown.__getitem__))
             shown.update(zip(user.outs, made if user.several else (made,)))
             waiting += [w for w in user.outs if w is not None]
-
-
-def _is_view(node: Node) -> bool:
-    """Whether a node does nothing but show a part of its one operand."""
-    return getattr(node.op, "view", False) and not node.opaque and not node.writes and len(list(node.operands())) == 1

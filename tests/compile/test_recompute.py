@@ -114,3 +114,13 @@ def test_whole_steps_keep_no_activation_for_the_second_pass():
     assert (
         names.count("gelu") == 3 + 2 and names.count("gelu_backward_x") == 3
     )  # the last one's uses are near each other
+
+
+def test_what_views_show_is_kept_once():
+    x, w = torch.randn(2, 32, 64, requires_grad=True), torch.randn(64, 192, requires_grad=True)
+
+    def f(x, w):
+        q, k, v = [part.unflatten(-1, (4, 16)).transpose(1, 2) for part in (x @ w).chunk(3, -1)]
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+    assert _both(f, x, w) == ["attention", "attention", "matmul"]
