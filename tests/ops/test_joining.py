@@ -176,3 +176,13 @@ def test_more_combinations_than_any_memory_holds():
         x = torch.zeros(1).expand(count)
         with pytest.raises(RuntimeError, match="overflow"):
             torch.combinations(x, size, with_replacement=again)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.complex128])
+def test_elements_of_two_large_tensors_in_turns(dtype):
+    x, y = (torch.randn(301, 701).to(dtype) for _ in range(2))
+    for a, b in ((x, y), (y, x), (x, x), (x.t(), y.t())):
+        made = torch.stack([a, b], -1)
+        assert made.shape == (*a.shape, 2) and torch.equal(made[..., 0], a) and torch.equal(made[..., 1], b)
+    flat = [t.reshape(-1, 1) for t in (x, y)]
+    assert torch.equal(torch.cat(flat, 1), torch.stack([x, y], -1).reshape(-1, 2))

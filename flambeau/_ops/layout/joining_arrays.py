@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..._backend import threads
-from ..._backend.copies import copy_lines
+from ..._backend.copies import braid, copy_lines
 from ..._backend.cpu import cpu, native_call, start_of
 from ..._core.allocation import empty, empty_strided
 from ..._core.layouts import is_channels_last, strides_in_order
 from ..._kernel.native import pool
+from ..._kernel.ufunc import addresses
 
 _LARGE = 1 << 19  # bytes from which our own copies pay
 _LINE = 64  # bytes of a row from which they do on one core
@@ -39,6 +40,8 @@ def joined(arrays: Any, dim: int, channels: bool = True) -> Any:
     for a in arrays:
         size += a.nbytes
     first, count = arrays[0], threads.get_num_threads()
+    if size >= _LARGE and len(arrays) == 2 and _are_pairs(*arrays, dim):
+        return _interleaved(*arrays, dim)
     if size < _LARGE or (count == 1 and first.nbytes < math.prod(first.shape[:dim]) * _LINE):
         made = _concatenate(arrays, dim)  # row-major if all are
         return made if made.flags.c_contiguous else _joined_in_order(arrays, dim, channels)
@@ -54,6 +57,28 @@ def joined(arrays: Any, dim: int, channels: bool = True) -> Any:
     for at, i, offset, place in parts:
         words[at], words[at + 1] = starts[i] + offset, target + place
     pool.run_sequences(words.buffer_info()[0], count)
+    return out
+
+
+def _are_pairs(a: Any, b: Any, dim: int) -> bool:
+    """Whether single elements of two arrays take turns."""
+    plain = (
+        a.shape == b.shape and a.itemsize <= 8 and a.__class__ is b.__class__ is np.ndarray
+    )  # of which none is watched
+    dense = all([x.flags.c_contiguous and x.flags.aligned for x in (a, b)])
+    return plain and dense and -a.ndim <= dim < a.ndim and math.prod(a.shape[dim % a.ndim :]) == 1
+
+
+def _interleaved(a: Any, b: Any, dim: int) -> Any:
+    """The same as lines of one matrix, wherever they lie."""
+    shape, size, starts = list(a.shape), a.itemsize, [start_of(a), start_of(b)]
+    shape[dim] = 2
+    out = empty(tuple(shape), a.dtype)
+    target, loop = start_of(out), addresses[cpu.kernel(braid, (f"u{8 * size}",) * 2, count=2, adjacent=True)]
+    steps = [0, 0, starts[1] - starts[0], size, size]
+    parts = threads.ranges(a.size, _SHARE // size)
+    places = [[starts[0] + i * size, target + 2 * i * size] for i, _ in parts]
+    pool.run_calls([(loop, p, [1, 2, j - i, 2 * (j - i)], steps) for p, (i, j) in zip(places, parts)], len(parts))
     return out
 
 
