@@ -25,6 +25,8 @@ from .value import COMPUTE, SIZE, Value
 BLOCK = 1024  # elements of a row that are summed in their own precision
 COLUMNS = 512  # columns that are carried along together
 ROWS = 64  # rows of columns, or of what is added up over rows, that are summed in their own precision
+_TOGETHER = 8  # rows that are added to sums at once, so that these are read and written less often
+_LIGHT = 16  # instructions of all stages up to which that pays
 _FEW = 16  # rows whose moments are taken at once
 LONGEST = 1 << 16  # bytes of a row that are kept on the stack
 
@@ -358,6 +360,13 @@ class _Down(_Writer):
     def each(self, width: Any) -> Any:
         return self.r.loop(self.zero, width, independent=True)
 
+    def rows_together(self, start: Any, stop: Any, width: Any, several: bool = True) -> Iterator[tuple[list[Any], Any]]:
+        """Loops over rows and columns: (rows, column) for a body that visits several rows at once, then for one that visits those left."""
+        whole = start + ((stop - start) & -_TOGETHER) if several else start
+        for first, last, count in ((start, whole, _TOGETHER), (whole, stop, 1))[not several :]:
+            with self.r.loop(first, last, count) as top, self.each(width) as j:
+                yield [top + q for q in range(count)], j
+
     def some(self, left: Any, width: Any) -> None:
         r, rows, out = self.r, self.rows, self.outs[0]
         totals: list[Any] = []  # of each stage, in arrays
@@ -412,6 +421,7 @@ class _Down(_Writer):
         folds = [FOLDS[rows.stages[s][0]] for s in visit]
         wide, inner = [f.wide(self.code) for f in folds], [f.inner(self.code) for f in folds]
         long = [Local(r, t, COLUMNS) for t in wide]
+        light = max([len(t.lines) for t in trial(rows, [a.type for a in self.arrays[: self.inputs]])]) < _LIGHT
 
         def begin(rooms: Sequence[Any], types: Sequence[str]) -> None:
             with self.each(width) as j:
@@ -419,10 +429,12 @@ class _Down(_Writer):
                     room[j] = m.value(f.start(t), t)
 
         def over(start: Any, stop: Any, part: Sequence[Any], types: Sequence[str]) -> None:
-            with r.loop(start, stop) as i, self.each(width) as j:
-                given = [*self.at(self.early, n=i, c=left + j), *self.row(left, j)]
-                keep = functools.partial(self.outs[0].__setitem__, (i, left + j)) if kept else None
-                self.folded(visit, types, given, [t[j] for t in totals], part, j, i, keep)
+            for places, j in self.rows_together(start, stop, width, light and not kept):
+                before, fixed = [t[j] for t in totals], self.row(left, j)
+                for i in places:
+                    given = [*self.at(self.early, n=i, c=left + j), *fixed]
+                    keep = functools.partial(self.outs[0].__setitem__, (i, left + j)) if kept else None
+                    self.folded(visit, types, given, before, part, j, i, keep)
 
         begin(long, wide)
         if wide == inner:
@@ -453,9 +465,12 @@ class _Down(_Writer):
         part, spread, middle, squares = (Local(r, t, COLUMNS) for t in (kind, kind, "f64", "f64"))
 
         def over(start: Any, stop: Any, s: int, into: Any) -> None:
-            with r.loop(start, stop) as i, self.each(width) as j:
-                elements = [m.cast(x, kind) for x in self.at(self.early, n=i, c=left + j)]
-                into[j] = into[j] + self.lifted(s, [*elements, *self.row(left, j)], [part[j]], i)
+            for places, j in self.rows_together(start, stop, width):
+                total, mean = into[j], [] if into is part else [part[j]]
+                for i in places:
+                    elements = [m.cast(x, kind) for x in self.at(self.early, n=i, c=left + j)]
+                    total = total + self.lifted(s, [*elements, *self.row(left, j)], mean, i)
+                into[j] = total
 
         with self.each(width) as j:
             middle[j] = squares[j] = m.value(0, "f64")

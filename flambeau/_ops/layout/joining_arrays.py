@@ -40,8 +40,8 @@ def joined(arrays: Any, dim: int, channels: bool = True) -> Any:
     for a in arrays:
         size += a.nbytes
     first, count = arrays[0], threads.get_num_threads()
-    if size >= _LARGE and len(arrays) == 2 and _are_pairs(*arrays, dim):
-        return _interleaved(*arrays, dim)
+    if size >= _LARGE and len(arrays) == 2 and _are_pairs(arrays[0], arrays[1], dim):
+        return _interleaved(arrays[0], arrays[1], dim)
     if size < _LARGE or (count == 1 and first.nbytes < math.prod(first.shape[:dim]) * _LINE):
         made = _concatenate(arrays, dim)  # row-major if all are
         return made if made.flags.c_contiguous else _joined_in_order(arrays, dim, channels)
