@@ -26,18 +26,23 @@ _SMALL = 64 << 10  # bytes up to which a right operand may be read where it lies
 # -- the register tile -------------------------------------------------------------------------------------------
 
 
+def _asked(plan: Plan) -> int:
+    """Rows of the next panel that a tile asks for: as often as a vector has elements, which is seldom for long vectors."""
+    return max(1, plan.lanes // 4)
+
+
 def _tile(plan: Plan) -> Vectors:
-    """tile(a, b, b step, depth, c, c strides, d, d strides, rows, columns, alpha, beta, read d, ahead, ahead step):
+    """tile(a, b, b step, depth, c, c strides, d, d strides, rows, columns, alpha, beta, read d, ahead, its strides):
     c = alpha * (a panel @ b panel) [+ beta * d].
 
     Memory is asked for early: the place of the result, the right operand some steps on, and, once in a block of the
-    depth, what will be packed next (`ahead`).
+    depth, some rows of what will be packed next (`ahead`).
     """
     scalar = SCALAR[plan.compute]
     r = Vectors("tile", [
         "ptr noalias %a", "ptr noalias %b", "i64 %b_step", "i64 %depth", "ptr %c", "i64 %c_row", "i64 %c_column",
         "ptr %d", "i64 %d_row", "i64 %d_column", "i64 %rows", "i64 %columns",
-        f"{scalar} %alpha", f"{scalar} %beta", "i1 %reads", "ptr %ahead", "i64 %ahead_step",
+        f"{scalar} %alpha", f"{scalar} %beta", "i1 %reads", "ptr %ahead", "i64 %ahead_step", "i64 %ahead_row",
     ], plan)  # fmt: skip
     n, size = plan.lanes, plan.size
     slots = accumulators(r, plan.rows, plan.wide)
@@ -57,7 +62,8 @@ def _tile(plan: Plan) -> Vectors:
                 r.emit(f"store {r.vector} {r.multiply_add(element, right[v], held)}, ptr {slots[i][v]}")
 
     def block(number: Value) -> None:
-        prefetch(r, r.at("%ahead", number * r.i64("%ahead_step")), 1)
+        for i in range(_asked(plan)):
+            prefetch(r, r.at("%ahead", number * r.i64("%ahead_step"), r.i64("%ahead_row") * i), 1)
 
     left_steps(r, r.i64("%depth"), step, block)
     alpha, beta = r.splat("%alpha"), r.splat("%beta")
@@ -228,7 +234,9 @@ def _main(plan: Plan, added: bool) -> Vectors:
     # a right operand that is small or used by few rows is read where it lies, tile by tile while these are whole
     plain = r.constant("b1", plan.step == size) & (b_column == size)
     if not plan.few:
-        plain = plain & (k <= plan.depth) & (k * n <= _SMALL // size)
+        near = minimum(k, plan.depth) * n * size
+        once = (near <= 2 * _SMALL) & (m <= 8 * plan.rows) & (b_row == n * size)  # hardly read again, and dense
+        plain = plain & ((near <= _SMALL) | once)
         plain = plain & (r.value(f"urem i64 {n.name}, {plan.columns}", "i64") == 0)
     packed_step = r.constant("i64", plan.columns * size)
     strip = plan.strip_at_run_time(r)
@@ -290,11 +298,15 @@ def _main(plan: Plan, added: bool) -> Vectors:
                 with r.when(turned & (number == 0)):
                     several = minimum(m - ic, plan.rows * TOGETHER)
                     invoke(r, "pack_turned", left, left_source, a_row, a_column, several, depth)
-                # while a tile is computed, a row of the next panel comes nearer
-                next_panel = either(r, by_rows, r.at(left_source, a_row * plan.rows), left)
+                # while tiles are computed, the rows of the next panel come nearer
+                following = either(
+                    r, ic + plan.rows < m, r.at(left_source, a_row * plan.rows), r.at(a, (pc + plan.depth) * a_column)
+                )
+                next_panel = either(r, by_rows, following, left)
                 with r.loop(zero, columns, plan.columns) as j:
                     places, factors = result(ic, jc + j, pc == 0)
-                    ahead = r.at(next_panel, r.value(f"udiv i64 {j.name}, {plan.columns}", "i64") * next_row)
+                    row = r.value(f"udiv i64 {j.name}, {plan.columns}", "i64") * _asked(plan)
+                    ahead = r.at(next_panel, minimum(row, max(plan.rows - _asked(plan), 0)) * next_row)
                     width, beside = minimum(columns - j, plan.columns), r.at(source, j * b_column)
                     whole = plain
                     if plan.few:  # the last columns, if they are no whole tile, are packed alone
@@ -304,7 +316,7 @@ def _main(plan: Plan, added: bool) -> Vectors:
                     packed = r.at(right, r.select(plain, zero, j * depth * size))
                     b_step = r.select(whole, b_row, packed_step)
                     invoke(r, "tile", panel, either(r, whole, beside, packed), b_step, depth, *places, rows, width,
-                          *factors, ahead, next_step)  # fmt: skip
+                          *factors, ahead, next_step, next_row)  # fmt: skip
         r.branch(end)
         r.start_block(end)
     if r.float:
