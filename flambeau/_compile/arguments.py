@@ -21,7 +21,7 @@ import numpy as np
 
 from .._kernel.native.direct import address_function
 from .._tensor import Tensor
-from .holders import MISSING, Attributes, Items, attributes_of, grad_of, plain, put_attribute, same, slot_of
+from .holders import MISSING, Attributes, Items, base_of, grad_of, plain, same, slot_of
 from .holders import Sequence as Elements
 from .numbers import Place, held_at
 
@@ -108,7 +108,9 @@ class Arguments:
             self.need(f"same((*{name},), {self.constant(tuple(value))})", f"keys of {path}")
             for key, part in value.items():
                 self._part(value, key, part, f"{name}[{self.constant(key)}]", f"{path}[{key!r}]")
-        elif kind in self.alike or is_record(value):
+        elif (
+            kind in self.alike and (not isinstance(value, dict) or all(map(plain, dict.__iter__(value))))
+        ) or is_record(value):
             self._attributes(value, place, path)
         else:
             self.need(f"{place} is {self.constant(value)}", f"{path} is the same {kind.__name__}")
@@ -148,6 +150,13 @@ class Arguments:
             )
             self._part(value, key, part, found, f"{path}.{key}")
         self._chain = chain
+        if isinstance(value, dict):
+            self.holders.append(Items(value, path))
+            keys, part_of = self.constant(base_of(value).__iter__), self.constant(dict.__getitem__)
+            held = self.holders[-1].before
+            self.need(f"same((*{keys}({name}),), {self.constant(tuple(held))})", f"keys of {path}")
+            for key, part in held.items():
+                self._describe(part, f"{part_of}({name}, {self.constant(key)})", f"{path}[{key!r}]")
 
     def _part(self, owner: Any, key: Any, value: Any, place: str, path: str) -> None:
         if type(value) is int or type(value) is float:
@@ -165,21 +174,10 @@ class Arguments:
         """Puts other tensors into the place of some, by their ids, where objects and what these hold have them; says which were found."""
         found: set[int] = set()
         for holder in self.holders:
-            owner, put = (
-                holder.owner,
-                put_attribute if isinstance(holder, Attributes) else type(holder.owner).__setitem__,
-            )
-            now = (
-                attributes_of(owner)
-                if put is put_attribute
-                else owner
-                if isinstance(owner, dict)
-                else dict(enumerate(owner))
-            )
-            for key, value in list(now.items()):
+            for key, value in holder.held().items():
                 if id(value) in others:
                     found.add(id(value))
-                    put(owner, key, others[id(value)])
+                    holder.put(holder.owner, key, others[id(value)])
         return found
 
     def knows(self, value: Any) -> bool:
@@ -362,28 +360,30 @@ def _start(array: Any) -> int:
 
 @functools.lru_cache(256)
 def is_ordinary(kind: Any) -> bool:
-    """Whether objects of a class are what their attributes are: nothing runs where these are read or written, and nobody else keeps a part of them."""
-    home = (getattr(kind, "__module__", None) or "").partition(".")[0]
-    if kind is SimpleNamespace:
-        return True
-    return (
+    """Whether objects of a class are what they hold: attributes, and contents of a dictionary."""
+    homes = {(getattr(base, "__module__", None) or "").partition(".")[0] for base in kind.__mro__}
+    return kind is SimpleNamespace or (
         (type(kind) is type or isinstance(kind, ABCMeta))
-        and all([base.__flags__ & _HEAP or base is object for base in kind.__mro__])
-        and all(
-            [
-                getattr(kind, name) is getattr(object, name)
-                for name in ("__getattribute__", "__setattr__", "__delattr__")
-            ]
-        )
-        and not any([hasattr(kind, name) for name in ("__getattr__", "__del__", "__get__")])
+        and all([base.__flags__ & _HEAP or base in (object, dict, OrderedDict) for base in kind.__mro__])
+        and kind not in (dict, OrderedDict)
+        and not any(["__getattribute__" in vars(base) for base in kind.__mro__ if base.__flags__ & _HEAP])
+        and not hasattr(kind, "__del__")
+        and not hasattr(kind, "__get__")
         and not issubclass(kind, Enum)
-        and home not in _KEEPERS
+        and not homes & _KEEPERS
     )
 
 
 _HEAP = 1 << 9  # flag of classes that are made while the program runs
-# Modules whose objects are more than their attributes: our own and the library's.
-_KEEPERS = (sys.stdlib_module_names | {__name__.partition(".")[0]}) - {"__main__", "argparse", "collections"}
+# Modules whose objects are more than what they hold: our own and the library's.
+_KEEPERS = (sys.stdlib_module_names | {__name__.partition(".")[0]}) - {
+    "__main__",
+    "abc",
+    "argparse",
+    "builtins",
+    "collections",
+    "typing",
+}
 
 
 def is_record(value: Any) -> bool:

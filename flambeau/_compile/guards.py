@@ -17,6 +17,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
+from .._core.dtypes import dtype
 from .._core.state import GRAD
 from .._kernel.native.site import Site
 from .._tensor import Tensor
@@ -392,7 +393,8 @@ class Trail:
         known = {id(value) for holder in self.holders for value in held_by(holder)}
         known |= {id(value) for code, _, _ in self.reach.codes for value in code.co_consts}
         for effect in effects:
-            if type(effect.new) not in _UNSUSPICIOUS and plain(effect.new) and id(effect.new) not in known:
+            unsuspicious = type(effect.new) in _UNSUSPICIOUS or getattr(effect.new, "index", 0) is None  # a device
+            if not unsuspicious and plain(effect.new) and id(effect.new) not in known:
                 place = effect.holder, effect.key, effect.kind
                 self.numbers.refused += [place] * is_live(effect.old)  # perhaps the next run leaves what it finds
                 problem = Break(f"item reads elements for Python: {effect.path} may be made of them")
@@ -451,7 +453,7 @@ class Trail:
         return Guards(self.arguments, self.moment, self.reach, self.effects)
 
 
-_UNSUSPICIOUS = (int, bool, type(None))  # what is made of a float is none of these, unless it tells
+_UNSUSPICIOUS = (int, bool, type(None), dtype)  # what is made of a float is none of these, unless it tells
 
 
 class _Keeps:

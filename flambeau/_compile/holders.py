@@ -209,6 +209,16 @@ class Fields(Holder):
         return {k: v for k, v in own.items() if k not in _NOTES} if self.bases is not None else dict(own)
 
 
+def put_attribute(a: Any, name: str, value: Any) -> None:
+    """Gives an object an attribute, whatever its class does about that."""
+    kind: Any = type(a)
+    slot = slots_of(kind).get(name)
+    if slot is None:
+        a.__dict__[name] = value
+    else:
+        slot.__set__(a, value)
+
+
 class Attributes(Fields):
     """Attributes of an argument that is known by what it holds; `parts` has what is found by names of them and is known by who it is."""
 
@@ -228,18 +238,12 @@ class Attributes(Fields):
             yield Effect(self.owner, None, self.kind, self.owner, f"class or order of {self.path}", "contents")
         yield from super().changes()
 
-    def _own(self) -> dict[str, Any]:
+    put = staticmethod(put_attribute)
+
+    def held(self) -> dict[str, Any]:
         return attributes_of(self.owner)
 
-
-def put_attribute(a: Any, name: str, value: Any) -> None:
-    """Gives an object an attribute, whatever its class does about that."""
-    kind: Any = type(a)
-    slot = slots_of(kind).get(name)
-    if slot is None:
-        a.__dict__[name] = value
-    else:
-        slot.__set__(a, value)
+    _own = held
 
 
 def attributes_of(a: Any) -> dict[str, Any]:
@@ -327,6 +331,16 @@ class Namespace(Holder):
                 yield Effect(self.owner, name, old, new, f"{self.path}.{name}" if self.path else name, "item")
 
 
+def base_of(owner: Any) -> Any:
+    """The class written in C that a container is of, whatever a class of the program does besides."""
+    return next(base for base in (OrderedDict, dict, list, deque) if isinstance(owner, base))
+
+
+def put_item(owner: Any, key: Any, value: Any) -> None:
+    """Puts something into a container."""
+    base_of(owner).__setitem__(owner, key, value)
+
+
 def _contents(owner: Any) -> dict[Any, Any]:
     """What a dictionary holds, whatever a class of the program gives instead of it."""
     if not isinstance(owner, dict) or type(owner) in (dict, OrderedDict):
@@ -360,6 +374,11 @@ class Items(Holder):
         keys = list(map(_short, self.before))
         return [f"key {key!r} of {self.path}" for key in keys] + [f"{self.path}[{key!r}]" for key in keys]
 
+    put = staticmethod(put_item)
+
+    def held(self) -> dict[Any, Any]:
+        return _contents(self.owner)
+
     def now(self) -> tuple[Any, ...]:
         owner = self.owner if type(self.owner) is dict else _contents(self.owner)
         if self.free:
@@ -391,6 +410,11 @@ class Sequence(Holder):
 
     def labels(self) -> Iterable[str]:
         return [f"{self.path}[{i}]" for i in range(len(self.before))]
+
+    put = staticmethod(put_item)
+
+    def held(self) -> dict[int, Any]:
+        return dict(enumerate(_elements(self.owner)))
 
     def now(self) -> tuple[Any, ...]:
         return tuple(self.owner) if type(self.owner) is list else _elements(self.owner)

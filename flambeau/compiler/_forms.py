@@ -32,14 +32,16 @@ _SHORT = 5e-5  # seconds that a program must take for that, at most
 changing, fixed = WeakTensorKeyDictionary(), WeakTensorKeyDictionary()
 
 
-def leaves_in(parts: Iterable[Any], alike: Container[type] = ()) -> list[Any]:
-    """The parts of arguments in order, also those of dataclasses and of objects of the classes `alike`."""
+def leaves_in(parts: Iterable[Any], alike: Container[type] = (), loose: Container[str] = ()) -> list[Any]:
+    """The parts of arguments in order, also those of dataclasses and of objects of the classes `alike`, but for numbers in attributes called `loose`."""
     found: list[Any] = []
-    _open(parts, alike, found, ())
+    _open(parts, alike, loose, found, ())
     return found
 
 
-def _open(parts: Iterable[Any], alike: Container[type], found: list[Any], outer: tuple[int, ...]) -> None:
+def _open(
+    parts: Iterable[Any], alike: Container[type], loose: Container[str], found: list[Any], outer: tuple[int, ...]
+) -> None:
     for a in parts:
         kind = a.__class__
         if kind is Tensor or kind in _SIMPLE:
@@ -47,15 +49,19 @@ def _open(parts: Iterable[Any], alike: Container[type], found: list[Any], outer:
             continue
         if isinstance(a, (tuple, list)):
             inner: Any = a
-        elif isinstance(a, dict):
+        elif kind is dict or kind is OrderedDict:
             inner = a.values()
         elif kind in alike or (hasattr(kind, "__dataclass_fields__") and is_record(a)):
-            inner = attributes_of(a).values()
+            own = attributes_of(a)
+            inner = (
+                [b for name, b in own.items() if b.__class__ is not int or name not in loose] if loose else own.values()
+            )
+            inner = (*inner, *(dict.values(a) if isinstance(a, dict) else ()))
         else:
             found.append(a)
             continue
         if id(a) not in outer:  # nothing is in itself without end
-            _open(inner, alike, found, (*outer, id(a)))
+            _open(inner, alike, loose, found, (*outer, id(a)))
 
 
 _SIMPLE = frozenset((int, bool, float, str, type(None)))
@@ -101,8 +107,8 @@ class Trial:
 class Forms:
     """Entries of a region; `dynamic` is what `torch.compile` was given."""
 
-    def __init__(self, dynamic: bool | None, alike: Container[type] = frozenset()):
-        self.dynamic, self.alike = dynamic, alike
+    def __init__(self, dynamic: bool | None, alike: Container[type], loose: Container[str]):
+        self.dynamic, self.alike, self.loose = dynamic, alike, loose
         self.known: OrderedDict[tuple[Any, ...], list[Any]] = OrderedDict()
         self.cost = 0.0  # seconds that the last program took to make
         self.recent: Any = None  # the entry that was right last, if there are several
@@ -119,7 +125,7 @@ class Forms:
                 pass
         return tuple([
             a._array.shape if isinstance(a, Tensor) else a if a.__class__ is int else None
-            for a in leaves_in((args, named), self.alike)
+            for a in leaves_in((args, named), self.alike, self.loose)
         ])  # fmt: skip
 
     def entries(self) -> list[Any]:

@@ -16,7 +16,7 @@ from .._compile.capture import Capture
 from .._compile.checks import Guards
 from .._compile.given import single
 from .._compile.guards import Trail
-from .._compile.holders import MISSING, Effect, plain, put_attribute, same
+from .._compile.holders import MISSING, Effect, base_of, plain, put_attribute, put_item, same
 from .._compile.numbers import Leaf, computed, is_live, is_own, wants_integers
 from .._compile.numbers import plain as plain_number
 from .._compile.pair import Pair
@@ -161,7 +161,8 @@ class Region:
         self.alike: set[type] = set()  # classes of arguments of which there are others in each call
         self.apart: set[type] = set()  # classes whose objects have to be known by who they are nevertheless
         self.met: list[Any] = []  # arguments that were known by who they are
-        self.forms = Forms(dynamic, self.alike)
+        self.loose: set[str] = set()  # their attributes with numbers that change from call to call
+        self.forms = Forms(dynamic, self.alike, self.loose)
         self.problem: Break | None = None
         self.surprises = 0  # how often a branch went another way than a program expected
         self.hits = self.lost = 0  # calls since the first time that were right for another program, or for none
@@ -223,7 +224,12 @@ class Region:
 
     def forget(self) -> None:
         """Drops all programs."""
-        self.forms, self.problem, self.parts, self.latest = Forms(self.forms.dynamic, self.alike), None, {}, None
+        self.forms, self.problem, self.parts, self.latest = (
+            Forms(self.forms.dynamic, self.alike, self.loose),
+            None,
+            {},
+            None,
+        )
         self.surprises = self.hits = self.lost = 0
 
     def _not_known(self, args: Any, named: Any, stance: str) -> Any:
@@ -275,7 +281,7 @@ class Region:
     def _know(self, alike: set[type]) -> None:
         """Objects of these classes are known by what they hold: programs that know them otherwise are of no use."""
         self.alike, self.met, cost = alike, [], self.forms.cost
-        self.forms = Forms(self.forms.dynamic, alike)
+        self.forms = Forms(self.forms.dynamic, alike, self.loose)
         self.forms.cost = cost
 
     def _too_many(self, args: Any, named: Any) -> Any:
@@ -303,7 +309,7 @@ class Region:
             return self.function(*args, **named)
         inside = [_inside(t) for t in inputs]
         given, more, copied = args, named, list[Any]()
-        leaves, form = tree_flatten((args, named))
+        leaves, form = tree_flatten((args, named), lambda a: type(a) in self.alike)
         others = {id(t): own for own, t in zip(inside, inputs) if own is not t}
         held = others.keys() - {id(a) for a in leaves}  # by objects, which are not copied
         if others.keys() - held:
@@ -337,6 +343,7 @@ class Region:
             return self._kept(trail, tape, out, inputs, inside, args, named, sizes)
         finally:
             self.fixed += map(arguments.name_of, tape.live.refused)
+            self.loose -= {key for _, key, _ in tape.live.refused}
             tape.live.settle()
 
     def _kept(
@@ -481,6 +488,7 @@ class Region:
     def _plant(self, changed: list[Effect], trail: Trail) -> None:
         """Numbers that the run found and left other ones for are others in the next run: then they are looked after from the beginning."""
         found, counted = [], trail.counted
+        loose = {e.key for e in changed if (id(e.holder), e.key) in counted and trail.arguments.knows(e.holder)}
         exact = any([wants_integers(names) for _, names, _ in trail.reach.codes])
         for e in changed:
             kinds = [type(plain_number(value)) for value in (e.old, e.new)]
@@ -488,12 +496,19 @@ class Region:
             if (
                 (kinds == [float, float] or (kinds == [int, int] and not exact))
                 and (id(e.holder), e.key) not in counted
-                and (e.kind == "cell" or is_own(e.holder, e.key) or type(e.holder) in (dict, list))
+                and (
+                    e.kind == "cell"
+                    or (e.kind == "attribute" and is_own(e.holder, e.key))
+                    or type(e.holder) in (dict, list)
+                )
                 and not _among(place, (*self.plants, *self.fixed))
             ):
                 found.append(place)
-        if found:
+                loose |= {e.key} if trail.arguments.knows(e.holder) else set()
+        loose -= {*self.loose, *[key for _, key, _ in self.fixed]}
+        if found or loose:
             self.plants += found
+            self.loose |= loose
             raise Changing()
 
 
@@ -536,12 +551,13 @@ def _change(effect: Effect, trail: Trail, made: bool = False) -> Callable[[Any, 
         if effect.kind == "attribute":
             return lambda value, sources: object.__delattr__(owner(sources), key)
         rest = slice(key, None) if isinstance(effect.holder, list) else key
-        return lambda value, sources: owner(sources).__delitem__(rest)
+        return lambda value, sources: base_of(owner(sources)).__delitem__(owner(sources), rest)
     if effect.kind == "attribute":
         put = setattr if number is None else put_attribute
         return lambda value, sources: put(owner(sources), key, value)
     if effect.kind == "item" or (made and effect.kind == "append"):
-        return lambda value, sources: owner(sources).__setitem__(key, value)
+        place = (lambda a, key, value: a.__setitem__(key, value)) if number is None else put_item
+        return lambda value, sources: place(owner(sources), key, value)
     if effect.kind == "append":
         return lambda value, sources: owner(sources).append(value)
     if effect.kind == "cell":

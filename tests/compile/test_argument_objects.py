@@ -84,6 +84,7 @@ class Fixed(Layer):
     def update(self, x):
         if not self.initialized:
             self.keys, self.length, self.initialized = torch.zeros(6, 3), torch.tensor(0), True
+            self.dtype, self.device = x.dtype, x.device
         self.keys.index_copy_(0, torch.arange(len(x)) + self.length, x)
         self.length.add_(len(x))
         return self.keys
@@ -122,6 +123,27 @@ class Asking(State):
         if name != "b":
             raise AttributeError(name)
         return self.a * self.factor
+
+
+@dataclasses.dataclass
+class Output(OrderedDict):
+    """As the outputs of models are in some libraries: fields that are there by key, too."""
+
+    a: torch.Tensor | None = None
+    b: torch.Tensor | None = None
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            if self.__dict__[field.name] is not None:
+                super().__setitem__(field.name, self.__dict__[field.name])
+
+    def __setattr__(self, name, value):
+        if "b" in self.__dict__ and value is not None:
+            super().__setitem__(name, value)
+        super().__setattr__(name, value)
+
+    def __getitem__(self, key):
+        return tuple(self.values())[key] if isinstance(key, int) else super().__getitem__(key)
 
 
 class Hashed(State):
@@ -294,6 +316,10 @@ def decodes(s, x):
     return x, s
 
 
+def decodes_some(s, x):
+    return decodes(s, x * s.seen if s.seen < 100 else x)
+
+
 def cyclic(s, x):
     s.me = s
     return s.me.a + x
@@ -350,6 +376,12 @@ def of_list(states, x):
     return [s.both() for s in states]
 
 
+def of_output(o, x):
+    first = o[0] + x
+    o.b = o.a * x
+    return first, o
+
+
 def of_record(r, x):
     r.b = r.a + x
     return r, r.b * 2
@@ -380,6 +412,12 @@ def _with(state, **more):
     for name, value in more.items():
         setattr(state, name, value)
     return state
+
+
+def _other_part(i):
+    out = Output(torch.ones(3) * i, torch.ones(3) * i)
+    out.__dict__["b"] = torch.ones(3) * 2 * i
+    return out
 
 
 def _cycle(i):
@@ -488,12 +526,15 @@ WAYS = {
     "class over a dictionary": (lambda d, x: d["a"] + x, [lambda i: Data(a=torch.ones(3) * i), lambda i: Data(b=x, a=x) if (x := torch.ones(3)) is not None else 0]),
     "data class": (of_record, [lambda i: Record(torch.ones(3) * i, torch.ones(3))]),
     "frozen data class": (lambda r, x: (r.a * x, r), [lambda i: Frozen(torch.ones(3) * i, torch.ones(3))]),
+    "dictionary with attributes": (of_output, [lambda i: Output(torch.ones(3) * i), lambda i: Output(torch.ones(3), torch.ones(3))]),
+    "dictionary whose parts differ": (lambda o, x: o["a"] + o.b * x, [lambda i: _other_part(i)]),
     "object in a data class": (lambda r, x: (rebinds(r.state, x), r), [lambda i: Record(torch.ones(3), torch.ones(3), State(i))]),
     "object in a tuple": (lambda p, x: (rebinds(p.first, x), p), [lambda i: Pair(State(i), i % 2)]),
     "list of objects": (of_list, [lambda i: [State(i), State(i + 1)], lambda i: [s := State(i), s], lambda i: [State(i)] * (i % 3)]),
     "cache that grows": (decodes, [lambda i: Cache()]),
     "cache that is filled": (decodes, [lambda i: _filled(Growing, i)]),
     "cache of fixed size": (decodes, [lambda i: Cache(kind=Fixed), lambda i: _filled(Fixed, 1)]),
+    "cache that counts": (decodes_some, [lambda i: _with(Cache(kind=Fixed), seen=i)]),
     "cache of both": (decodes, [lambda i: Cache([Fixed(0), Growing(1)]), lambda i: Cache([Growing(0), Fixed(1)])]),
     "gradients": (trains, [State]),
     "history": (carries, [State, _history]),
@@ -554,7 +595,7 @@ def recordings(function, make, calls=8):
 
 
 FEW = ["read", "rebound", "appended", "counted", "numbers", "written in place", "swapped", "table", "new attributes", "objects inside that the run makes", "unread",
-       "slots and attributes", "object in a data class", "object in a tuple", "cache that grows", "data class", "frozen data class", "gradients", "deleted", "made to require grad", "cycle", "history"]  # fmt: skip
+       "slots and attributes", "object in a data class", "object in a tuple", "cache that grows", "cache that counts", "data class", "frozen data class", "gradients", "dictionary with attributes", "computed attributes", "deleted", "made to require grad", "cycle", "history"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -572,3 +613,16 @@ def test_programs_keep_no_arguments():
     del cache
     gc.collect()
     assert not any(one() is not None for one in kept)
+
+
+@pytest.mark.parametrize("function", [counts, adds])
+def test_counts_are_no_sizes(function, monkeypatch):
+    """Objects of two sizes, whose numbers are others in each call."""
+    compiled, make = (
+        torch.compile(function, fullgraph=True),
+        lambda i: State(i, seen=i, total=0.0, a=torch.ones(3, 3)[: 1 + i % 2]),
+    )
+    for i in range(20):
+        if i == 12:
+            monkeypatch.setattr("flambeau.compiler._forms.Forms.eagerly", None)
+        assert seen(compiled, make, i) == seen(function, make, i)
