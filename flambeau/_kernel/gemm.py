@@ -161,23 +161,35 @@ def _store_edge(r: Vectors, slots: list[list[str]], beside: Value, below: Value)
 def _store_rows(r: Vectors, buffer: str, count: Value, extent: Value, pitch: int, along: str) -> None:
     """The first `extent` elements of each of `count` lines of the buffer, which are rows or columns of the result."""
     plan, n, size = r.plan, r.plan.lanes, r.plan.size
-    mask_type = f"<{n} x i1>"
-    name = f"llvm.masked.store.{r.code}.p0"
-    r.declarations.add(f"declare void @{name}({r.vector}, ptr, i32, {mask_type})")
-    masks = [r.lanes_below(extent - g) for g in range(0, pitch, n)]
     alpha, beta = r.splat("%alpha"), r.splat("%beta")
     slot = r.fresh()
     r.slots.append(f"  {slot} = alloca {r.vector}, align {vectors()[0]}")
-    with r.loop(r.constant("i64", 0), count) as i:
-        for g, mask in enumerate(masks):
-            made = r.multiply(alpha, r.load_vector(r.at(buffer, i * (pitch * size), g * n * size)))
-            r.emit(f"store {r.vector} {made}, ptr {slot}")
-            with r.when(Value(r, "%reads", "b1")):
-                held = r.load_elements(r.at("%d", i * r.i64(f"%d_{along}"), g * n * size), mask, plan.result)
-                r.emit(f"store {r.vector} {r.multiply_add(beta, held, made)}, ptr {slot}")
-            to = r.at("%c", i * r.i64(f"%c_{along}"), g * n * size)
-            value = r.raw(f"load {r.vector}, ptr {slot}")
-            r.emit(f"call void @{name}({r.vector} {value}, ptr {to}, i32 {size}, {mask_type} {mask})")
+
+    def each(masks: list[str | None]) -> None:
+        with r.loop(r.constant("i64", 0), count) as i:
+            for g, mask in enumerate(masks):
+                made = r.multiply(alpha, r.load_vector(r.at(buffer, i * (pitch * size), g * n * size)))
+                r.emit(f"store {r.vector} {made}, ptr {slot}")
+                with r.when(Value(r, "%reads", "b1")):
+                    held = r.load_elements(r.at("%d", i * r.i64(f"%d_{along}"), g * n * size), mask, plan.result)
+                    r.emit(f"store {r.vector} {r.multiply_add(beta, held, made)}, ptr {slot}")
+                to = r.at("%c", i * r.i64(f"%c_{along}"), g * n * size)
+                r.store_elements(to, r.raw(f"load {r.vector}, ptr {slot}"), mask)
+
+    whole = plan.columns if along == "row" else plan.rows
+    part, end = r.label(), r.label()
+    if vectors()[0] < 64:  # these have no masks of their own: lines of the usual length need none that are computed
+        usual = r.label()
+        r.branch_if(extent == whole, usual, part)
+        r.start_block(usual)
+        each([r.first_lanes(whole - g) for g in range(0, pitch, n)])
+        r.branch(end)
+    else:
+        r.branch(part)
+    r.start_block(part)
+    each([r.lanes_below(extent - g) for g in range(0, pitch, n)])
+    r.branch(end)
+    r.start_block(end)
 
 
 def _store_elements(r: Vectors, buffer: str) -> None:
