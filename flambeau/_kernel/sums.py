@@ -46,15 +46,6 @@ def _down(m: Any, kind: Any, at: Any, rows: Any, width: Any, levels: Any) -> Non
     whole = rows & -STEPS
     for j in independent(0, width):
         first[j] = m.value(0, kind)
-    fours = whole
-    if not isinstance(width, int):  # what is left, some rows at a time, so that sums stay in registers meanwhile
-        fours = rows & -4
-        for start in range(whole, fours, 4):
-            for j in independent(0, width):
-                first[j] = _several(first[j], at, start, j, 4)
-    for start in range(fours, rows):
-        for j in independent(0, width):
-            first[j] = first[j] + at(start, j)
     if whole > 0:
         for j in independent(0, width):
             second[j] = m.value(0, kind)
@@ -84,6 +75,16 @@ def _down(m: Any, kind: Any, at: Any, rows: Any, width: Any, levels: Any) -> Non
                     for j in independent(0, width):
                         fourth[j] = fourth[j] + third[j]
                         third[j] = m.value(0, kind)
+    fours = whole  # what is left, after what lies before it: caches fetch ahead
+    if not isinstance(width, int):  # some rows at a time, so that sums stay in registers meanwhile
+        fours = rows & -4
+        for start in range(whole, fours, 4):
+            for j in independent(0, width):
+                first[j] = _several(first[j], at, start, j, 4)
+    for start in range(fours, rows):
+        for j in independent(0, width):
+            first[j] = first[j] + at(start, j)
+    if whole > 0:
         for j in independent(0, width):
             first[j] = first[j] + second[j]
         if whole >= STEPS**2:
