@@ -3,6 +3,8 @@ old element for each new one, along three dimensions."""
 
 from __future__ import annotations
 
+from itertools import product
+
 from .lang import independent, kernel
 from .streaming import ask_to_write, width
 from .value import COMPUTE
@@ -55,20 +57,16 @@ def add_planes(m, g, over_d, over_h, over_w, run, out):
                 out[i, j, over_w[c]] = out[i, j, over_w[c]] + g[a, b, c]
 
 
-def _taps(m, index, weights, i, kind, taps):
-    """A known number of places, and their weights."""
-    return [(index[i, t], m.cast(weights[i, t], kind)) for t in range(taps)]
+def _found(m, index, weights, places, kind):
+    """The places that a known number of taps takes elements from, and their weights."""
+    return [(index[at], m.cast(weights[at], kind)) for at in places]
 
 
-def _weighted(m, found, at, kind):
+def _weighted(m, x, found, kind, *column):
     total = m.value(0, kind)
     for j, share in found:
-        total = total + at(j) * share
+        total = total + x[(j, *column)] * share
     return total
-
-
-def _down(x, c):
-    return lambda j: x[j, c]
 
 
 @kernel("(n,w),(k,t),(k,t)->(k,w)")
@@ -77,9 +75,9 @@ def resample_columns(m, x, index, weights, out, taps):
     kind = COMPUTE.get(x.type, x.type)
     for i in range(index.shape[0]):
         if taps is not None:
-            found = _taps(m, index, weights, i, kind, taps)
+            found = _found(m, index, weights, product([i], range(taps)), kind)
             for c in independent(out.n):
-                out[i, c] = _weighted(m, found, _down(x, c), kind)
+                out[i, c] = _weighted(m, x, found, kind, c)
         else:
             for c in independent(out.n):
                 out[i, c] = 0
@@ -90,18 +88,18 @@ def resample_columns(m, x, index, weights, out, taps):
                     out[i, c] = out[i, c] + x[j, c] * share
 
 
-@kernel("(n),(k,t),(k,t)->(k)")
+@kernel("(n),(t,k),(t,k)->(k)")
 def resample_rows(m, x, index, weights, out, taps):
-    """The same along the last dimension."""
+    """The same along the last dimension, by turned places and weights: those of neighbours lie side by side."""
     kind = COMPUTE.get(x.type, x.type)
     if taps is not None:
-        for i in independent(index.shape[0]):
-            out[i] = _weighted(m, _taps(m, index, weights, i, kind, taps), x.__getitem__, kind)
+        for i in independent(out.n):
+            out[i] = _weighted(m, x, _found(m, index, weights, product(range(taps), [i]), kind), kind)
     else:
-        for i in range(index.shape[0]):
+        for i in range(out.n):
             total = m.value(0, kind)
-            for t in range(index.n):
-                total = total + x[index[i, t]] * m.cast(weights[i, t], kind)
+            for t in range(index.shape[0]):
+                total = total + x[index[t, i]] * m.cast(weights[t, i], kind)
             out[i] = total
 
 

@@ -50,7 +50,8 @@ class Taps:
 
     def __init__(self, index: Any, weights: Any, exact: Any = None):
         self.index, self.weights, self.exact = index, weights, weights if exact is None else exact
-        for constant in (self.index, self.weights, self.exact):
+        self.turned = tuple([np.ascontiguousarray(a.T) for a in (self.index, self.weights)])
+        for constant in (self.index, self.weights, self.exact, *self.turned):
             if isinstance(constant, np.ndarray):
                 constant.flags.writeable = False
 
@@ -60,7 +61,7 @@ engine.PLAIN.add(Taps)  # no part of an operand
 
 @functools.lru_cache(1024)
 def _along(taps: Taps, shape: tuple[int, ...], d: Any, dim: int, size: int, back: bool) -> tuple[Any, ...]:
-    """How a dimension is resized: (kernel, shapes of its operand, its result and ours); later dimensions are columns."""
+    """How a dimension is resized: (kernel, places and weights, shapes of its operand, its result and ours); later dimensions are columns."""
     last, code = dim == len(shape) - 1, BY_NUMPY[d].code
     rows, columns = (resample_rows_back, resample_columns_back) if back else (resample_rows, resample_columns)
     weights = taps.exact if back else taps.weights
@@ -70,7 +71,8 @@ def _along(taps: Taps, shape: tuple[int, ...], d: Any, dim: int, size: int, back
     count = taps.index.shape[1]
     known = {} if back else {"taps": count if count <= _MANY_TAPS else None}
     call = cpu.sized(max(math.prod(shape), math.prod(made)) * count, rows if last else columns, types, **known)
-    return call, (lead, shape[dim], *after), (lead, size, *after), made
+    given = taps.turned if last and not back else (taps.index, weights)
+    return call, given, (lead, shape[dim], *after), (lead, size, *after), made
 
 
 def _turned_groups(x: Any, dim: int, taps: int) -> int:
@@ -86,9 +88,9 @@ def _turned(groups: int, x: Any, dim: int, taps: Taps, size: int, back: bool) ->
     """The last dimension resized as the rows of turned groups."""
     n = x.shape[dim]
     columns = row_major(x.reshape(groups, -1, n).swapaxes(1, 2))
-    call, given, made, shape = _along(taps, columns.shape, x.dtype, 1, size, back)
+    call, places, given, made, shape = _along(taps, columns.shape, x.dtype, 1, size, back)
     out = (cpu.zeros if back else empty)(shape, x.dtype)
-    call(columns.reshape(given), taps.index, taps.exact if back else taps.weights, out.reshape(made))
+    call(columns.reshape(given), *places, out.reshape(made))
     return row_major(out.swapaxes(1, 2)).reshape(*x.shape[:dim], size)
 
 
@@ -107,10 +109,10 @@ def resample(backend: Any, x: Any, dim: int, taps: Taps) -> Any:
         groups = _turned_groups(x, dim, index.shape[1])
         if groups:
             return _turned(groups, x, dim, taps, len(index), False)
-        call, given, made, shape = _along(taps, x.shape, x.dtype, dim, len(index), False)
+        call, places, given, made, shape = _along(taps, x.shape, x.dtype, dim, len(index), False)
         out = empty(shape, x.dtype)
         if out.size:
-            call(x.reshape(given), index, weights, out.reshape(made))
+            call(x.reshape(given), *places, out.reshape(made))
         return out
     xp = backend.xp
     spread = (-1, *[1] * (x.ndim - dim - 1))
@@ -136,8 +138,8 @@ def resample_back(backend: Any, x: Any, dim: int, taps: Taps, size: int) -> Any:
     if not x.size:
         return out
     if backend is cpu:
-        call, given, made, _ = _along(taps, x.shape, x.dtype, dim, size, True)
-        call(x.reshape(given), index, weights, out.reshape(made))
+        call, places, given, made, _ = _along(taps, x.shape, x.dtype, dim, size, True)
+        call(x.reshape(given), *places, out.reshape(made))
         return out
     xp = backend.xp
     spread = (-1, *[1] * (x.ndim - dim - 1))
