@@ -562,3 +562,13 @@ def test_places_of_extrema(shape, dim):
     assert (torch.argmin(x, dim) == 150).all()
     assert (torch.cummax(x, dim).indices.select(dim, -1) == 150).all()
     assert torch.max(x, dim).values.isnan().all()
+
+
+@pytest.mark.parametrize("shape", [(9, 20), (20, 3), (2, 300, 300)])
+@pytest.mark.parametrize("call", [torch.cumsum, torch.logcumsumexp, torch.cumprod])
+def test_gradients_of_running_folds_in_one_pass_and_by_operations(call, shape):
+    x, g = torch.randn(shape, dtype=torch.float64, requires_grad=True), torch.randn(shape, dtype=torch.float64)
+    for dim in range(len(shape)):
+        (made,) = torch.autograd.grad(call(x, dim), x, g)
+        (wanted,) = torch.autograd.grad(call(x, dim), x, g.clone().requires_grad_(), create_graph=True)
+        torch.testing.assert_close(made, wanted.detach(), rtol=0, atol=0)

@@ -13,9 +13,9 @@ from ..._core import return_types
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, dtype, float16, float32, float64, int64
 from ..._core.sizes import wrap_dim
-from ..._core.state import local
+from ..._core.state import local, modes
 from ..._kernel.scan import recurrence, running_extremum, running_extremum_columns, scan_columns, scan_rows
-from ..._tensor import Tensor
+from ..._tensor import Tensor, wrap
 from ..basic import answer
 from ..records.batching import along
 from ..records.primitive import primitive
@@ -44,14 +44,17 @@ def run_rows(kernel: Any, types: tuple[str, ...], arrays: list[Any], outs: list[
         call(*given, *targets)
 
 
-def _scan(ways: tuple[Any, Any], types: tuple[str, ...], x: Any, outs: list[Any], dim: int, **options: Any) -> None:
-    """The first of two kernels along rows, or the second down columns that lie side by side."""
-    columns = math.prod(x.shape[dim + 1 :])
+def _scan(
+    ways: tuple[Any, Any], types: tuple[str, ...], x: Any, outs: list[Any], dim: int, back: bool = False, **options: Any
+) -> None:
+    """The first of two kernels along rows, or the second down columns that lie side by side; from the end, if `back`."""
+    columns, turn = math.prod(x.shape[dim + 1 :]), slice(None, None, -1 if back else None)
     if columns < 8 or x.dtype.kind == "c" or not x.flags.c_contiguous:
-        run_rows(ways[0], types, [x], outs, dim, **options)
+        key = (*[slice(None)] * dim, turn)
+        run_rows(ways[0], types, [x[key]], [o[key] for o in outs], dim, **options)
         return
     call = (cpu.kernel if x.size >= PARALLEL else cpu.small)(ways[1], types, **options)
-    given, *targets = [a.reshape(-1, x.shape[dim], columns) for a in (x, *outs)]
+    given, *targets = [a.reshape(-1, x.shape[dim], columns)[:, turn] for a in (x, *outs)]
     if x.size < PARALLEL or len(given) >= threads.get_num_threads():
         cpu.rows(call, [given], targets, x.size)
     else:
@@ -59,14 +62,14 @@ def _scan(ways: tuple[Any, Any], types: tuple[str, ...], x: Any, outs: list[Any]
         threads.over(parts, lambda a, b: call(given[..., a:b], *[t[..., a:b] for t in targets]))
 
 
-def scan_array(backend: Any, x: Any, dim: int, fold: str, d: dtype) -> Any:
+def scan_array(backend: Any, x: Any, dim: int, fold: str, d: dtype, back: bool = False) -> Any:
     if backend is not cpu:
         return _scan_elsewhere(backend.xp, x, dim, fold, d)
     if x.ndim == 0:
         return scan_array(backend, x.reshape(1), 0, fold, d).reshape(())
     out = empty(x.shape, d.numpy)
     if x.size:
-        _scan((scan_rows, scan_columns), (BY_NUMPY[x.dtype].code, d.code), x, [out], dim, fold=fold)
+        _scan((scan_rows, scan_columns), (BY_NUMPY[x.dtype].code, d.code), x, [out], dim, back, fold=fold)
     return out
 
 
@@ -87,13 +90,18 @@ def _same_shape(x: Any, dim: int, d: dtype) -> Any:
     return x.shape, d
 
 
-def _flipped(op: Any, x: Tensor, dim: int) -> Tensor:
-    """A running fold from the end."""
-    return ops.flip(op(ops.flip(x, (dim,)), dim), (dim,)) if x._array.ndim else op(x, dim)
+def _from_end(fold: str, x: Tensor, dim: int) -> Tensor:
+    """A running fold from the end; of a plain tensor, where nobody asks for the operations, in one pass."""
+    op = ops.cumsum if fold == "sum" else ops.logcumsumexp
+    if not x._array.ndim:
+        return op(x, dim)
+    if x._k | modes.on:
+        return ops.flip(op(ops.flip(x, (dim,)), dim), (dim,))
+    return wrap(scan_array(cpu, x._array, dim, fold, x.dtype, True), x.dtype)
 
 
 @primitive(
-    grad={"x": lambda g, dim: _flipped(ops.cumsum, g, dim)},
+    grad={"x": lambda g, dim: _from_end("sum", g, dim)},
     name="cumsum",
     meta=_same_shape,
     batch=along,
@@ -118,7 +126,7 @@ def _cumprod_grad(g: Tensor, x: Tensor, out: Tensor, dim: int, d: dtype) -> Tens
     if x._array.size == 0:
         return g * x
     if not answer(ops.any(ops.eq(x, 0)), False):
-        return _flipped(ops.cumsum, g * ops.conj(out), dim) / x
+        return _from_end("sum", g * ops.conj(out), dim) / x
     before = _shifted(ops.cumprod(x, dim), dim, 1.0)
     after = _shifted(ops.flip(x, (dim,)), dim, 1.0)
     return before * ops.flip(recurrence_op(ops.flip(g, (dim,)), after, dim), (dim,))
@@ -272,12 +280,12 @@ def _log_sum_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     if local.forward_reading:  # a zero cotangent has no logarithm whose derivative is its own
         return _sums_from_the_end(g, x, out, dim)
     if x.dtype.category == COMPLEX:
-        return ops.conj(ops.exp(_flipped(ops.logcumsumexp, ops.log(ops.conj(g)) - out, dim) + x))
+        return ops.conj(ops.exp(_from_end("logsumexp", ops.log(ops.conj(g)) - out, dim) + x))
     low = _LOWEST[x.dtype]  # finite, so that derivatives of what is not there are zero
     positive = ops.where(g > 0, ops.log(g), low)
     negative = ops.where(g < 0, ops.log(-g), low)
-    up = ops.exp(_flipped(ops.logcumsumexp, positive - out, dim) + x)
-    return up - ops.exp(_flipped(ops.logcumsumexp, negative - out, dim) + x)
+    up = ops.exp(_from_end("logsumexp", positive - out, dim) + x)
+    return up - ops.exp(_from_end("logsumexp", negative - out, dim) + x)
 
 
 def _sums_from_the_end(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
