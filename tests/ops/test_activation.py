@@ -150,3 +150,13 @@ def test_gelu_far_out():
     assert x.grad.tolist()[:3] == [0.0, 0.0, 0.0] and x.grad.tolist()[-4:] == [1.0, 1.0, 1.0, 1.0]
     assert x.grad.tolist()[3:4] == pytest.approx(tail, rel=1e-2, abs=0)
     assert x.grad.tolist()[4:7] == pytest.approx([-7.1469e-06, 0.5, 1.0000072], rel=1e-3)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_both_halves_of_a_large_gradient_of_glu(dim):
+    x = torch.randn(400, 400, requires_grad=True)
+    y = torch.nn.functional.glu(x, dim)
+    g = torch.randn_like(y)
+    (made,) = torch.autograd.grad(y, x, g, retain_graph=True)
+    (wanted,) = torch.autograd.grad(y, x, g, create_graph=True)
+    assert wanted.requires_grad and torch.equal(made, wanted.detach())

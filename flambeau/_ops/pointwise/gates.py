@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..._backend.cpu import cpu
+from ..._backend.cpu import PARALLEL, cpu
+from ..._core.allocation import empty
 from ..._core.dtypes import COMPLEX, float64, from_numpy_dtype
 from ..._core.layouts import contiguous_format
 from ..._core.sizes import wrap_dim
-from ..._core.state import CUDA, META
+from ..._core.state import CUDA, GRAD, META, local, modes
 from ..._tensor import Tensor, wrap
 from ..records.batching import along
 from ..records.declare import pointwise
@@ -124,6 +125,16 @@ slope_op = pointwise(
 
 def _glu_gradient(g: Tensor, x: Tensor, dim: int) -> Tensor:
     n = x._array.shape[dim] // 2
+    if (
+        not (g._k | modes.on or x._k > GRAD or (x._k and local.grad))
+        and g.dtype is x.dtype
+        and x._array.size >= PARALLEL
+    ):
+        parts = [(*[slice(None)] * dim, part) for part in (slice(n), slice(n, None))]
+        out, (a, b) = empty(x._array.shape, x.dtype.numpy), [x._array[part] for part in parts]
+        for op, part, given in ((halves_op, parts[0], [g._array, b]), (slope_op, parts[1], [g._array, a, b])):
+            cpu.parallel(op.variant(cpu, x.dtype)[0], given, out[part])  # where `cat` would bring it
+        return wrap(out, x.dtype)
     a, b = ops.narrow(x, dim, 0, n), ops.narrow(x, dim, n, n)
     return ops.cat([halves_op.call(g, b), slope_op.call(g, a, b)], dim)
 
