@@ -231,11 +231,11 @@ class Arguments:
             held.clear()
         self._kept, self._grads = set(), {}
 
-    def guard_identity(self, written: Container[int], others: Mapping[int, Any]) -> None:
-        """Objects, and containers that are written to, are each another, and none of some others; or the one of these that they are."""
+    def guard_identity(self, written: Container[type], others: Mapping[int, Any]) -> None:
+        """Objects, and containers of classes that are written to, are each another, and none of some others; or the one of these that they are."""
         chosen = [
             i for i, value in enumerate(self.given)
-            if (not isinstance(value, (list, tuple, dict)) or id(value) in written) and self._matters(self._found[i][1])
+            if (not isinstance(value, (list, tuple, dict)) or type(value) in written) and self._matters(self._found[i][1])
         ]  # fmt: skip
         for i in chosen:
             if id(self.given[i]) in others:

@@ -35,7 +35,7 @@ class Guards:
         arguments.guard_memory([t for t, _ in reach.tensors.values()])
         if reach.names & _LEAVES:
             arguments.guard_leaves()
-        arguments.guard_identity({id(effect.holder) for effect in effects}, reach.seen)
+        arguments.guard_identity({type(effect.holder) for effect in effects}, reach.seen)
         self.find = arguments.finder()
         self._holders: list[Holder] = [*moment.holders, *reach.holders]
         for holder in self._holders:

@@ -338,6 +338,11 @@ class Trail:
         """Of all that was there before the run and that it could change."""
         return [*self.reach.holders, *self.arguments.holders]
 
+    def may_have_made(self, function: Any) -> bool:
+        """Whether the run has made a function that knows something of it."""
+        made = id(getattr(function, "__code__", None)) in self._inner and not self.reach.knows_object(function)
+        return made and bool(function.__closure__ or function.__defaults__ or function.__kwdefaults__)
+
     def knows_object(self, value: Any) -> bool:
         """Whether an object was there before the run."""
         return self.reach.knows_object(value) or self.arguments.knows(value)

@@ -541,6 +541,8 @@ def _is_filled(cell: Any) -> bool:
 def _change(effect: Effect, trail: Trail, made: bool = False) -> Callable[[Any, Sources], None]:
     """Makes a change again that a run made to an object of the program, with another value; `made`: it is there already."""
     key, number = effect.key, trail.arguments.number_of(effect.holder)
+    if number is None and trail.arguments.knows(effect.holder):
+        raise Break(f"the run changes {effect.path} by names that nobody knows")
     holder = effect.holder if number is None else None  # one of this call is not kept
     owner: Callable[[Sources], Any] = lambda sources: holder if number is None else sources[_GIVEN][number]
     if effect.new is MISSING:
@@ -652,12 +654,13 @@ def _place(a: Any, tape: Capture, outputs: list[Tensor], inside: list[Tensor], t
         if a.__class__ is str and any([f"{id(b):x}" in a for b in trail.arguments.given]):
             raise Break("the run returns or keeps a text that says where an argument lies")
         known = isinstance(a, (type, FunctionType, BuiltinFunctionType)) or trail.reach.knows_object(a)
-        if not plain(a) and not known:
+        if (not plain(a) and not known) or trail.may_have_made(a):
             raise Break(f"the run returns or keeps an object of class {type(a).__name__}")
         return _ITSELF, a
-    for i, t in enumerate(inside):
-        if a is t:
-            return _INPUT, i
+    for given in (inside, [t for t, _ in trail.arguments.inputs]):
+        for i, t in enumerate(given):
+            if a is t:
+                return _INPUT, i
     value = tape.known(a)
     if a._autograd_meta is not None and a._autograd_meta.grad is not None and id(a._array) not in trail.reach.tensors:
         raise Break("a result that was given a gradient")
