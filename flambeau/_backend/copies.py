@@ -138,7 +138,7 @@ def fill(out: Any, x: Any) -> None:
     if bits is not None:  # NumPy copies its own integers faster than foreign types
         out, x = out.view(bits), x.view(bits)
     if x.itemsize in _CODES and x.flags.c_contiguous and out.flags.c_contiguous:
-        _mover(_CODES[x.itemsize], out.nbytes >= pool.settings[1])(x, out)  # one loop, which shares its work by itself
+        _mover(_CODES[x.itemsize], out.nbytes >= pool.settings[2])(x, out)  # one loop, which shares its work by itself
         return
     count = threads.get_num_threads()
     plan = _plan(x.itemsize, count, x.shape, x.strides, out.strides)

@@ -96,9 +96,9 @@ class Cpu:
             return out
         dense = out.flags.c_contiguous
         if (
-            dense and out.nbytes >= pool.settings[1] and not any(a is out for a in arrays)
+            dense and out.nbytes >= pool.settings[2] and not any(a is out for a in arrays)
         ):  # in place it is in the caches
-            call = _past_caches(call)
+            call = _past_caches(call, out.nbytes >= pool.settings[1])
         if dense and all(a.shape == out.shape and a.flags.c_contiguous for a in arrays):
             call(*arrays, out=out)  # one loop, which splits itself
             return out
@@ -277,11 +277,13 @@ def _walk(call: Any, count: int, *operands: tuple[tuple[int, ...], tuple[int, ..
 
 
 @functools.cache
-def _past_caches(call: Any) -> Any:
-    """The callable of a pointwise ufunc that writes its result past the caches."""
-    if hasattr(call, "ufunc"):
-        return _through_bits(loops.past_caches(call.ufunc), *call.types)
-    return loops.past_caches(call)
+def _past_caches(call: Any, heavy: bool) -> Any:
+    """The callable of a pointwise ufunc that writes its result past the caches; the same one of a `heavy` body unless that is said."""
+    ufunc = getattr(call, "ufunc", call)
+    if not heavy and not loops.is_light(ufunc):
+        return call
+    made = loops.past_caches(ufunc)
+    return made if ufunc is call else _through_bits(made, *call.types)
 
 
 @functools.cache

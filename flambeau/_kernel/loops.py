@@ -25,6 +25,7 @@ _BLOCK = 512  # elements that are searched for rare cases together: few, so that
 _CHAINS = range(16, 80)
 _ABREAST = 4
 _LONG = 16  # instructions of a body that is written once for all layouts
+_LIGHT = 16  # instructions that take no longer than an element comes from memory
 _WHOLE = 64  # elements that vectors take side by side
 
 recipes: dict[Any, tuple[Any, ...]] = {}  # what each ufunc was made from: name, body, inputs, outputs, compute
@@ -262,9 +263,15 @@ def _made(
     stream: bool = False,
 ) -> Any:
     text = render_pointwise("kernel", body, inputs, outputs, compute, stream)
-    weight = 1 + survey(body, compute)[2] // 16
+    weight = 1 + survey(body, compute)[2] // _LIGHT
     address, data = pool.splitting(jit.compile("kernel", text), len(inputs) + len(outputs), 1, weight)
     return make_ufunc(name, address, inputs, outputs, "", data)
+
+
+def is_light(ufunc: Any) -> bool:
+    """Whether a pointwise ufunc computes so little that it waits for memory."""
+    _, body, _, _, compute = recipes[ufunc]
+    return survey(body, compute)[2] < _LIGHT
 
 
 @functools.cache
@@ -289,7 +296,7 @@ def pointwise_loop(
 
     If results are in other memory than operands, that is said by `apart`."""
     address = jit.compile("kernel", render_pointwise("kernel", body, inputs, outputs, compute, stream, steps, apart))
-    weight = 1 + survey(body, compute)[2] // 16
+    weight = 1 + survey(body, compute)[2] // _LIGHT
     return address, *pool.splitting(address, len(inputs) + len(outputs), 1, weight)
 
 

@@ -4,18 +4,22 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau._backend.cpu import _past_caches, cpu
+from flambeau._kernel import loops
 from flambeau._kernel.native import pool
 from flambeau._kernel.streaming import past
+from flambeau._ops.registry import records
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "complex64", "complex128"]
 
 
 @pytest.fixture(params=[(1 << 10, 1), (1 << 10, 0), (1 << 62, 0)], ids=["past_caches", "asked_for_early", "plain"])
 def threshold(request):
-    before = pool.settings[1], past.value
+    before = pool.settings[1], pool.settings[2], past.value
     pool.settings[1], past.value = request.param
+    pool.settings[2] = pool.settings[1]
     yield request.param
-    pool.settings[1], past.value = before
+    pool.settings[1], pool.settings[2], past.value = before
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -113,3 +117,22 @@ def test_copies(threshold):
         assert np.array_equal(torch.cat([x, x], -1).numpy(), np.concatenate([exact, exact], -1))
         assert np.array_equal(x.t().contiguous().t().clone().numpy() if x.ndim == 2 else exact, exact)
         assert torch.full(shape, 3).eq(3).all()
+
+
+def test_light_loops_stream_before_heavy_ones(monkeypatch):
+    light, heavy = (records[name].variant(cpu, torch.float32)[0] for name in ("abs", "exp"))
+    assert loops.is_light(light) and not loops.is_light(heavy)
+    streamed = []
+    monkeypatch.setattr(loops, "past_caches", lambda ufunc: streamed.append(ufunc) or ufunc)
+    _past_caches.cache_clear()
+    before, pool.settings[1], pool.settings[2] = pool.settings[1:], 1 << 22, 1 << 21
+    try:
+        x = torch.zeros(1 << 19)
+        for call in (torch.abs, torch.exp):
+            call(x)
+        assert streamed == [light]
+        torch.exp(torch.zeros(1 << 20))
+        assert streamed == [light, heavy]
+    finally:
+        pool.settings[1], pool.settings[2] = before
+        _past_caches.cache_clear()

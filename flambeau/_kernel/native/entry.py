@@ -374,7 +374,7 @@ def _entry(m, self, args, given, names, place_of):
             return m.call("PyObject_Vectorcall", slow, args, given, names)
         if size >= _MOST:
             large = size * m.word(plan, PLAN + 40)
-            if large >= m.word(at.settings, 8):  # it is written past the caches
+            if large >= m.word(at.settings, 16):  # it may have another way to memory
                 return m.call("PyObject_Vectorcall", slow, args, given, names)
     if large != 0:
         target = m.call("PyObject_GetAttr", at.local, at.destination)

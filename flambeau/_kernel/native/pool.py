@@ -25,8 +25,9 @@ APART = 8192  # bytes between the scratch memory of threads: one core must not p
 WORTHWHILE = 1 << 17
 _SHARE_BITS = 15
 MOST_THREADS = 256  # that work on one operation
-# How many threads one operation may use, and the bytes from which pointwise results are written past the caches.
-settings = array("q", [1, 1 << 62])
+# How many threads one operation may use, and the bytes from which large results go their own way to memory: those of any loop, and
+# those of light ones, which wait for nothing else.
+settings = array("q", [1, 1 << 62, 1 << 62])
 # How to wait for a moment, and how often before going to sleep: about a fifth of a millisecond in all.
 _INTEL, _ARM = ("llvm.x86.sse2.pause()", 4000), ("llvm.aarch64.hint(i32 1)", 40000)
 _PAUSE = {"x86_64": _INTEL, "amd64": _INTEL, "aarch64": _ARM, "arm64": _ARM}
