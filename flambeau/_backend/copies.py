@@ -40,8 +40,9 @@ def copy_line(m: Any, x: Any, out: Any, backwards: bool) -> None:
 
 
 @kernel("(k,n)->(k,n)")
-def copy_lines(m: Any, x: Any, out: Any) -> None:
-    """Lines of much memory: if their elements follow each other, what lies some way ahead is asked for."""
+def copy_lines(m: Any, x: Any, out: Any, backwards: bool) -> None:
+    """Lines of much memory: if their elements follow each other, what lies some way ahead is asked for. Of a `backwards` line the first
+    element goes to the end."""
     group = width(x.type) if x.dense and out.dense else 0
     ahead = m.value(FURTHER // SIZE[x.type], "i64")
     long = x.n > ahead
@@ -50,14 +51,16 @@ def copy_lines(m: Any, x: Any, out: Any) -> None:
     for i in range(x.shape[0]):
         if group:
             for start in range(0, whole, group):
+                to = x.n - group - start if backwards else start
                 ask_for(x, (i + later, start + shift), group)
-                ask_to_write(out, (i + later, start + shift), group, 0)
+                ask_to_write(out, (i + later, to - shift if backwards else to + shift), group, 0)
                 for c in independent(group):
-                    out[i, start + c] = x[i, start + c]
+                    out[i, to + (group - 1 - c) if backwards else to + c] = x[i, start + c]
             ask_for(x, (i + later, whole + shift), group)
-            ask_to_write(out, (i + later, whole + shift), group, 0)
+            if not backwards:
+                ask_to_write(out, (i + later, whole + shift), group, 0)
         for c in independent(whole, x.n):
-            out[i, c] = x[i, c]
+            out[i, x.n - 1 - c if backwards else c] = x[i, c]
 
 
 @kernel("(n,m)->(p)")
@@ -188,8 +191,8 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
         dims.append((length // part, [part * s for s in steps]))
         length = part
     outer, strides = tuple([d for d, _ in dims]), [tuple([s[i] for _, s in dims]) for i in range(2)]
-    if step == to == size:
-        loop = addresses[copy_lines((_CODES[size], _CODES[size]), adjacent=True)]
+    if abs(step) == to == size:
+        loop = addresses[copy_lines((_CODES[size], _CODES[size]), backwards=backwards, adjacent=True)]
         words = pool.walk(loop, jobs, 2, 1, [0, 0, steps[0], size, steps[1], size], (length, n), outer, strides)
     else:
         words = pool.walk(loop, jobs, 2, length, [*steps, *core], (n,), outer, strides)

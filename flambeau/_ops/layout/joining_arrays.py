@@ -28,7 +28,7 @@ _concatenate = np.concatenate
 def _loop(unit: int) -> int:
     """The address of the loop of `copy_lines` for elements of so many bytes."""
     row = np.empty((1, 1), f"u{unit}")
-    return native_call(cpu.kernel(copy_lines, (f"u{8 * unit}",) * 2), [row, row])[0]  # type: ignore[index]
+    return native_call(cpu.kernel(copy_lines, (f"u{8 * unit}",) * 2, backwards=False), [row, row])[0]  # type: ignore[index]
 
 
 def joined(arrays: Any, dim: int, channels: bool = True) -> Any:
