@@ -508,7 +508,7 @@ def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False
     code = BITS[x.dtype.itemsize][0]
     rows = dim < x.ndim - 1
     kind, types = gather_rows if rows else gather_elements, (code, _CODE[index.dtype], code, "b1")
-    options = {"far": out.nbytes >= pool.settings[1]} if rows else {}
+    options = {"far": out.nbytes >= pool.settings[2]} if rows else {}
     call = (cpu.small if out.size < PARALLEL else cpu.kernel)(kind, types, from_end=from_end, **options)
     if rows:
         source, made = as_columns(dim, (source, made))
