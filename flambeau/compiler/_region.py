@@ -339,6 +339,10 @@ class Region:
                     _write_back(copied, inputs, inside)
                     if held:
                         arguments.exchange({id(own): t for t, own in zip(inputs, inside) if own is not t})
+            if copied:
+                own = {id(copy): a for a, copy in copied}
+                parts, whole = tree_flatten(out, lambda a: id(a) in own)
+                out = tree_unflatten([own.get(id(a), a) for a in parts], whole)
             tape.live.over = True
             return self._kept(trail, tape, out, inputs, inside, args, named, sizes)
         finally:
@@ -360,17 +364,17 @@ class Region:
         except Exception as error:  # the run itself went well, so that its result is good whatever is wrong here
             problem = error if isinstance(error, Break) else Break(f"{type(error).__name__} in recording: {error}")
             if tape.live.refused:  # without these numbers it may be one
-                return _given_back(out, inputs, inside)
+                return _given_back(out, inputs, inside, trail)
             self.attempts += not isinstance(problem, Changing)
             if problem.passing and self.attempts < _ATTEMPTS:
-                return _given_back(out, inputs, inside)
+                return _given_back(out, inputs, inside, trail)
             known = {type(a) for a in trail.arguments.given} & self.alike
             late = problem.late or problem not in (trail.problem, tape.problem)
             if known or (late and self._objects(args, named)):  # it may go better if these are known otherwise
                 self.apart |= known
                 objects = [] if known else [part for a in self._objects(args, named) for part in ordinary_in(a)]
                 self._know(self.alike - known | {type(a) for a in objects})
-                return _given_back(out, inputs, inside)
+                return _given_back(out, inputs, inside, trail)
             self.problem = problem
             counters["graph_break"][str(problem)] += 1
             self.tell("graph_breaks", f"{self._shown()} runs eagerly: {problem}")
@@ -379,7 +383,7 @@ class Region:
             if problem.forbidden:
                 raise forbidden(problem) from None
             self._find_parts(args)
-            return _given_back(out, inputs, inside)
+            return _given_back(out, inputs, inside, trail)
 
     def _find_parts(self, args: Any) -> None:
         for module in _modules_of(self.function, args):
@@ -419,11 +423,11 @@ class Region:
         carried = [*[(t, _held(trail.arguments.finding(place))) for place, t in tape.held], *trail.carried]
         inputs, inside = [[*own, *[t for t, _ in carried]] for own in (inputs, inside)]
         if not tape.graph.nodes:  # nothing that a program could do faster
-            return _given_back(out, inputs, inside)
+            return _given_back(out, inputs, inside, trail)
         outputs: list[Tensor] = []
         place = lambda a: _place(a, tape, outputs, inside, trail)
-        read = {id(one.value) for one in tape.numbers}
-        leaves, form = tree_flatten(out, lambda a: id(a) in read or trail.arguments.knows(a))
+        read = {id(one) for one in (*[one.value for one in tape.numbers], *[e.new for e in guards.effects])}
+        leaves, form = tree_flatten(out, lambda a: id(a) in read or trail.knows_object(a))
         seen: dict[int, Any] = {}
         alone = len(leaves) == 1
         places = [_read(a, tape, outputs, alone) or _made(a, place, trail, seen) or place(a) for a in leaves]
@@ -474,7 +478,7 @@ class Region:
             self.forms.compare(sizes)
         counters["stats"].update(unique_graphs=1, calls_captured=len(tape.graph.nodes))
         if self.backend is not None and tape.changed_since(0):  # it is not to be changed twice
-            return _given_back(out, inputs, inside)
+            return _given_back(out, inputs, inside, trail)
         made = program.run(inputs) if self.backend is not None else program.with_history(program.first, inputs)
         if self.backend is None:
             program.first = None
@@ -714,10 +718,10 @@ def _write_back(copied: list[tuple[Any, Any]], inputs: list[Tensor], inside: lis
             a.update(found)
 
 
-def _given_back(out: Any, inputs: list[Tensor], inside: list[Tensor]) -> Any:
+def _given_back(out: Any, inputs: list[Tensor], inside: list[Tensor], trail: Trail) -> Any:
     """What a function returned, with its arguments as they were given."""
     names = {id(own): t for t, own in zip(inputs, inside) if own is not t}
-    leaves, form = tree_flatten(out)
+    leaves, form = tree_flatten(out, trail.knows_object)
     if not names and not any([is_live(a) for a in leaves]):
         return out
     return tree_unflatten([names.get(id(a), plain_number(a)) for a in leaves], form)

@@ -277,6 +277,16 @@ def extends(items, x):
     return items[0] + 1
 
 
+def returns_list(s, x):
+    s.made = [s.a * x]
+    return s.log, s.made, s.a + x
+
+
+def returns_given(items, x):
+    items.append(items[0] * x)
+    return items, items[0] + x
+
+
 def keeps(s, x):
     s.c = s.a
     s.log.append(s.a)
@@ -553,6 +563,8 @@ WAYS = {
     "a list that is two": (reads_another, [lambda i: State(i, log=[torch.ones(3)], old=[torch.ones(3)]), _one_list]),
     "a list that a global is": (with_list, [lambda i: [torch.ones(3)], lambda i: found]),
     "list of an argument": (extends, [lambda i: [torch.ones(3) * i], lambda i: [linear(torch.ones(3) * i)]]),
+    "lists that are returned": (returns_list, [State, lambda i: State(i, log=[torch.ones(3)])]),
+    "list that is returned": (returns_given, [lambda i: [torch.ones(3) * i], lambda i: [linear(torch.ones(3) * i)]]),
     "history that is kept": (keeps, [_history, State]),
     "history that is swapped": (swaps, [_history, State]),
     "put into a global": (into_global, [State]),
