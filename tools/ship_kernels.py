@@ -58,11 +58,8 @@ def native(text: str) -> str:
 def work(cpu: str, program: str, file: str) -> None:
     """Runs a program, and writes down which kernels it asked for."""
     platform.machine = lambda: MACHINES[cpu]  # before the renderers ask
-    from flambeau._kernel import cpus, elf, jit, llvm
+    from flambeau._kernel import cpus, jit, llvm
 
-    platform.machine, foreign = (lambda: HERE), platform.machine
-    elf.machine()  # this one's, from now on
-    platform.machine = foreign
     gathered = jit.gather(cpus.named(cpu).target(llvm.host().llvm), str if MACHINES[cpu] == HERE else native)
     import shipped_programs
 

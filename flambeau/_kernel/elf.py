@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
-import platform
+import os
 import struct
 import sys
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Unloadable(RuntimeError):
 @functools.cache
 def machine() -> int:
     """The number of this machine's kind in object files; 0 if it has other files, or is unknown."""
-    return _MACHINES.get(platform.machine().lower(), 0) if sys.platform.startswith("linux") else 0
+    return _MACHINES.get(os.uname().machine.lower(), 0) if sys.platform.startswith("linux") else 0
 
 
 def process_symbol(name: str) -> int:
