@@ -212,6 +212,7 @@ class Cuda:
         self.additions: dict[str, Any] = {}
         self.errors = Errors(self)
         self.opened: bool | None = None
+        self.addresses: dict[str, int] = {}  # of functions that machine code calls
 
     @cached_property
     def xp(self) -> Any:
@@ -227,10 +228,11 @@ class Cuda:
 
     def _open(self) -> bool:
         try:
-            found = addresses()
+            self.addresses = addresses()
         except (OSError, AttributeError, KeyError, ImportError, LookupError):  # another driver, another CuPy
             return False
-        return open_device(lambda: self.xp.ndarray((3, 5, 2), np.dtype(np.float32)).transpose(2, 0, 1), found)
+        make = lambda: self.xp.ndarray((3, 5, 2), np.dtype(np.float32)).transpose(2, 0, 1)
+        return open_device(make, self.addresses)
 
     def stream(self) -> int:
         """The stream that this thread's launches go to."""

@@ -127,7 +127,10 @@ class Capture:
         self._numbers += 1
         array, key = t._array, id(t._array)
         forget = lambda _, values=self._values, key=key, number=value.number: _drop(values, key, number)
-        self._values[key] = (ref(array, forget) if isinstance(array, np.ndarray) else lambda: array, value)
+        try:
+            self._values[key] = ref(array, forget), value
+        except TypeError:  # it stays, then, until the run is recorded
+            self._values[key] = (lambda: array), value
         return value
 
     def known(self, t: Tensor) -> Value | None:

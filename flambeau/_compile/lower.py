@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from .._backend.copies import SHARED, fill
+from .._backend.cuda_watch import Watch as DeviceWatch
 from .._core.allocation import allocator
-from .._core.state import GRAD, local, uncollected
+from .._core.state import CUDA, GRAD, local, uncollected
+from .._dispatch import backend_of
 from .._kernel.lang import kernel
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import runner
@@ -28,7 +30,7 @@ from .capture import _Born, write
 from .expected import Expect
 from .graph import Graph, Node, Value, replaced
 from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, address_of
-from .steps import Call, Loop, Question, Step, Together, Work
+from .steps import Call, Launch, Loop, Question, Step, Together, Work
 
 
 @kernel("(n)->()")
@@ -193,7 +195,8 @@ class Lowering:
         """A tensor that Python has."""
         self.tensors[v] = t
         array = t._array
-        if t._k & ~GRAD or not isinstance(array, np.ndarray) or not array.size:
+        known = isinstance(array, np.ndarray) if not t._k & CUDA else backend_of(CUDA).ready()
+        if t._k & ~(GRAD | CUDA) or not known or not array.size:
             return
         for memory in among:  # it may lie in an operand, or not, when it is made again: that is kept apart, then
             memory.fresh = memory.fresh or memory.holds(address_of(array))
@@ -207,7 +210,7 @@ class Lowering:
         if t is None:
             memory, offset = self.places[v]
             if memory.kind == MADE:
-                t = wrap(memory.part(offset, v.shape, v.strides, v.dtype.numpy), v.dtype)
+                t = wrap(memory.part(offset, v.shape, v.strides, v.dtype.numpy), v.dtype, v.k & CUDA)
             else:
                 t = self._view(v)
             self.tensors[v] = t
@@ -253,6 +256,9 @@ class Lowering:
             return
         if node.opaque or node.named:
             raise Unplannable("a function of Python's")
+        if any([v.k & CUDA for v in (*operands, *node.outs) if v is not None]):
+            self._on_gpu(node, number)
+            return
         if any([v not in self.places or v.k & ~GRAD for v in operands]):
             raise Unplannable("an operand that is not plain")
         watch = NodeWatch([self.places[v][0] for v in operands])
@@ -288,11 +294,73 @@ class Lowering:
             if memory.kind != MADE:
                 self.tensor(v)
 
+    def _on_gpu(self, node: Node, number: int) -> None:
+        """The same for operands on a GPU: what is launched for a node is seen first, and done then."""
+        op, backend, operands = node.op, backend_of(CUDA), list(dict.fromkeys(node.operands()))
+        usual = all([v in self.places and v.k & ~GRAD == CUDA for v in operands])
+        if not usual or not backend.ready() or (node.writes and op is not write):
+            raise Unplannable("an operand that is not plain")
+        if getattr(op, "view", False):
+            made = op(*replaced(node.args, Value, self.tensor))
+            for v, t in zip(node.outs, made if node.several else (made,)):
+                if v is not None:
+                    self.places[v] = _place_in([self.places[u][0] for u in operands], t._array)
+                    if self.places[v][0].kind != MADE:
+                        self.tensors[v] = t
+            return
+        arrays, places = [self._array(v) for v in operands], [self.places[v] for v in operands]
+        if isinstance(op, _Born):
+            constant = wrap(op.array, op.dtype, CUDA)
+            arrays, places = [op.array], [(Memory(CONSTANT, op.array, constant), 0)]
+        watch = DeviceWatch(backend, arrays, [0] if op is write else ())
+        with watch:
+            outs = self._launched(backend, watch, node, dict(zip(operands, watch.given)))
+        new = [Memory(MADE, backend.xp.ndarray(s.shape, s.dtype, None, s.strides)) for s in watch.made]
+        places += [(m, 0) for m in new]
+        found: dict[Value, tuple[Memory, int]] = {}
+        for v, shadow in zip(node.outs, outs):
+            if v is not None:
+                if shadow.shape != v.shape or not _lie_alike(v, shadow.strides) or shadow.dtype != v.dtype.numpy:
+                    raise Unplannable("a result that lies in another way")
+                memory, offset = places[shadow.owner]
+                found[v] = memory, offset + shadow.offset
+        lead = backend.addresses["launch"], backend.stream()
+        written = [*new, *[self.places[v][0] for v in node.writes]]
+        steps = [Launch(lead, call, places, written, watch.keep, number) for call in watch.calls]
+        if carried_out(steps, [m for m, _ in places]):
+            raise Unplannable("a launch that fails")
+        self.blocks += [m for m, _ in places[len(operands) :]]
+        self.steps += steps
+        self.places.update(found)
+        for v, (memory, _) in found.items():
+            if memory.kind != MADE:
+                self.tensor(v)
+        for v in node.writes:
+            if self.places[v][0].kind != MADE:
+                bump(self.tensor(v))
+                self.written.append(v)
+
+    def _launched(self, backend: Any, watch: DeviceWatch, node: Node, shadows: dict[Value, Any]) -> list[Any]:
+        """The arrays that a node makes of others, all without memory."""
+        if isinstance(node.op, _Born):
+            made = watch.empty(node.op.array.shape, node.op.array.dtype, device=True)
+            backend.copy(watch.given[0], made)
+            return [made]
+        if node.op is write:
+            target, source = node.args
+            if not isinstance(source, Value):
+                source = np.asarray(source, target.dtype.numpy)
+            elif source.dtype is not target.dtype or self.places[source][0] is self.places[target][0]:
+                raise Unplannable("a write that converts, or within one block")
+            backend.copy(shadows.get(source, source) if isinstance(source, Value) else source, shadows[target])
+            return []
+        out = node.op.compute(replaced(node.args, Value, lambda v: wrap(shadows[v], v.dtype, CUDA)), CUDA)
+        return [t._array if isinstance(t, Tensor) else None for t in (out if node.several else (out,))]
+
     def _checked(self, watch: NodeWatch, v: Value, array: Any) -> tuple[Memory, int]:
         """Where a result lies, if it lies as it did when it was recorded."""
         place = watch.place(array)
-        alike = all([n == 1 or s == t for n, s, t in zip(v.shape, v.strides, array.strides)])
-        if array.shape != v.shape or not alike or array.dtype != v.dtype.numpy:
+        if array.shape != v.shape or not _lie_alike(v, array.strides) or array.dtype != v.dtype.numpy:
             raise Unplannable("a result that lies in another way")
         return place
 
@@ -329,20 +397,37 @@ def in_order(source: Any, target: Any) -> bool:
 
 def confirm(steps: Sequence[Any], blocks: Sequence[Memory], new: set[Memory], results: set[Memory]) -> None:
     """Carries steps out with other memory in the place of `new`, and compares what is in `results` then."""
-    plan, bases, other = Plan(), [0], {}
-    for i, memory in enumerate(blocks, 1):
-        memory.number = i
-        if memory in new:
-            other[memory] = np.full(memory.nbytes, 0xA5, np.uint8)
-        bases.append(address_of(other[memory]) if memory in other else memory.address)
-    for step in steps:
-        step.encode(plan)
-    table, places = words_of("q", plan.loops), words_of("q", bases)
-    if runner()(table.buffer_info()[0], plan.counts[2], places.buffer_info()[0]):
+    other = {memory: np.full(memory.nbytes, 0xA5, np.uint8) for memory in new}
+    if carried_out(steps, blocks, other):
         raise Unplannable("an answer that was written unseen")
     for memory in results:
         if not np.array_equal(other[memory], memory.array.reshape(-1).view(np.uint8)):
             raise Unplannable("a result that was written unseen")
+
+
+def carried_out(steps: Sequence[Any], blocks: Sequence[Memory], other: dict[Memory, Any] | None = None) -> int:
+    """Carries steps out over blocks, some of which lie elsewhere; how many steps could not be."""
+    plan, bases = Plan(), [0]
+    for i, memory in enumerate(blocks, 1):
+        memory.number = i
+        bases.append(address_of(other[memory]) if other and memory in other else memory.address)
+    for step in steps:
+        step.encode(plan)
+    table, places = words_of("q", plan.loops), words_of("q", bases)
+    return int(runner()(table.buffer_info()[0], plan.counts[2], places.buffer_info()[0]))
+
+
+def _place_in(blocks: Sequence[Memory], array: Any) -> tuple[Memory, int]:
+    """The block that a view lies in, and where."""
+    start = address_of(array)
+    for memory in blocks:
+        if memory.holds(start):
+            return memory, start - memory.address
+    raise Unplannable("memory that was made elsewhere")
+
+
+def _lie_alike(v: Value, strides: Any) -> bool:
+    return all([n == 1 or s == t for n, s, t in zip(v.shape, v.strides, strides)])
 
 
 def is_record(node: Node) -> bool:
@@ -359,17 +444,20 @@ def lies_as(v: Value, t: Tensor) -> bool:
 def laid(v: Value, t: Tensor) -> Tensor:
     """What a step of Python's gave, in memory as it lay when the program was made."""
     t, array = detached(t), t._array
-    if not isinstance(array, np.ndarray) or lies_as(v, t):
+    if not hasattr(array, "strides") or lies_as(v, t):
         return t
     if array.shape != v.shape or t.dtype is not v.dtype:
         raise RuntimeError(
             f"a step of a compiled program gave {t.dtype}{list(array.shape)}, where it gave {v.dtype}{list(v.shape)} before"
         )
-    if all([n == 1 or s == other for n, s, other in zip(v.shape, v.strides, array.strides)]):
+    if _lie_alike(v, array.strides):
         return t
-    made = np.ndarray(v.shape, array.dtype, np.empty(_reach(v), np.uint8), 0, v.strides)
+    if v.k & CUDA:
+        made = array.__class__(v.shape, array.dtype, None, v.strides)
+    else:
+        made = np.ndarray(v.shape, array.dtype, np.empty(_reach(v), np.uint8), 0, v.strides)
     made[...] = array
-    return wrap(made, v.dtype)
+    return wrap(made, v.dtype, v.k & CUDA)
 
 
 def _reach(v: Value) -> int:

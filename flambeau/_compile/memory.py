@@ -19,14 +19,15 @@ class Memory:
     """A block of memory. Offsets in it count from `address`, where its array begins; it reaches from `low` to `high`."""
 
     __slots__ = (
-        "address", "array", "first", "fresh", "high", "instead", "kind", "last", "low", "number", "offset", "source",
+        "address", "array", "device", "first", "fresh", "high", "instead", "kind", "last", "low", "number", "offset", "source",
     )  # fmt: skip
 
     def __init__(self, kind: int, array: Any, source: Any = None):
-        low, high = np.lib.array_utils.byte_bounds(array)
         self.kind, self.array, self.source = kind, array, source
+        self.device = not isinstance(array, np.ndarray)
         self.address = address_of(array)
-        self.low, self.high = low - self.address, high - self.address
+        ends = [(n - 1) * s for n, s in zip(array.shape, array.strides)] if array.size else []
+        self.low, self.high = sum([e for e in ends if e < 0]), sum([e for e in ends if e > 0]) + array.itemsize
         self.number = 0  # among the operands of the program
         self.fresh = False  # whether each run makes it anew, because others keep it
         self.first, self.last, self.offset = -1, -1, 0  # when it is used, and where it lies in the arena
@@ -41,11 +42,13 @@ class Memory:
 
     def part(self, offset: int, shape: Any, strides: Any, d: Any) -> Any:
         """An array in a block that a loop made."""
+        if self.device:
+            return self.array.__class__(shape, d, self.array.data + offset, strides)
         return np.ndarray(shape, d, self.array.reshape(-1).view(np.uint8), offset, strides)
 
 
 def address_of(array: Any) -> int:
-    return array.__array_interface__["data"][0]
+    return array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data.ptr
 
 
 def give_back() -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._core.layouts import is_disjoint
-from .._core.state import local
+from .._core.state import CUDA, local
+from .._dispatch import backend_of
 from .._kernel.native.runner import runner_on
+from .._kernel.native.site import device_layout
 from .._tensor import Tensor
 from .breaks import Otherwise
 from .capture import Accumulate
@@ -20,7 +22,7 @@ from .lower import Lowering
 from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, give_back, overlay, placed
 from .recompute import made_again
 from .running import Born, Frame, Gifts, Run, Stretch, layout
-from .steps import Call, Question, Step
+from .steps import Call, Launch, Question, Step
 from .unread import without_unread
 
 _MUCH = 1 << 23  # bytes of an arena from which those that the first run needed besides are worth a call
@@ -46,6 +48,7 @@ class Program:
         without_unread(self.graph.nodes, self.graph.outputs)
         self._lock = threading.Lock()
         self._lowered: Lowered | None = None
+        self._others: dict[Any, Lowered] = {}  # forms for other streams of a GPU
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs for these inputs, without history."""
@@ -60,15 +63,26 @@ class Program:
             raise
 
     def _run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        if self._lowered is None:
+        found = self._suitable()
+        if found is None:
             with self._lock:
-                if self._lowered is None:
+                found = self._suitable()
+                if found is None:
                     lowering = Lowering(self.graph, inputs)
-                    self._lowered = Lowered(lowering) if self._finish is None else self._finish(lowering, inputs)
-                    if self._lowered.arena >= _MUCH:
+                    found = Lowered(lowering) if self._finish is None else self._finish(lowering, inputs)
+                    self._lowered = self._others[found.stream] = found
+                    if found.arena >= _MUCH:
                         give_back()
                     return lowering.outputs
-        return self._lowered.run(inputs)
+        return found.run(inputs)
+
+    def _suitable(self) -> Lowered | None:
+        """The form for the stream that this thread's launches go to, if there is one."""
+        found = self._lowered
+        if found is None or found.device is None:
+            return found
+        stream = backend_of(CUDA).stream()
+        return found if stream == found.stream else self._others.get(stream)
 
 
 class Lowered:
@@ -94,6 +108,9 @@ class Lowered:
                 self.parts[-1].steps.append(step)
             else:
                 self.parts.append(kind([step]))
+        launches = [step for step in steps if isinstance(step, Launch)]
+        self.device = device_layout() if launches else None  # how arrays on a GPU lie
+        self.stream = launches[0].lead[1] if launches else 0
         self.opening = next((i for i, part in enumerate(self.parts) if isinstance(part, Stretch)), -1)
         self.written = low.written
         self._find_memory(steps)
@@ -116,7 +133,9 @@ class Lowered:
             if v in self.places:
                 blocks[self.places[v][0]] = None
         for i, step in enumerate(steps):
-            if isinstance(step, Question):  # Python may have to take over: what the node reads must be there until then
+            if isinstance(
+                step, (Question, Launch)
+            ):  # Python may have to take over: what the node reads must be there until then
                 for v in self.nodes[step.node].operands():
                     self.places[v][0].last = max(self.places[v][0].last, i)
         for i, memory in enumerate(blocks, 1):
@@ -126,7 +145,8 @@ class Lowered:
         self.temporary = [m for m in made if not m.fresh]
         self.fresh = [m for m in made if m.fresh]
         overlay([(i, *pair) for i, step in enumerate(steps) for pair in step.pairs()])
-        self.arena = max(placed(self.temporary), 1)
+        self.arena = max(placed([m for m in self.temporary if not m.device]), 1)
+        self.device_arena = placed([m for m in self.temporary if m.device])
         self.from_inputs = [(m.number, m.source) for m in blocks if m.kind == INPUT]
         self.from_constants = [(m.number, m.source) for m in blocks if m.kind == CONSTANT]
         native = [step for step in steps if not isinstance(step, Call)]
@@ -191,7 +211,7 @@ class Lowered:
             frame = Frame(self)
         if self.whole:
             made = frame.new(0)
-            left = runner_on(Tensor)(frame.words[0], [*[inputs[i] for i in self.used], *self.known, *made])
+            left = runner_on(Tensor, self.device)(frame.words[0], [*[inputs[i] for i in self.used], *self.known, *made])
             if left == 0:
                 self._frames.append(frame)
                 return [made[i] for i in self.order] if self.order else made

@@ -12,6 +12,8 @@ from weakref import getweakrefcount
 import numpy as np
 
 from .._core.allocation import LARGE, allocator, empty_strided
+from .._core.state import CUDA
+from .._dispatch import backend_of
 from .._kernel.native.direct import address_function
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import operands_in, run_words, runner, runner_on
@@ -30,7 +32,8 @@ _array = np.ndarray
 _probe = [object()]
 _ALONE = getrefcount(_probe[0])  # of what one list holds, asked in this way
 
-Layout = tuple[Any, Any, Any, Any, Any, bool]  # shape, NumPy's dtype, strides in elements and bytes, dtype, is it small
+# Shape, NumPy's dtype, strides in elements and bytes, dtype, is it small, what makes an array on a GPU (of which it is one, then).
+Layout = tuple[Any, Any, Any, Any, Any, bool, Any]
 Born = tuple[Memory, Value | None, Layout]  # a block that each run makes anew, and the value that it is, if it is one
 
 
@@ -68,10 +71,11 @@ class Frame:
 
     def __init__(self, program: Lowered):
         self.arena = allocator[0](program.arena, np.uint8)
+        self.device_arena = backend_of(CUDA).empty((program.device_arena,), np.uint8) if program.device_arena else None
         self.bases = words_of("q", [0] * program.operands)
-        start = address_function()(self.arena)
+        starts = [0 if arena is None else address_function()(arena) for arena in (self.arena, self.device_arena)]
         for memory in program.temporary:
-            self.bases[memory.number] = start + memory.offset
+            self.bases[memory.number] = starts[memory.device] + memory.offset
         self.at = self.bases.buffer_info()[0]
         self.tables = [part.encoded() if isinstance(part, Stretch) else None for part in program.parts]
         self.starts = [0 if table is None else table[0].buffer_info()[0] for table in self.tables]
@@ -82,13 +86,16 @@ class Frame:
             self.words.append(run_words(self.starts[i], len(getattr(part, "steps", ())), self.at, operands))
         self.layouts = [[about for *_, about in born] for born in program.born]
         self._last: list[list[Any]] = [[_probe[0]] * len(born) for born in program.born]  # small blocks of the last run
-        kept = sum([memory.nbytes for born in program.born for memory, _, about in born if about[-1]])
+        kept = sum([memory.nbytes for born in program.born for memory, _, about in born if about[5]])
         self._again = kept <= _KEPT and usable()  # there counts of references say who has an object
 
     def new(self, part: int) -> list[Tensor]:
         """Tensors for what a part makes anew; a small block of the last run that nobody has any more is used again."""
         found, last = [], self._last[part]
-        for i, (shape, d, strides, steps, dtype, small) in enumerate(self.layouts[part]):
+        for i, (shape, d, strides, steps, dtype, small, on_gpu) in enumerate(self.layouts[part]):
+            if on_gpu is not None:
+                found.append(wrap(on_gpu(shape, d, None, steps), dtype, CUDA))
+                continue
             if small and self._again and getrefcount(last[i]) == _ALONE and not getweakrefcount(last[i]):
                 array = last[i]
             else:
@@ -108,7 +115,8 @@ class Run:
         self.blocks: dict[Memory, Tensor] = {}  # a tensor that keeps each fresh block
 
     def outputs(self) -> list[Tensor]:
-        program, run, words = self.program, runner_on(Tensor), self.frame.words
+        program, words = self.program, self.frame.words
+        run = runner_on(Tensor, program.device)
         for i, part in enumerate(program.parts):
             kind = part.__class__
             if kind is Stretch:
@@ -169,6 +177,12 @@ class Run:
 
     def _part(self, v: Value, memory: Memory, offset: int) -> Tensor:
         block = self.blocks.get(memory)
+        if memory.device:
+            whole, start = (self.frame.device_arena, memory.offset) if block is None else (block._array, 0)
+            assert whole is not None
+            t = wrap(whole.__class__(v.shape, v.dtype.numpy, whole.data + (start + offset), v.strides), v.dtype, CUDA)
+            t._storage = None if block is None else storage_of(block)
+            return t
         if block is None:
             return wrap(
                 np.ndarray(v.shape, v.dtype.numpy, self.frame.arena, memory.offset + offset, v.strides), v.dtype
@@ -225,7 +239,7 @@ class Run:
                 self._known(out, t)
 
     def _resume(self, part: Stretch, number: int, left: int, given: Sequence[Tensor]) -> None:
-        """Goes on with a stretch that ended early: its first operands could not be found, or a kernel answered otherwise."""
+        """Goes on with a stretch that ended early: its first operands could not be found, a kernel answered otherwise, a launch failed."""
         frame, run, steps = self.frame, runner(), len(part.steps)
         if left < 0:
             for t, place in zip(given, operands_in(frame.words[number])):
@@ -240,8 +254,8 @@ class Run:
         """Runs by Python the node whose steps are not the right ones this time, or raises what is wrong; gives the next step."""
         which = part.steps[failed].node
         node: Node = self.program.nodes[which]
-        given = replaced(node.args, Value, lambda v: wrap(self.tensor(v)._array.copy(), v.dtype))
-        out = node.op(*given)
+        copied = lambda v: wrap(self.tensor(v)._array.copy(), v.dtype, v.k & CUDA)
+        out = node.op(*replaced(node.args, Value, self.tensor if node.writes else copied))
         for v, t in zip(node.outs, out if node.several else (out,)):
             if v is not None:
                 self.tensor(v)._array[...] = t._array
@@ -256,7 +270,8 @@ def _lacks_gradient(meta: Any) -> bool:
 
 def layout(memory: Memory, v: Value | None) -> Layout:
     """How a fresh block lies, which is a value or the bytes of several."""
+    on_gpu, small = backend_of(CUDA).xp.ndarray if memory.device else None, memory.nbytes < LARGE and not memory.device
     if v is None:
-        return (memory.nbytes,), np.dtype(np.uint8), (1,), (1,), None, memory.nbytes < LARGE
+        return (memory.nbytes,), np.dtype(np.uint8), (1,), (1,), None, small, on_gpu
     size = v.dtype.itemsize
-    return v.shape, v.dtype.numpy, tuple([s // size for s in v.strides]), v.strides, v.dtype, memory.nbytes < LARGE
+    return v.shape, v.dtype.numpy, tuple([s // size for s in v.strides]), v.strides, v.dtype, small, on_gpu

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._kernel.loops import past_caches, recipes
 from .._kernel.native import pool
+from .._kernel.native.device_entry import LAUNCH, launch_words, launcher
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import OPERANDS
 from .._kernel.ufunc import addresses, loops
@@ -206,6 +207,42 @@ class Together(Step):
         each = words[2]
         at = [(n, o, pool.HEADER + i * each + 1 + k) for i, own in enumerate(operands) for k, (n, o) in enumerate(own)]
         plan.work(pool.entry(), words, -min(len(calls), pool.settings[0]), at)
+
+
+class Launch(Step):
+    """A launch of a kernel on a GPU, or a call of a library's function there; `made` are blocks that its node makes or writes to."""
+
+    __slots__ = ("call", "keep", "lead", "made", "operands")
+
+    def __init__(
+        self, lead: tuple[int, int], call: Any, places: Sequence[Operand], made: Sequence[Memory], keep: Any, node: int
+    ):
+        self.lead, self.made, self.keep, self.node = (
+            lead,
+            made,
+            keep,
+            node,
+        )  # `lead`: the launching function, the stream
+        kernel, address, sizes, args = call
+        self.operands: list[tuple[Memory, int, int]] = []  # block, bytes from its beginning, place among the arguments
+        values = [value if source < 0 else 0 for source, value in args]
+        for i, (source, offset) in enumerate(args):
+            if source >= 0:
+                memory, begin = places[source]
+                assert memory is not None
+                self.operands.append((memory, begin + offset, i))
+        self.call = kernel, address, sizes, values
+
+    def reads(self) -> Iterator[Memory]:
+        return (m for m, *_ in self.operands)
+
+    def writes(self) -> Iterator[Memory]:
+        return iter(self.made)
+
+    def encode(self, plan: Plan) -> None:
+        plan.keep.append(self.keep)
+        at = [(m.number, offset, len(LAUNCH) + i) for m, offset, i in self.operands]
+        plan.work(launcher(), launch_words(*self.lead, self.call), 0, at, fails=True)
 
 
 class Question(Step):

@@ -28,7 +28,10 @@ _SECONDS, _ROUNDS = 0.02, 5  # of each form
 
 def tuned(lowering: Lowering, inputs: Sequence[Tensor]) -> Lowered:
     """The program in its fastest form."""
-    if not changes_nothing(Lowered(lowering)):
+    usual = Lowered(lowering)
+    if usual.device is not None:  # its host's loops are not what takes time
+        return usual
+    if not changes_nothing(usual):
         return Lowered(lowering, 1)
     digest, cache = _digest(lowering.graph), Cache.open()
     known = None if cache is None else cache.read(digest)

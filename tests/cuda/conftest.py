@@ -7,10 +7,11 @@ import pytest
 import flambeau as torch
 from flambeau import _dispatch
 from flambeau._backend import cuda as cuda_module
+from flambeau._compile import guards, reach
 from flambeau._kernel.native import site
 from flambeau._kernel.native.entry import KNOWN_NAMES
 
-from . import fake_gpu
+from . import emulated, fake_gpu
 from .emulated import COMPILER, Kernel
 
 
@@ -36,6 +37,10 @@ def gpu(monkeypatch):
     monkeypatch.setattr(_dispatch, "gpu_count", lambda: 1)
     monkeypatch.setattr(cuda_module, "addresses", fake_gpu.addresses)
     monkeypatch.setattr(cuda_module.Cuda, "compiled", _compiled)
+    libraries = [(file, reach.LIBRARY) for file in (__file__, fake_gpu.__file__, emulated.__file__)]  # as CuPy is one
+    trust = lambda file, usual=reach.trust: dict(libraries).get(file) or usual(file)
+    for module in (reach, guards):
+        monkeypatch.setattr(module, "trust", trust)
     if not backend.ready() and os.environ.get("FLAMBEAU_NATIVE_ENTRY") != "0":
         pytest.skip("there is no native entry")
     yield backend

@@ -65,7 +65,9 @@ class Array(bytes):
     nbytes = property(lambda self: self.size * self.dtype.itemsize)
     itemsize = property(lambda self: self.dtype.itemsize)
     flags = property(lambda self: self.numpy().flags)
+    T = property(lambda self: self.transpose())
     base = None
+    device = types.SimpleNamespace(id=0)
 
     def numpy(self):
         place = types.SimpleNamespace(
@@ -95,6 +97,12 @@ class Array(bytes):
     def __setitem__(self, key, value):
         self.numpy()[key] = value.numpy() if isinstance(value, Array) else value
 
+    def copy(self, order="C"):
+        return Array.of(self.numpy().copy(order))
+
+    def tobytes(self):
+        return self.numpy().tobytes()
+
     def fill(self, value):
         self.numpy()[...] = value
 
@@ -113,11 +121,13 @@ def launch(kernel, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
         return 700
     found = Kernel.by_number[kernel]
     Kernel.natively += 1
+    streams[:] = [stream]
     found.run((gx, gy), (bx,), (ctypes.c_int64 * len(found.kinds)).from_address(parameters))
     return 0
 
 
 failing = []  # while something is in it, launches fail
+streams = []  # where the last launch went
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int64)
@@ -142,6 +152,9 @@ class _Pinned(ctypes.Structure):
 xp = types.SimpleNamespace(
     ndarray=Array,
     asarray=Array.of,
+    array=lambda values, **_: Array.of(np.asarray(values)),
+    asnumpy=lambda a: a.numpy().copy(),
+    zeros=lambda shape, dtype: Array.of(np.zeros(shape, dtype)),
     cuda=types.SimpleNamespace(
         get_current_stream=lambda: types.SimpleNamespace(ptr=77),
         Device=lambda index: contextlib.nullcontext(),

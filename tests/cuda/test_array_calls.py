@@ -149,10 +149,11 @@ def arrays(monkeypatch):
     yield backend
     for function in (placement.cuda_problem, placement.gpu_count):
         function.cache_clear()
-    for op in records.values():  # what operations keep of GPUs is this one's
-        if isinstance(op, Pointwise):
-            op.fast_cuda.clear()
-            op.variants.clear()
+    own = [op for op in records.values() if isinstance(op, Pointwise)]
+    derived = [d.kernel for op in own for d in op.grads if d is not None and d.kernel is not None]
+    for op in (*own, *derived):
+        op.fast_cuda.clear()  # what operations keep of GPUs is this one's
+        op.variants.clear()
 
 
 def on_gpu(t):

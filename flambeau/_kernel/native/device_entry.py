@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import array
 import ctypes
+import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .device_plan import ABOUT, ARGUMENT, ARGUMENTS, CALL, FIRST, RESULT, RESULTS, SPAN, SPANS, WRITES
@@ -37,6 +38,8 @@ _WORDS, _RANK = 128, 8  # at most: of a description, dimensions
 _PASSED = 24  # words that a function of a library is called with: those that it does not take it does not see
 # What the machine code must know of the GPU's library, by addresses in this process.
 GPU_NAMES = ("array", "launch", "stream")
+# The words of one launch, or of one call of a library's function (at `address`, or 0), in a program; its arguments follow.
+LAUNCH = ("launch", "kernel", "address", "x", "y", "z", "across", "down", "deep", "shared", "stream", "count")
 
 
 def _pass_words(m: Any, address: Any, slots: Any) -> Any:
@@ -241,6 +244,33 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
         if made == 0:
             return 0
     return made
+
+
+def _launch(m, words, threads):
+    """Does what such words say; gives 0, or what is wrong."""
+    at, first, pointers = m.fields(words, LAUNCH), words + 8 * len(LAUNCH), m.space(ARGUMENTS)
+    if at.address != 0:
+        return 0xFFFFFFFF & _pass_words(m, at.address, first)
+    for j in range(at.count):
+        m.put(pointers, j * 8, first + j * 8)
+    return 0xFFFFFFFF & m.call(
+        at.launch, at.kernel, at.x, at.y, at.z, at.across, at.down, at.deep, at.shared, at.stream, pointers, 0
+    )
+
+
+@functools.cache
+def launcher() -> int:
+    """Where the function is that programs call for each launch."""
+    return compile_function("launch", _launch, ["words", "threads"])
+
+
+def launch_words(launch: int, stream: int, call: tuple[int, int, Sequence[int], Sequence[int]]) -> array.array[int]:
+    """A kernel's launch, or the call of a function, as (kernel, address, sizes of grid and block, arguments)."""
+    kernel, address, sizes, args = call
+    if len(args) > (_PASSED if address else ARGUMENTS):
+        raise ValueError("too many arguments")
+    unseen = [0] * (_PASSED - len(args))
+    return array.array("q", [launch, kernel, address, *sizes, 0, stream, len(args), *args, *unseen])
 
 
 class Lies:

@@ -21,6 +21,7 @@ from .. import archives, jit
 from ..lang import Walker, inline
 from ..render_llvm import Llvm
 from ..value import Value
+from .plan import FAILS
 
 __all__ = ["compile_function", "compile_module", "inline", "is_kept", "over_all", "render_function", "run_loops"]
 
@@ -200,7 +201,7 @@ def over_all(m, loop, pointers, dims, steps, data, outer, sizes, operands, strid
 @inline
 def run_loops(m, first, loops, bases, pointers, count):
     """Runs what a plan's words from `first` on describe, over operands whose addresses are in `bases`. Loops that do not know how
-    long they are get `count`, unless that is 0. Gives how many are left where a question is not answered as expected."""
+    long they are get `count`, unless that is 0. Gives how many are left where a question is not answered as expected, or work fails."""
     left, place = loops, first
     while left != 0:
         loop, operands, outer, dims = m.word(place), m.word(place, 32), m.word(place, 40), m.word(place, 8)
@@ -209,13 +210,17 @@ def run_loops(m, first, loops, bases, pointers, count):
         each = 16 + outer * 8
         if (loop == 0) & (steps != 0):  # work for the pool: its words, with the addresses in their places
             whole = m.word(sizes)
-            if whole != 0:  # words that change while they are worked on
+            if whole > FAILS:  # words that change while they are worked on
                 for j in range(m.word(whole)):
                     m.put(steps, j * 8, m.word(whole, j * 8 + 8))
             for j in range(operands):
                 address = m.word(bases, m.word(sources, j * each)) + m.word(sources, j * each + 8)
                 m.put(steps, m.word(sources, j * each + 16), address)
-            m.run(data, steps, dims)
+            if whole == FAILS:
+                if m.call(data, steps, dims) != 0:
+                    break
+            else:
+                m.run(data, steps, dims)
         else:
             for j in range(operands):
                 m.put(pointers, j * 8, m.word(bases, m.word(sources, j * each)) + m.word(sources, j * each + 8))

@@ -153,7 +153,7 @@ def bound_function(body: Any, words: bytes) -> Any:
 
 
 def _slow_address(array: Any) -> int:
-    return array.__array_interface__["data"][0]
+    return array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data.ptr  # on a GPU
 
 
 @functools.cache

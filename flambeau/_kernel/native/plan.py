@@ -20,6 +20,7 @@ CASTING = 32  # bits before the number of what autocast does, in its first word
 # Places in a plan, in bytes: how many results there are is at 0; then where what describes results begins, and its size for one.
 RETURNED, LOOPS, RECORD, TOGETHER, PATTERN, KEPT, LONG = 8, 16, 24, 32, 40, 48, 56
 PLAN, RESULT = 64, 56
+FAILS = 1  # in the place of where words are copied from: their function says whether it could do the work
 VIEWS = -1  # in the place of how many results there are: a plan of another kind (see `views`)
 WRITTEN = 1  # in the place of a result's dtype: it is the first argument, in its own memory
 _ALL = (1 << 64) - 1
@@ -160,11 +161,12 @@ class Plan:
 
     def work(
         self, entry: int, words: array.array[int], threads: int, operands: Sequence[tuple[int, int, int]],
-        inside: Sequence[tuple[int, int]] = (),
+        inside: Sequence[tuple[int, int]] = (), fails: bool = False,
     ) -> None:  # fmt: skip
         """Work for the pool, whose function is at `entry`: words, in which operands (number, bytes, place among the words) have
-        their addresses. Those with addresses of their own words (`inside`: place, bytes from the first) may be written to."""
-        own, whole = words[:], 0
+        their addresses. Those with addresses of their own words (`inside`: place, bytes from the first) may be written to.
+        Work that `fails` ends the plan where its function does not give 0."""
+        own, whole = words[:], FAILS if fails else 0
         start = own.buffer_info()[0]
         for place, offset in inside:
             own[place] = start + offset

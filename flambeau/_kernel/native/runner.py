@@ -38,9 +38,12 @@ def _run_on(m, self, args, given):
     bases = m.word(words, 16)
     for i in range(m.word(words, 24)):
         array = m.word(m.call("PyList_GetItem", tensors, i), m.word(self, _BYTES))
-        if m.word(array, _TYPE) != m.word(self, _BYTES + 8):
+        kind, address = m.word(array, _TYPE), m.word(array, _HEAD)
+        if kind == m.word(self, _BYTES + 16):  # on a GPU
+            address = m.word(m.word(array, m.word(self, _BYTES + 24)), m.word(self, _BYTES + 32))
+        elif kind != m.word(self, _BYTES + 8):
             return m.call("PyLong_FromLong", -1)
-        m.put(bases, m.word(words, 32 + i * 8), m.word(array, _HEAD))
+        m.put(bases, m.word(words, 32 + i * 8), address)
     thread = m.call("PyEval_SaveThread")
     left = run_loops(m, m.word(words), m.word(words, 8), bases, m.space(OPERANDS), 0)
     m.run("PyEval_RestoreThread", thread)
@@ -48,12 +51,12 @@ def _run_on(m, self, args, given):
 
 
 @functools.cache
-def runner_on(tensor: type) -> Any:
+def runner_on(tensor: type, device: tuple[int, int, int] | None = None) -> Any:
     """The function (words, list of tensors) that finds the tensors' addresses, and runs all loops: it gives how many are left, or -1 if it
-    cannot, as where the interpreter is one that machine code does not know."""
+    cannot, as where the interpreter is one that machine code does not know. `device` says how arrays on a GPU lie."""
     if not usable() or not known_layout():
         return lambda words, tensors: -1
-    return bound_function(_run_on, struct.pack("2q", slot_offset(tensor._array), id(np.ndarray)))  # type: ignore[attr-defined]
+    return bound_function(_run_on, struct.pack("5q", slot_offset(tensor._array), id(np.ndarray), *device or (0, 0, 0)))  # type: ignore[attr-defined]
 
 
 def run_words(table: int, loops: int, bases: int, operands: Sequence[int]) -> bytes:

@@ -116,6 +116,7 @@ class _Entries:
         self.seen = array.array("q", bytes(8 * SEEN * WAYS))
         self.offsets: Offsets | None = None  # of the machine code, once there is some
         self.gpu: array.array[int] | None = None
+        self.device: tuple[int, int, int] | None = None
         self.address = 0
         # Python hashes a function by its address, and programs have functions for keys before they call one: so all sites begin
         # with one jump, whose aim changes.
@@ -209,6 +210,7 @@ class _Entries:
         except (LookupError, ValueError, AttributeError):
             return False
         self.gpu = gpu_words({**found, "array": id(type(make()))})
+        self.device = id(type(make())), lies.data, lies.pointer
         self.known[KNOWN_NAMES.index("gpu")] = self.gpu.buffer_info()[0]
         self.known[KNOWN_NAMES.index("device_views")] = compile_device_views(self.offsets, lies)
         self.known[KNOWN_NAMES.index("device")] = compile_device_entry(self.offsets, lies)
@@ -245,6 +247,11 @@ def usable() -> bool:
 _entries = _Entries()
 prepare, also_plain, switched_off = _entries.prepare, _entries.also_plain, _entries.switched_off
 open_device, wait = _entries.open_device, _entries.wait
+
+
+def device_layout() -> tuple[int, int, int] | None:
+    """The class of arrays on a GPU, where in them memory is found, and where in that its address; None if no GPU is open."""
+    return _entries.device
 
 
 def forget_all() -> None:

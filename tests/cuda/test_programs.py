@@ -1,0 +1,126 @@
+"""Programs on a GPU: launches one after another by machine code, with a GPU of the CPU's memory."""
+
+import os
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau._core.state import CUDA
+
+from . import fake_gpu
+from .emulated import Kernel
+from .fake_gpu import back, on_gpu
+
+pytestmark = pytest.mark.skipif(os.environ.get("FLAMBEAU_NATIVE_ENTRY") == "0", reason="there is no native entry")
+
+
+def pointwise(x, y):
+    return (torch.tanh(x * y) + x).exp() * 2, (x - y).t()[1:]
+
+
+def rows(x, y):
+    return F.softmax(x, 1), F.layer_norm(x + y, (5,))
+
+
+@pytest.mark.parametrize("function", [pointwise, rows])
+def test_a_function_is_one_native_call(gpu, function):
+    compiled, rng = torch.compile(function), np.random.default_rng(0)
+    for i in range(4):
+        x, y = rng.standard_normal((4, 5), np.float32), rng.standard_normal((4, 5), np.float32)
+        before = Kernel.natively
+        got = compiled(on_gpu(x), on_gpu(y))
+        natively = Kernel.natively - before
+        for a, b in zip(function(torch.tensor(x), torch.tensor(y)), got, strict=True):
+            assert b._k & CUDA and a.stride() == b.stride()
+            torch.testing.assert_close(a, back(b))
+        assert i == 0 or natively >= 3
+
+
+def numbers(*shapes):
+    rng = np.random.default_rng(len(shapes))
+    return [rng.standard_normal(shape, np.float32) for shape in shapes]
+
+
+def writes(x, y):
+    z = x * 1
+    z[1:3] = y[1:3]
+    z.add_(1).mul_(y)
+    z[:, 0] = 7
+    return z, torch.zeros_like(z[0]) + z[1]
+
+
+def test_writes_go_to_memory_of_this_run(gpu):
+    compiled = torch.compile(writes)
+    for _ in range(4):
+        x, y = numbers((4, 5), (4, 5))
+        for a, b in zip(writes(torch.tensor(x), torch.tensor(y)), compiled(on_gpu(x), on_gpu(y)), strict=True):
+            assert torch.equal(a, back(b))
+
+
+def test_arguments_are_written_to(gpu):
+    def function(x, y):
+        x.mul_(y)
+        x[0] = y[1]
+        return x.sum()
+
+    compiled, (x, y) = torch.compile(function), numbers((4, 5), (4, 5))
+    cpu, there = torch.tensor(x), on_gpu(x)
+    for _ in range(4):
+        expected, got = function(cpu, torch.tensor(y)), compiled(there, on_gpu(y))
+        assert torch.equal(cpu, back(there)) and torch.allclose(expected, back(got))
+    assert there._version == cpu._version == 8
+
+
+def test_gradients_are_of_the_run(gpu):
+    x, w = numbers((4, 5), (5,))
+    cpu, there = torch.tensor(w, requires_grad=True), on_gpu(w, requires_grad=True)
+    loss = lambda x, w: ((x * w).tanh() + w).exp().sum()
+    compiled = torch.compile(loss)
+    for _ in range(4):
+        loss(torch.tensor(x), cpu).backward()
+        compiled(on_gpu(x), there).backward()
+        torch.testing.assert_close(cpu.grad, back(there.grad))
+
+
+def test_a_whole_step(gpu):
+    x, w = numbers((4, 5), (5,))
+    leaves = torch.nn.Parameter(torch.tensor(w)), on_gpu(w, requires_grad=True)
+    optimizers = [torch.optim.AdamW([leaf], lr=0.1) for leaf in leaves]
+
+    def stepping(leaf, optimizer):
+        def step(x):
+            optimizer.zero_grad()
+            loss = (x * leaf).tanh().sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
+    first, second = map(stepping, leaves, optimizers)
+    compiled = torch.compile(second)
+    for _ in range(5):
+        torch.testing.assert_close(first(torch.tensor(x)).detach(), back(compiled(on_gpu(x)).detach()))
+    torch.testing.assert_close(leaves[0].detach(), back(leaves[1].detach()))
+
+
+def test_python_takes_over_where_a_launch_fails(gpu, monkeypatch):
+    compiled, (x, y) = torch.compile(pointwise), numbers((4, 5), (4, 5))
+    for _ in range(3):
+        compiled(on_gpu(x), on_gpu(y))
+    monkeypatch.setattr(fake_gpu, "failing", [True])
+    for a, b in zip(pointwise(torch.tensor(x), torch.tensor(y)), compiled(on_gpu(x), on_gpu(y)), strict=True):
+        torch.testing.assert_close(a, back(b))
+
+
+def test_each_stream_has_a_form_of_its_own(gpu, monkeypatch):
+    compiled, (x, y) = torch.compile(pointwise), numbers((4, 5), (4, 5))
+    seen = []
+    for number in (77, 77, 78, 78, 77):
+        monkeypatch.setattr(gpu, "stream", lambda number=number: number)
+        got = compiled(on_gpu(x), on_gpu(y))
+        torch.testing.assert_close(pointwise(torch.tensor(x), torch.tensor(y))[0], back(got[0]))
+        seen.append(fake_gpu.streams[-1])
+    assert seen == [77, 77, 78, 78, 77]
