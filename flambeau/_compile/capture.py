@@ -19,7 +19,8 @@ import numpy as np
 
 from .._autograd import engine
 from .._core.random import MersenneState
-from .._core.state import CAPTURE, FUNCTION_MODE, GRAD, META, local, modes
+from .._core.state import CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, local, modes
+from .._dispatch import backend_of
 from .._errors.frames import PACKAGE, is_ours, users_frame
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.records.primitive import Primitive
@@ -461,14 +462,8 @@ class Capture:
             return False
 
         def other(t: Tensor) -> Tensor:
-            source = t._array
-            values = source * source.dtype.type(0.9) if t.dtype.category >= 2 else source
-            array = np.array(values, source.dtype)
-            if min(source.strides, default=0) >= 0:  # which operations run may depend on the layout
-                length = source.itemsize + sum([max(n - 1, 0) * s for n, s in zip(source.shape, source.strides)])
-                array = np.ndarray(source.shape, source.dtype, np.zeros(length, np.uint8), 0, source.strides)
-                array[...] = values
-            made = wrap(array, t.dtype, t._k & GRAD)
+            values = ops.mul(detached(t), 0.9)._array if t.dtype.category >= 2 else t._array  # type: ignore[attr-defined]
+            made = wrap(_laid_like(t, values), t.dtype, t._k & (GRAD | CUDA))
             made._edge = t._edge  # what is no leaf may be written to
             return made
 
@@ -476,8 +471,9 @@ class Capture:
             again = Capture()
             again.functions = False
             try:
+                others, more = with_others(tuple(args), other), with_others(named, other)
                 with again:
-                    function(*with_others(tuple(args), other), **with_others(named, other))
+                    function(*others, **more)
             except Exception:
                 return True
         return _outline(again.graph.nodes) != _outline(recent)
@@ -581,6 +577,19 @@ class _Born:
 
     def __call__(self) -> Tensor:
         return wrap(self.array.copy(order="C"), self.dtype, self.k)
+
+
+def _laid_like(t: Tensor, values: Any) -> Any:
+    """Elements in memory of their own, laid out as a tensor's are: which operations run may depend on that."""
+    source = t._array
+    shape, d, strides = source.shape, source.dtype, source.strides
+    length = d.itemsize + sum([max(n - 1, 0) * s for n, s in zip(shape, strides)])
+    if min(strides, default=0) < 0:
+        return np.array(values, d)
+    memory = backend_of(t._k).zeros((length,), np.uint8)
+    made = source.__class__(shape, d, memory.data, strides) if t._k & CUDA else np.ndarray(shape, d, memory, 0, strides)
+    made[...] = values
+    return made
 
 
 def _even(array: Any) -> bool:
