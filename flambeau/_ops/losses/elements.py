@@ -13,7 +13,7 @@ import numpy as np
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty, not_planned
 from ..._core.dtypes import FLOATING, float32, float64
-from ..._core.state import BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, modes
+from ..._core.state import AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, modes
 from ..._kernel.lang import kernel
 from ..._kernel.rows import Rows
 from ..._tensor import Tensor, read_as
@@ -58,7 +58,7 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
-TAKEN = GRAD | BATCHED | CAPTURE | FUNCTION_MODE | CUDA  # what a loss by programs along rows may meet
+TAKEN = GRAD | AUTOCAST | BATCHED | CAPTURE | FUNCTION_MODE | CUDA  # what a loss by programs along rows may meet
 
 
 def is_taken(*tensors: Tensor) -> bool:
