@@ -7,9 +7,11 @@ import pytest
 import flambeau as torch
 from flambeau import _dispatch
 from flambeau._backend import cuda as cuda_module
+from flambeau._backend import placement
 from flambeau._compile import guards, reach
 from flambeau._kernel.native import site
 from flambeau._kernel.native.entry import KNOWN_NAMES
+from flambeau.optim import _gpu
 
 from . import emulated, fake_gpu
 from .emulated import COMPILER, Kernel
@@ -33,8 +35,9 @@ def gpu(monkeypatch):
     backend = cuda_module.cuda
     monkeypatch.setitem(backend.__dict__, "xp", fake_gpu.xp)
     monkeypatch.setattr(backend, "opened", None)
-    monkeypatch.setattr(cuda_module, "gpu_count", lambda: 1)
-    monkeypatch.setattr(_dispatch, "gpu_count", lambda: 1)
+    for module in (cuda_module, _dispatch, placement, _gpu):
+        monkeypatch.setattr(module, "gpu_count", lambda: 1)
+    monkeypatch.setattr(placement, "cuda_problem", lambda: None)
     monkeypatch.setattr(cuda_module, "addresses", fake_gpu.addresses)
     monkeypatch.setattr(cuda_module.Cuda, "compiled", _compiled)
     libraries = [(file, reach.LIBRARY) for file in (__file__, fake_gpu.__file__, emulated.__file__)]  # as CuPy is one

@@ -8,6 +8,7 @@ import pytest
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau._core.state import CUDA
+from flambeau.amp import autocast_mode
 
 from . import fake_gpu
 from .emulated import Kernel
@@ -57,6 +58,45 @@ def test_writes_go_to_memory_of_this_run(gpu):
         x, y = numbers((4, 5), (4, 5))
         for a, b in zip(writes(torch.tensor(x), torch.tensor(y)), compiled(on_gpu(x), on_gpu(y)), strict=True):
             assert torch.equal(a, back(b))
+
+
+def test_a_function_of_several_records_is_these(gpu):
+    """Whether it looks at elements is found out with others, which lie in the GPU's memory, too."""
+    cache, place = on_gpu(np.zeros((4, 5))), on_gpu(torch.tensor([2]))
+    count, columns = on_gpu(torch.tensor(3)), on_gpu(torch.tensor([[1], [0], [4], [2]]))
+
+    def function(x):
+        count.add_(1)
+        cache.index_copy_(0, place, x[:1])
+        cache.scatter_(1, columns, x[:, :1])
+        return cache * 2
+
+    compiled = torch.compile(function, fullgraph=True)
+    expected = torch.zeros(4, 5)
+    for i in range(4):
+        x = torch.tensor(numbers((4, 5))[0]) + i
+        before = Kernel.natively
+        got = compiled(on_gpu(x))
+        assert i == 0 or Kernel.natively > before + 4
+        expected.index_copy_(0, torch.tensor([2]), x[:1]).scatter_(1, back(columns), x[:, :1])
+        assert torch.equal(expected * 2, back(got)) and torch.equal(expected, back(cache)) and back(count) == 4 + i
+
+
+def test_losses_under_autocast_are_programs_along_rows(gpu, monkeypatch):
+    monkeypatch.setattr(autocast_mode, "cuda_problem", lambda: None)
+    x, target = numbers((4, 5))[0], torch.tensor([1, 0, 4, 2])
+
+    def loss(x, target):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            return F.cross_entropy(x.bfloat16(), target)
+
+    leaf, there = torch.tensor(x, requires_grad=True), on_gpu(x, requires_grad=True)
+    F.cross_entropy(leaf.bfloat16().float(), target).backward()
+    compiled = torch.compile(loss, fullgraph=True)
+    for _ in range(3):
+        there.grad = None
+        compiled(there, on_gpu(target)).backward()
+        torch.testing.assert_close(leaf.grad, back(there.grad))
 
 
 def test_arguments_are_written_to(gpu):

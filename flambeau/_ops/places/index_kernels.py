@@ -78,6 +78,14 @@ def gather_one(m: Any, x: Any, index: Any, out: Any, wrong: Any, from_end: Any) 
         wrong[()] = m.value(1, "i64")
 
 
+@kernel("(),()->(n)")
+def put_one(m: Any, index: Any, value: Any, x: Any, from_end: Any) -> None:
+    """x[index] = value, unless that is out of range."""
+    j = _place(m, index[()], x.n, from_end)
+    if j < m.cast(x.n, "u64"):
+        x[j] = value[()]
+
+
 @kernel("(n),()->()")
 def note_outside(m: Any, x: Any, index: Any, wrong: Any, from_end: Any) -> None:
     """Tells of an index out of range."""
@@ -338,6 +346,21 @@ def update_at(backend: Any, x: Any, key: Any, values: Any, how: str) -> None:
         x[...] = wide.astype(x.dtype)
 
 
+def _put_along(backend: Any, x: Any, dim: int, index: Any, over: Any, values: Any, from_end: bool = False) -> bool:
+    """x[…, index, …] = values on a GPU; `over` are the shape and the strides of the index over all values. False if it cannot."""
+    if x.dtype.itemsize not in BITS or isinstance(values, np.ndarray) or values.shape not in ((), over[0]):
+        return False
+    from ..._backend.cuda_rows import Operand  # only where there is a GPU
+
+    code, (shape, steps) = BITS[x.dtype.itemsize][0], over
+    kept = (*x.strides[:dim], 0, *x.strides[dim + 1 :], x.strides[dim])
+    put = backend.kernel(put_one, (_CODE[index.dtype], code, code), from_end=from_end)
+    to = x, Operand((*shape, x.shape[dim]), kept, x.dtype)
+    source = values, Operand(shape, values.strides or (0,) * len(shape), values.dtype)
+    put((index, Operand(shape, steps, index.dtype)), source, to)
+    return True
+
+
 # -- along one dimension: an index for every element ---------------------------------------------------------------
 
 
@@ -464,14 +487,20 @@ def scatter(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str) -
         scatter(backend, x.reshape(-1), 0, index.reshape(-1), flat, how)
         return
     target = _narrowed(x, index.shape, dim)
+    if values.ndim and values.shape != index.shape:
+        values = values[tuple(slice(n) for n in index.shape)]
+    index = as_index(index)
+    if (
+        backend is not cpu
+        and how == "set"
+        and _put_along(backend, target, dim, index, (index.shape, index.strides), values)
+    ):
+        return
     if values.ndim == 0:
         values = backend.xp.broadcast_to(values, index.shape)
-    elif values.shape != index.shape:
-        values = values[tuple(slice(n) for n in index.shape)]
     if backend is not cpu:
         update_at(backend, target, grid_key(backend, index, dim), values, how)
         return
-    index = as_index(index)
     columns, few = dim < index.ndim - 1, index.size < PARALLEL
     call, wide = _scatterer(x.dtype, index.dtype, columns, few, how)
     if how == "set":
@@ -545,6 +574,10 @@ def update_rows(backend: Any, x: Any, dim: int, index: Any, values: Any, how: st
     if index.size == 0 or x.size == 0:
         return
     if backend is not cpu:
+        index, shape = as_index(index), (*x.shape[:dim], index.size, *x.shape[dim + 1 :])
+        over = shape, (*[0] * dim, *index.strides, *[0] * (x.ndim - dim - 1))
+        if how == "set" and _put_along(backend, x, dim, index, over, values, from_end):
+            return
         if from_end:
             index = index + (index < 0) * x.shape[dim]
         update_at(backend, x, (slice(None),) * dim + (index,), values, how)
