@@ -76,6 +76,9 @@ class Pointwise:
                 kernel((p.blocks,), (THREADS,), (*self._by_value(arrays, numbers, made), *p.geometry))
             else:
                 kernel((p.blocks,), (THREADS,), (*arrays, *made, *p.geometry))
+            watch = watching()
+            if watch is not None:
+                watch.pointwise(self, (*arrays, *made))
         if out is not None:
             return out
         return made[0] if len(made) == 1 else tuple(made)

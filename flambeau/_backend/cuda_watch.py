@@ -172,6 +172,7 @@ class Watch:
         self.given = [Shadow(a.shape, a.dtype, Data(i), a.strides) for i, a in enumerate(inputs)]
         self.made: list[Shadow] = []
         self.calls: list[Any] = []  # (function, address, grid and block, shared memory, arguments)
+        self.bodies: dict[int, Any] = {}  # of calls that are pointwise, by number: what computes, and its operands
         self.keep: list[Any] = []
 
     def __enter__(self) -> Watch:
@@ -211,6 +212,10 @@ class Watch:
         self.keep.append(function)
         sizes = [*grid, *[1] * (3 - len(grid)), *block, *[1] * (3 - len(block))]
         self.calls.append((address, 0, sizes, [_argument(a) for a in args]))
+
+    def pointwise(self, what: Any, operands: Sequence[Any]) -> None:
+        """Says what the last launch computes of each element."""
+        self.bodies[len(self.calls) - 1] = what, operands
 
     def call(self, address: int, args: Sequence[Any]) -> None:
         """A function of a library; its arguments are addresses and integers, or shadows."""

@@ -9,15 +9,19 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from .._backend.cuda_layout import NUMPY
+from .._backend.cuda_watch import Watch as DeviceWatch
+from .._core.state import CUDA
+from .._dispatch import backend_of
 from .._kernel.llvm import NoCompiler
 from .._kernel.loops import pointwise_loop, recipes, survey
 from .._kernel.native import pool
 from .._kernel.value import COMPUTE, PART, SIZE
 from .._ops.plans.watching import Walk
 from .memory import MADE, Memory
-from .steps import Call, Fused, Loop, Question, Step
+from .steps import Call, Fused, Launch, LaunchedLoop, Loop, Question, Step, may_be_python
 
 _LEAST = 1 << 13  # elements from which a loop less is worth a kernel more
 _OPERANDS, _MEMBERS, _INSTRUCTIONS = 12, 24, 1200  # of a fused loop, at most
@@ -41,7 +45,7 @@ def live(steps: Sequence[Step], kept: set[Memory]) -> list[Step]:
 def fused(steps: Sequence[Step], kept: set[Memory], least: int | None = None) -> list[Step]:
     """The same program with fewer loops; those of less than `least` elements stay by themselves."""
     least = _LEAST if least is None else least
-    asking = {step.node for step in steps if isinstance(step, Question)}  # Python may have to run such nodes
+    asking = {step.node for step in steps if may_be_python(step)}
     items: list[Any] = []
     for step in steps:
         member = _member(step, least) if step.node not in asking else None
@@ -64,18 +68,20 @@ def fused(steps: Sequence[Step], kept: set[Memory], least: int | None = None) ->
 class _Member:
     """A pointwise loop: its recipe, and the places of its operands over a shape without dimensions of extent 1."""
 
-    __slots__ = ("constants", "inputs", "lead", "loop", "outputs", "recipe")
+    __slots__ = ("constants", "inputs", "lead", "loop", "on_gpu", "outputs", "recipe")
 
-    def __init__(self, loop: Loop):
-        self.loop, self.recipe = loop, recipes[loop.ufunc]
+    def __init__(self, loop: Loop | LaunchedLoop):
+        self.loop, self.on_gpu = loop, isinstance(loop, LaunchedLoop)
+        operands = loop.places if isinstance(loop, LaunchedLoop) else loop.operands
+        self.recipe = recipe = loop.recipe if isinstance(loop, LaunchedLoop) else recipes[loop.ufunc]
         dims = [d for d, n in enumerate(loop.walk.lead) if n > 1]
         self.lead = tuple([loop.walk.lead[d] for d in dims])
         places: list[Place] = []
-        for (memory, offset), way in zip(loop.operands, loop.walk.ways):
+        for (memory, offset), way in zip(operands, loop.walk.ways):
             places.append(
                 (offset if memory is None else memory, 0 if memory is None else offset, tuple([way[d] for d in dims]))
             )
-        nin = loop.ufunc.nin
+        nin = len(recipe[2])
         self.inputs, self.outputs, self.constants = places[:nin], places[nin:], loop.constants
 
     def reads(self) -> set[Memory]:
@@ -86,12 +92,15 @@ class _Member:
 
 
 def _member(step: Step, least: int) -> _Member | None:
-    if not isinstance(step, Loop) or step.ufunc not in recipes or math.prod(step.walk.lead) < least:
+    if isinstance(step, LaunchedLoop):
+        least = 1  # a launch less is always worth it
+    elif not isinstance(step, Loop) or step.ufunc not in recipes:
         return None
-    _, _, inputs, outputs, compute = recipes[step.ufunc]
-    if any([t in PART for t in (*inputs, *outputs, *compute)]):
+    if math.prod(step.walk.lead) < least:
         return None
-    return _Member(step)
+    member = _Member(step)
+    _, _, inputs, outputs, compute = member.recipe
+    return None if any([t in PART for t in (*inputs, *outputs, *compute)]) else member
 
 
 def _in_the_way(member: _Member, other: Any) -> bool:
@@ -110,7 +119,7 @@ class _Group:
     """Loops that become one."""
 
     def __init__(self, first: _Member):
-        self.lead, self.members = first.lead, [first]
+        self.lead, self.on_gpu, self.members = first.lead, first.on_gpu, [first]
         self.read: dict[Place, None] = {}
         self.written: dict[Place, None] = {}
         self._note(first)
@@ -133,7 +142,7 @@ class _Group:
 
     def takes(self, member: _Member) -> bool:
         """Whether a loop can be one of these, as the last."""
-        if member.lead != self.lead or len(self.members) >= _MEMBERS:
+        if member.lead != self.lead or member.on_gpu != self.on_gpu or len(self.members) >= _MEMBERS:
             return False
         written = self.writes()
         for place in member.inputs:
@@ -150,13 +159,12 @@ class _Group:
         return len(places) <= 2 * _OPERANDS and self._weight(member) <= _INSTRUCTIONS
 
     def _weight(self, member: _Member) -> int:
-        return sum([_length(m.loop.ufunc) for m in (*self.members, member)])
+        return sum([_length(m.recipe[1], tuple(m.recipe[4])) for m in (*self.members, member)])
 
 
 @functools.cache
-def _length(ufunc: Any) -> int:
+def _length(body: Any, compute: tuple[str, ...]) -> int:
     """How many instructions the body of a pointwise loop has."""
-    _, body, _, _, compute = recipes[ufunc]
     return survey(body, compute)[2]
 
 
@@ -227,7 +235,7 @@ class _Writer:
             self.fits = False
         return "made", value[1], value[2]
 
-    def loop(self) -> Fused | None:
+    def loop(self) -> Step | None:
         """The fused loop; None if there cannot be one."""
         parts, outputs = self.parts, [(kind, number) for _, kind, number, _ in self.outputs]
         inputs, types = [t for _, t in self.loads], [t for *_, t in self.outputs]
@@ -258,6 +266,8 @@ class _Writer:
                     made.append(r.through(value, type))
             return tuple([loads[number] if kind == "load" else made[number] for kind, number in outputs])
 
+        if self.group.on_gpu:
+            return self._launch(body, inputs, types, places)
         walk = Walk.over(self.group.lead, [list(p[2]) for p in places])
         _, steps, outer, _ = walk.merged()
         if len(outer) > pool.MOST_DIMS:
@@ -281,12 +291,33 @@ class _Writer:
         made.keep = self.keep
         return made
 
+    def _launch(self, body: Any, inputs: Sequence[str], types: Sequence[str], places: Sequence[Any]) -> Launch | None:
+        """The same as a kernel of a GPU."""
+        backend, count = backend_of(CUDA), len(inputs)
+        call = backend.pointwise("fused", body, tuple(inputs), tuple(types), tuple([COMPUTE.get(t, t) for t in inputs]))
+        about = [_About(self.group.lead, p[2], NUMPY[t]) for p, t in zip(places, (*inputs, *types))]
+        watch = DeviceWatch(backend, about, range(count, len(about)))
+        with watch:
+            call(*watch.given[:count], out=tuple(watch.given[count:]))
+        if len(watch.calls) != 1:
+            return None
+        lead: Any = self.group.members[0].loop.lead  # type: ignore[union-attr]
+        return Launch(lead, watch.calls[0], [p[:2] for p in places], [p[0] for p in places[count:]], watch.keep, -1)
+
+
+class _About(NamedTuple):
+    """How an operand on a GPU lies."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+
 
 def _number(place: Place, constant: Any, type: str) -> Any:
     """The number that a constant operand is, if it is one and the same everywhere."""
-    if constant is None or any(place[2]) or type in ("bf16", "f16"):
+    if constant is None or any(place[2]):
         return None
     value = constant.reshape(-1)[0]
     if type == "b1":
         return bool(value)
-    return float(value) if type[0] == "f" else int(value)
+    return float(value) if type in ("bf16", "f16") or type[0] == "f" else int(value)

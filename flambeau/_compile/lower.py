@@ -30,7 +30,7 @@ from .capture import _Born, write
 from .expected import Expect
 from .graph import Graph, Node, Value, replaced
 from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, address_of
-from .steps import Call, Launch, Loop, Question, Step, Together, Work
+from .steps import Call, Launch, LaunchedLoop, Loop, Question, Step, Together, Work
 
 
 @kernel("(n)->()")
@@ -327,6 +327,8 @@ class Lowering:
         lead = backend.addresses["launch"], backend.stream()
         written = [*new, *[self.places[v][0] for v in node.writes]]
         steps = [Launch(lead, call, places, written, watch.keep, number) for call in watch.calls]
+        for i, (what, about) in watch.bodies.items():
+            steps[i] = LaunchedLoop(steps[i], what, about, places)
         if carried_out(steps, [m for m, _ in places]):
             raise Unplannable("a launch that fails")
         self.blocks += [m for m, _ in places[len(operands) :]]

@@ -22,7 +22,7 @@ from .lower import Lowering
 from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, give_back, overlay, placed
 from .recompute import made_again
 from .running import Born, Frame, Gifts, Run, Stretch, layout
-from .steps import Call, Launch, Question, Step
+from .steps import Call, Launch, Step, may_be_python
 from .unread import without_unread
 
 _MUCH = 1 << 23  # bytes of an arena from which those that the first run needed besides are worth a call
@@ -133,9 +133,7 @@ class Lowered:
             if v in self.places:
                 blocks[self.places[v][0]] = None
         for i, step in enumerate(steps):
-            if isinstance(
-                step, (Question, Launch)
-            ):  # Python may have to take over: what the node reads must be there until then
+            if may_be_python(step):  # what its node reads must be there until then
                 for v in self.nodes[step.node].operands():
                     self.places[v][0].last = max(self.places[v][0].last, i)
         for i, memory in enumerate(blocks, 1):

@@ -22,7 +22,7 @@ from .._tensor import Tensor, bump, detached, storage_of, wrap
 from .graph import Node, Value, replaced
 from .lower import laid, lies_as
 from .memory import MADE, Memory
-from .steps import Call
+from .steps import Call, may_be_python
 
 if TYPE_CHECKING:
     from .program import Lowered
@@ -252,7 +252,10 @@ class Run:
 
     def _instead(self, part: Stretch, failed: int) -> int:
         """Runs by Python the node whose steps are not the right ones this time, or raises what is wrong; gives the next step."""
-        which = part.steps[failed].node
+        step = part.steps[failed]
+        if not may_be_python(step):
+            raise RuntimeError("CUDA error: a kernel of a compiled program could not be launched")
+        which = step.node
         node: Node = self.program.nodes[which]
         copied = lambda v: wrap(self.tensor(v)._array.copy(), v.dtype, v.k & CUDA)
         out = node.op(*replaced(node.args, Value, self.tensor if node.writes else copied))

@@ -245,6 +245,37 @@ class Launch(Step):
         plan.work(launcher(), launch_words(*self.lead, self.call), 0, at, fails=True)
 
 
+class LaunchedLoop(Launch):
+    """A launch of which is known what it computes of each element, as of a pointwise loop."""
+
+    __slots__ = ("constants", "places", "recipe", "walk")
+
+    def __init__(self, launch: Launch, what: Any, operands: Sequence[Any], places: Sequence[Operand]):
+        self.lead, self.call, self.operands, self.keep, self.node = (
+            launch.lead,
+            launch.call,
+            launch.operands,
+            launch.keep,
+            launch.node,
+        )
+        self.recipe = what.name, what.body, what.inputs, what.outputs, what.compute
+        lead, ways = np.broadcast_shapes(*[a.shape for a in operands]), list[list[int]]()
+        self.places: list[Operand] = []
+        self.constants: list[Any] = []
+        for a in operands:
+            number = not hasattr(a, "owner")
+            steps = [] if number else [0 if n == 1 else s for n, s in zip(a.shape, a.strides)]
+            ways.append([0] * (len(lead) - len(steps)) + steps)
+            memory, begin = (None, 0) if number else places[a.owner]
+            self.constants.append(np.asarray(a) if number else None)
+            self.places.append((memory, begin + (0 if number else a.offset)))
+        self.walk = Walk.over(lead, ways)
+        self.made = [m for m, _ in self.places[len(what.inputs) :] if m is not None]
+
+    def reads(self) -> Iterator[Memory]:
+        return (m for m, _ in self.places[: len(self.recipe[2])] if m is not None)
+
+
 class Question(Step):
     """An answer of a kernel, on which it depends whether the steps of its node are the right ones."""
 
@@ -281,6 +312,11 @@ class Call(Step):
     def writes(self) -> Iterator[Memory]:
         yield from self.made
         yield from self.given
+
+
+def may_be_python(step: Step) -> bool:
+    """Whether it may turn out that Python must run the step's node: where a kernel answers otherwise, or a library refuses."""
+    return isinstance(step, Question) or (isinstance(step, Launch) and bool(step.call[1]))
 
 
 def numbered(operands: Sequence[Operand]) -> list[tuple[int, int]]:

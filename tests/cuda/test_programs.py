@@ -36,7 +36,7 @@ def test_a_function_is_one_native_call(gpu, function):
         for a, b in zip(function(torch.tensor(x), torch.tensor(y)), got, strict=True):
             assert b._k & CUDA and a.stride() == b.stride()
             torch.testing.assert_close(a, back(b))
-        assert i == 0 or natively >= 3
+        assert i == 0 or natively
 
 
 def numbers(*shapes):
@@ -77,7 +77,7 @@ def test_a_function_of_several_records_is_these(gpu):
         x = torch.tensor(numbers((4, 5))[0]) + i
         before = Kernel.natively
         got = compiled(on_gpu(x))
-        assert i == 0 or Kernel.natively > before + 4
+        assert i == 0 or Kernel.natively > before + 2
         expected.index_copy_(0, torch.tensor([2]), x[:1]).scatter_(1, back(columns), x[:, :1])
         assert torch.equal(expected * 2, back(got)) and torch.equal(expected, back(cache)) and back(count) == 4 + i
 
@@ -146,13 +146,30 @@ def test_a_whole_step(gpu):
     torch.testing.assert_close(leaves[0].detach(), back(leaves[1].detach()))
 
 
-def test_python_takes_over_where_a_launch_fails(gpu, monkeypatch):
+def test_a_launch_that_fails_is_told(gpu, monkeypatch):
     compiled, (x, y) = torch.compile(pointwise), numbers((4, 5), (4, 5))
     for _ in range(3):
         compiled(on_gpu(x), on_gpu(y))
     monkeypatch.setattr(fake_gpu, "failing", [True])
-    for a, b in zip(pointwise(torch.tensor(x), torch.tensor(y)), compiled(on_gpu(x), on_gpu(y)), strict=True):
-        torch.testing.assert_close(a, back(b))
+    with pytest.raises(RuntimeError, match="could not be launched"):
+        compiled(on_gpu(x), on_gpu(y))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_pointwise_launches_become_one(gpu, dtype):
+    def function(x, y):
+        z = x * 0.3 + y
+        w = torch.tanh(z) * z
+        return w.float() * 2, (w - x[0]).t().relu()
+
+    compiled = torch.compile(function)
+    for i in range(4):
+        x, y = [torch.tensor(n).to(dtype) for n in numbers((4, 5), (4, 5))]
+        before = Kernel.natively
+        got = compiled(on_gpu(x), on_gpu(y))
+        assert i < 2 or Kernel.natively - before <= 2
+        for a, b in zip(function(x, y), got, strict=True):
+            assert a.dtype is b.dtype and torch.allclose(a, back(b), 1e-6, 1e-6)
 
 
 def test_each_stream_has_a_form_of_its_own(gpu, monkeypatch):
