@@ -144,7 +144,7 @@ class Capture:
         value = self.known(t)
         if value is None:
             given = self.external is None or self.external(t)
-            if not given and local.walk is not None and _even(t._array):  # zeros or ones that the engine made
+            if not given and local.walk is not None and _even(t):  # zeros or ones that the engine made
                 self.born(t)
                 return self.value(t)
             value = self._new(t)
@@ -570,13 +570,21 @@ class _Born:
     name = "made"
 
     def __init__(self, t: Tensor):
-        array = t._array
-        first = array.reshape(-1)[0] if array.size else 0
-        self.array = np.broadcast_to(np.asarray(first, array.dtype), array.shape) if _even(array) else array.copy()
+        array, self.even = t._array, _even(t)
+        if self.even:
+            first = np.array(backend_of(t._k).asnumpy(array.reshape(-1)[:1])[0])  # in memory that nobody writes to
+            self.array = np.broadcast_to(first, array.shape)
+        else:
+            self.array = array.copy()
         self.dtype, self.strides, self.k = t.dtype, array.strides, t._k & ~GRAD
 
     def __call__(self) -> Tensor:
-        return wrap(self.array.copy(order="C"), self.dtype, self.k)
+        if not self.even or not self.k & CUDA:
+            return wrap(self.array.copy(order="C"), self.dtype, self.k)
+        backend = backend_of(self.k)
+        made = backend.empty(self.array.shape, self.array.dtype)
+        backend.copy(np.array(self.array.reshape(-1)[0]), made)
+        return wrap(made, self.dtype, self.k)
 
 
 def _laid_like(t: Tensor, values: Any) -> Any:
@@ -592,7 +600,9 @@ def _laid_like(t: Tensor, values: Any) -> Any:
     return made
 
 
-def _even(array: Any) -> bool:
+def _even(t: Tensor) -> bool:
+    """Whether all elements are the same."""
+    array = backend_of(CUDA).asnumpy(t._array) if t._k & CUDA else t._array
     return isinstance(array, np.ndarray) and bool(array.size) and bool((array == array.reshape(-1)[0]).all())
 
 

@@ -204,7 +204,7 @@ class _Writer:
         _, body, inputs, outputs, compute = member.recipe
         sources = []
         for place, constant, type, inside in zip(member.inputs, member.constants, inputs, compute):
-            number = _number(place, constant, type)
+            number = _number(place, constant, type, member.on_gpu)
             if number is not None:
                 sources.append(("number", number, type, inside))
             else:
@@ -313,9 +313,9 @@ class _About(NamedTuple):
     dtype: Any
 
 
-def _number(place: Place, constant: Any, type: str) -> Any:
+def _number(place: Place, constant: Any, type: str, on_gpu: bool) -> Any:
     """The number that a constant operand is, if it is one and the same everywhere."""
-    if constant is None or any(place[2]):
+    if constant is None or any(place[2]) or (type in ("bf16", "f16") and not on_gpu):  # which are bits on the CPU
         return None
     value = constant.reshape(-1)[0]
     if type == "b1":

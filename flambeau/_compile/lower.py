@@ -309,7 +309,7 @@ class Lowering:
                         self.tensors[v] = t
             return
         arrays, places = [self._array(v) for v in operands], [self.places[v] for v in operands]
-        if isinstance(op, _Born):
+        if isinstance(op, _Born) and not op.even:
             constant = wrap(op.array, op.dtype, CUDA)
             arrays, places = [op.array], [(Memory(CONSTANT, op.array, constant), 0)]
         watch = DeviceWatch(backend, arrays, [0] if op is write else ())
@@ -346,7 +346,7 @@ class Lowering:
         """The arrays that a node makes of others, all without memory."""
         if isinstance(node.op, _Born):
             made = watch.empty(node.op.array.shape, node.op.array.dtype, device=True)
-            backend.copy(watch.given[0], made)
+            backend.copy(np.array(node.op.array.reshape(-1)[0]) if node.op.even else watch.given[0], made)
             return [made]
         if node.op is write:
             target, source = node.args

@@ -120,6 +120,6 @@ def test_a_stretch_finds_arrays_of_other_classes_by_itself(monkeypatch):
     x, y = torch.arange(6.0).view(2, 3), torch.ones(3)
     for _ in range(3):
         assert f(x, y).tolist() == [10.0, 14.0, 18.0]
-    monkeypatch.setattr(running, "runner_on", lambda tensor: lambda words, tensors: -1)
+    monkeypatch.setattr(running, "runner_on", lambda tensor, device: lambda words, tensors: -1)
     x._array = x._array.view(np.memmap)
     assert f(x, y).tolist() == [10.0, 14.0, 18.0]

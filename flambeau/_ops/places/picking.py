@@ -16,8 +16,9 @@ from ..._core.state import CUDA
 from ..._dispatch import backend_of
 from ..._kernel.native import pool
 from ..._kernel.resample import add_planes, pick_planes
-from ..._tensor import Tensor, wrap
+from ..._tensor import Tensor
 from ..layers.channels import keeps_channels_last
+from ..making.factory import finished
 from ..records.batching import folded
 from ..records.primitive import primitive
 from ..records.shape_rules import dtype_of
@@ -115,6 +116,6 @@ def picked(input: Tensor, places: Places) -> Tensor:
         return pick(input, places)
     first = input._array.ndim - len(places)
     for dim, index in enumerate(places.indices, first):
-        index = wrap(backend_of(CUDA).from_numpy(np.asarray(index, np.int64)), int64, CUDA)
+        index = finished(backend_of(CUDA).from_numpy(np.asarray(index, np.int64)), int64, CUDA)
         input = ops.index_select(input, dim, index)
     return input
