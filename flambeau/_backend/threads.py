@@ -101,13 +101,14 @@ def _tell_kernels(count: int) -> None:
     Past the caches saves reading the result's memory first, which is what holds a few cores of ARM up. Many cores are
     faster when the results stay in a shared cache that can hold them. A few cores of x86 wait longer for memory that is
     written past the caches than for lines that were asked for early (copies of 8 MB by two cores: 745 and 425 µs; of
-    256 MB: 30 and 26 ms). Light loops of a few cores gain from smaller results on (4 MB by one core of ARM, µs: abs 252 and 183,
-    relu and a sum 470 and 407; three in a row, whose results a shared cache would keep, 1000 and 1030; of 2 MB 481 and 550).
+    256 MB: 30 and 26 ms). Light loops of a few cores of ARM gain from smaller results on (4 MB by one core, µs: abs 252 and 183,
+    relu and a sum 470 and 407; three in a row, whose results a shared cache would keep, 1000 and 1030; of 2 MB 481 and 550);
+    those of x86 lose (4 MB by two cores: 5 - x 156 and 214, div 245 and 282).
     """
     few = count <= 4
     settings[0] = count
     settings[1] = (5 << 20 if _X86 else 1 << 23) if few else max(1 << 23, cache_size(3) // 2)
-    settings[2] = min(settings[1], 1 << 22) if few else settings[1]
+    settings[2] = min(settings[1], 1 << 22) if few and not _X86 else settings[1]
     past.value = not (few and _X86)
 
 
