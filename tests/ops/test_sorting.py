@@ -250,3 +250,18 @@ def test_distinct_ones_of_a_few(dtype):
         torch.tensor([1, 2]).bincount(minlength=-1)
     with pytest.raises(RuntimeError):
         torch.tensor([[1, 2]]).bincount()
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_cores_share_rows_of_medians(dim):
+    x = torch.randn(300, 400)
+    expected = x.sort(dim)[0]
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            for (values, places), at in ((x.median(dim), (x.shape[dim] - 1) // 2), (x.kthvalue(7, dim), 6)):
+                assert torch.equal(values, expected.select(dim, at))
+                assert torch.equal(x.gather(dim, places.unsqueeze(dim)).squeeze(dim), values)
+    finally:
+        torch.set_num_threads(before)

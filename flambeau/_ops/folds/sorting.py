@@ -11,7 +11,7 @@ from ..._backend import threads
 from ..._backend.copies import in_order_of
 from ..._backend.cpu import PARALLEL, cpu
 from ..._core import return_types
-from ..._core.allocation import empty
+from ..._core.allocation import empty, not_planned
 from ..._core.dtypes import BOOL, BY_NUMPY, COMPLEX, bfloat16, bool_, float16, int64
 from ..._core.sizes import wrap_dim
 from ..._kernel.sort import FEW, MOST, distinct, is_short, merge_sort, middle, most_frequent, pack, top, unpack
@@ -263,6 +263,23 @@ def _of_each_sorted(backend: Any, kernel: Any, x: Any, dim: int, keepdim: bool, 
     return value, place
 
 
+def _places_of(backend: Any, x: Any, dim: int, at: int) -> Any:
+    """Where that is, without the dimension, which would be at a place if rows were sorted; cores share the rows."""
+    x = _comparable(x)
+    if backend is not cpu:
+        return backend.xp.argpartition(x, at, axis=dim)[(slice(None),) * dim + (at,)]
+    not_planned()
+    rows = np.moveaxis(x, dim, -1)
+    flat = rows.reshape(-1, rows.shape[-1])
+    places = np.empty(len(flat), np.int64)
+
+    def look(start: int, stop: int) -> None:
+        places[start:stop] = np.argpartition(flat[start:stop], at)[:, at]
+
+    threads.over(threads.parts_of(len(flat), x.size * _SORT_WORK), look)
+    return places.reshape(rows.shape[:-1])
+
+
 def _taken(xp: Any, x: Any, places: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     """Elements at places (without the dimension), and the places."""
     places = xp.expand_dims(places.copy(), dim)  # of its own, not a part of all places
@@ -282,8 +299,7 @@ def kth_op(backend: Any, x: Any, dim: int, keepdim: bool, k: int) -> Any:
         return x.copy(), xp.zeros((), "int64")
     if _is_small(backend, x, dim):
         return _of_sorted(*sort_array(backend, x, dim, False), dim, k - 1, keepdim)
-    places = xp.argpartition(_comparable(x), k - 1, axis=dim)
-    return _taken(xp, x, places[(slice(None),) * dim + (k - 1,)], dim, keepdim)
+    return _taken(xp, x, _places_of(backend, x, dim, k - 1), dim, keepdim)
 
 
 @public(out=True, planned=True)
@@ -312,8 +328,7 @@ def _median(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
     n = x.shape[dim]
     if _is_small(backend, x, dim) or (x != x).any():
         return _of_each_sorted(backend, middle, x, dim, keepdim, skip=skip)
-    places = xp.argpartition(_comparable(x), (n - 1) // 2, axis=dim)
-    return _taken(xp, x, places[(slice(None),) * dim + ((n - 1) // 2,)], dim, keepdim)
+    return _taken(xp, x, _places_of(backend, x, dim, (n - 1) // 2), dim, keepdim)
 
 
 @primitive(
