@@ -17,16 +17,15 @@ from weakref import ref
 
 import numpy as np
 
-from .._autograd import engine
 from .._core.random import MersenneState
-from .._core.state import CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, local, modes
-from .._dispatch import backend_of
+from .._core.state import CAPTURE, FUNCTION_MODE, GRAD, META, local, modes
 from .._errors.frames import PACKAGE, is_ours, users_frame
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.records.primitive import Primitive
 from .._ops.registry import ops
 from .._tensor import Tensor, detached, version_of, wrap
 from .arguments import overlap
+from .births import Born, is_even
 from .breaks import Break
 from .expected import Expect
 from .given import ENDS, Formula, Given, Put, Question, compared, reachable, single
@@ -35,8 +34,9 @@ from .holders import grad_of
 from .numbers import BRANCH, Leaf, Numbers, _Live, held_at, plain, put
 from .returned import READS, Read, is_only_returned, kept_by
 from .standing import Inside, plain_in, stands, with_others
-from .unseen import Unseen, shape_is_known
+from .unseen import Unseen, other_elements, shape_is_known
 from .whole import Called, Hooked, Whole, known_to, one_behind_another, tensors_in
+from .writes import Accumulate, changes, leaves_of, whole_of, write
 
 
 class Capture:
@@ -144,7 +144,7 @@ class Capture:
         value = self.known(t)
         if value is None:
             given = self.external is None or self.external(t)
-            if not given and local.walk is not None and _even(t):  # zeros or ones that the engine made
+            if not given and local.walk is not None and is_even(t):  # zeros or ones that the engine made
                 self.born(t)
                 return self.value(t)
             value = self._new(t)
@@ -234,7 +234,7 @@ class Capture:
         if t._k & META:
             self.stop("tensors without elements are made")
         if self.problem is None and self.known(t) is None:
-            self._append(_Born(t), (), t)
+            self._append(Born(t), (), t)
             self._births.append((self.graph.nodes[-1], t._array))
 
     def step(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -454,24 +454,18 @@ class Capture:
     def _reads_elements(self, function: Any, args: Any, named: Any, mark: int) -> bool:
         """Whether a function records something else for other elements: then it looked at them."""
         recent = [node for node in self.graph.nodes[mark:] if node.op is not Tensor.detach]
-        made = any([isinstance(node.op, _Born) for node in recent])
+        made = any([isinstance(node.op, Born) for node in recent])
         given = plain_in((args, named))
         if not given or len(recent) < 2 or any([node.opaque for node in recent]):
             return False
         if not made and sum([t._array.size for t in given]) > _MANY:
             return False
 
-        def other(t: Tensor) -> Tensor:
-            values = ops.mul(detached(t), 0.9)._array if t.dtype.category >= 2 else t._array  # type: ignore[attr-defined]
-            made = wrap(_laid_like(t, values), t.dtype, t._k & (GRAD | CUDA))
-            made._edge = t._edge  # what is no leaf may be written to
-            return made
-
         with Unseen():
             again = Capture()
             again.functions = False
             try:
-                others, more = with_others(tuple(args), other), with_others(named, other)
+                others, more = with_others(tuple(args), other_elements), with_others(named, other_elements)
                 with again:
                     function(*others, **more)
             except Exception:
@@ -480,13 +474,15 @@ class Capture:
 
     def _filled_late(self, mark: int) -> bool:
         """Whether one of the tensors that were made from numbers since then got its elements afterwards, unseen."""
-        late = False
         recent = self.graph.nodes[mark:]
-        written = {_whole(v) for node in recent for v in node.writes}
-        for node, array in self._births:
-            if node in recent and node.outs[0] not in written:
-                late = late or array.tobytes() != node.op.array.tobytes()
-        return late
+        written = {whole_of(v) for node in recent for v in node.writes}
+        return any(
+            [
+                array.tobytes() != node.op.array.tobytes()
+                for node, array in self._births
+                if node in recent and node.outs[0] not in written
+            ]
+        )
 
     def _as_a_whole(self, function: Any, args: Any, named: Any, out: Any, wrote: Any, mark: int, numbers: int) -> None:
         """Records a public function as one node, in the place of what was recorded of it."""
@@ -560,72 +556,8 @@ _MANY = 1 << 20  # elements that are not computed with twice without a reason
 def _outline(nodes: Any) -> list[Any]:
     """What nodes do, whatever their operands hold."""
     about = lambda a: (a.shape, a.dtype) if isinstance(a, Value) else repr(a)  # NaN is NaN
-    return [(node.op.array.tobytes() if isinstance(node.op, _Born) else node.op,
+    return [(node.op.array.tobytes() if isinstance(node.op, Born) else node.op,
              replaced((node.args, node.named), (Value, float), about)) for node in nodes]  # fmt: skip
-
-
-class _Born:
-    """Makes a tensor anew from the elements that it was born with."""
-
-    name = "made"
-
-    def __init__(self, t: Tensor):
-        array, self.even = t._array, _even(t)
-        if self.even:
-            first = np.array(backend_of(t._k).asnumpy(array.reshape(-1)[:1])[0])  # in memory that nobody writes to
-            self.array = np.broadcast_to(first, array.shape)
-        else:
-            self.array = array.copy()
-        self.dtype, self.strides, self.k = t.dtype, array.strides, t._k & ~GRAD
-
-    def __call__(self) -> Tensor:
-        if not self.even or not self.k & CUDA:
-            return wrap(self.array.copy(order="C"), self.dtype, self.k)
-        backend = backend_of(self.k)
-        made = backend.empty(self.array.shape, self.array.dtype)
-        backend.copy(np.array(self.array.reshape(-1)[0]), made)
-        return wrap(made, self.dtype, self.k)
-
-
-def _laid_like(t: Tensor, values: Any) -> Any:
-    """Elements in memory of their own, laid out as a tensor's are: which operations run may depend on that."""
-    source = t._array
-    shape, d, strides = source.shape, source.dtype, source.strides
-    length = d.itemsize + sum([max(n - 1, 0) * s for n, s in zip(shape, strides)])
-    if min(strides, default=0) < 0:
-        return np.array(values, d)
-    memory = backend_of(t._k).zeros((length,), np.uint8)
-    made = source.__class__(shape, d, memory.data, strides) if t._k & CUDA else np.ndarray(shape, d, memory, 0, strides)
-    made[...] = values
-    return made
-
-
-def _even(t: Tensor) -> bool:
-    """Whether all elements are the same."""
-    array = backend_of(CUDA).asnumpy(t._array) if t._k & CUDA else t._array
-    return isinstance(array, np.ndarray) and bool(array.size) and bool((array == array.reshape(-1)[0]).all())
-
-
-def write(target: Tensor, source: Any) -> None:
-    """Copies elements or a number into a tensor's memory and counts the write."""
-    ops.copy_(target, source.item() if isinstance(source, np.ndarray) else source)
-
-
-class Accumulate:
-    """Adds a gradient to a leaf, or to one that the program is given (None); gives its gradient as it is then.
-
-    `first`: there was none when the program was recorded.
-    """
-
-    name = "accumulate"
-
-    def __init__(self, leaf: Tensor | None, first: bool):
-        self.leaf, self.first = leaf, first
-
-    def __call__(self, g: Tensor, *given: Tensor) -> Any:
-        leaf = given[0] if self.leaf is None else self.leaf
-        engine.accumulate(leaf, g, False, True)
-        return leaf.grad
 
 
 # Functions that ask about tensors, not about their elements; those that say something to the engine.
@@ -644,32 +576,7 @@ _SILENT = frozenset(["backward", "grad", "__setitem__", "_foreach_copy_", "__ite
 
 def _takes_numbers(node: Node) -> bool:
     """Whether a node does to elements what a number says, which has no say in shapes."""
-    return isinstance(node.op, Pointwise) or node.op is write or (isinstance(node.op, _Born) and not node.op.array.ndim)
-
-
-def _whole(v: Value) -> Value:
-    """The value that a view is a part of."""
-    while v.node is not None and getattr(v.node.op, "view", False):
-        v = next(v.node.operands())
-    return v
-
-
-def changes(node: Node) -> bool:
-    """Whether a node may change something that is there when it has run."""
-    return bool(node.writes) or (node.opaque not in (False, COMPUTES) and not isinstance(node.op, Expect))
-
-
-def leaves_of(args: Any) -> list[Tensor]:
-    """The tensors whose gradients a step may change: arguments, parameters of modules and optimizers."""
-    found: list[Tensor] = []
-    for a in args:
-        if isinstance(a, Tensor):
-            found.append(a)
-        elif hasattr(a, "param_groups"):
-            found += [p for group in a.param_groups for p in group["params"]]
-        elif hasattr(a, "parameters") and hasattr(a, "zero_grad"):
-            found += a.parameters()
-    return found
+    return isinstance(node.op, Pointwise) or node.op is write or (isinstance(node.op, Born) and not node.op.array.ndim)
 
 
 def _drop(values: dict[int, tuple[Any, Value]], key: int, number: int) -> None:

@@ -17,10 +17,10 @@ from .._ops.making.generator import Generator, default_of
 from .._tensor import Tensor
 from .arguments import overlap
 from .breaks import Break
-from .capture import Accumulate, changes, leaves_of, write
 from .expected import Expect, Ungiven
 from .graph import COMPUTES, Graph, Node, Value, replaced
 from .holders import grad_of
+from .writes import Accumulate, changes, leaves_of, write
 
 
 def asked_first(graph: Graph, inputs: Sequence[Tensor], own: Collection[Value]) -> None:

@@ -26,11 +26,12 @@ from .._ops.plans.patterns import Unplannable
 from .._ops.plans.watching import Watch, Watched
 from .._ops.records.primitive import Primitive
 from .._tensor import Tensor, bump, detached, wrap
-from .capture import _Born, write
+from .births import Born
 from .expected import Expect
 from .graph import Graph, Node, Value, replaced
 from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, address_of
 from .steps import Call, Launch, LaunchedLoop, Loop, Question, Step, Together, Work
+from .writes import write
 
 
 @kernel("(n)->()")
@@ -267,7 +268,7 @@ class Lowering:
                 self._write(watch, *node.args)
             self.steps += watch.steps(number)
             return
-        if isinstance(op, _Born):
+        if isinstance(op, Born):
             with uncollected(), watch:
                 arrays = [self._born(watch, op)]
         else:
@@ -309,7 +310,7 @@ class Lowering:
                         self.tensors[v] = t
             return
         arrays, places = [self._array(v) for v in operands], [self.places[v] for v in operands]
-        if isinstance(op, _Born) and not op.even:
+        if isinstance(op, Born) and not op.even:
             constant = wrap(op.array, op.dtype, CUDA)
             arrays, places = [op.array], [(Memory(CONSTANT, op.array, constant), 0)]
         watch = DeviceWatch(backend, arrays, [0] if op is write else ())
@@ -344,7 +345,7 @@ class Lowering:
 
     def _launched(self, backend: Any, watch: DeviceWatch, node: Node, shadows: dict[Value, Any]) -> list[Any]:
         """The arrays that a node makes of others, all without memory."""
-        if isinstance(node.op, _Born):
+        if isinstance(node.op, Born):
             made = watch.empty(node.op.array.shape, node.op.array.dtype, device=True)
             backend.copy(np.array(node.op.array.reshape(-1)[0]) if node.op.even else watch.given[0], made)
             return [made]
@@ -366,7 +367,7 @@ class Lowering:
             raise Unplannable("a result that lies in another way")
         return place
 
-    def _born(self, watch: NodeWatch, op: _Born) -> Any:
+    def _born(self, watch: NodeWatch, op: Born) -> Any:
         source = op.array.view()
         source.flags.writeable = False
         made = watch.empty_strided(source.shape, source.dtype, op.strides)

@@ -16,8 +16,9 @@ from .._autograd.node import edge_of
 from .._core.state import GRAD
 from .._ops.registry import ops, records
 from .._tensor import Tensor, detached, version_of
+from .births import Born
 from .breaks import Break
-from .capture import Capture, _Born
+from .capture import Capture
 from .early import asked_first
 from .expected import Expect
 from .graph import Graph, Node, Value, replaced
@@ -225,7 +226,7 @@ def _without(graph: Graph, starts: Sequence[Value], absent: Sequence[bool]) -> t
         if there is not None or v in starts:  # a program is given zeros for starts
             return there or v
         zeros = engine.zeros(v.shape, v.dtype, v.k & ~GRAD)
-        made.nodes.append(Node(_Born(zeros), ()))
+        made.nodes.append(Node(Born(zeros), ()))
         own = Value(v.number, zeros, made.nodes[-1])
         made.nodes[-1].outs = (own,)
         return own

@@ -15,7 +15,6 @@ from .._kernel.native.runner import runner_on
 from .._kernel.native.site import device_layout
 from .._tensor import Tensor
 from .breaks import Otherwise
-from .capture import Accumulate
 from .fuse import fused, live
 from .graph import Graph, Value
 from .lower import Lowering
@@ -24,6 +23,7 @@ from .recompute import made_again
 from .running import Born, Frame, Gifts, Run, Stretch, layout
 from .steps import Call, Launch, Step, may_be_python
 from .unread import without_unread
+from .writes import Accumulate
 
 _MUCH = 1 << 23  # bytes of an arena from which those that the first run needed besides are worth a call
 

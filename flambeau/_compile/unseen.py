@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
+
 from .._backend.meta import empty_meta
-from .._core.state import CAPTURE, FUNCTION_MODE, META, local, modes
+from .._core.state import CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, local, modes
+from .._dispatch import backend_of
 from .._ops.records.primitive import Primitive
 from .._ops.records.shape_rules import DataDependent
-from .._tensor import Tensor, wrap
+from .._ops.registry import ops
+from .._tensor import Tensor, detached, wrap
 from .standing import with_others
 from .whole import tensors_in
 
@@ -47,3 +51,24 @@ def shape_is_known(function: Any, args: Any, named: Any) -> bool:
         except Exception as error:
             return isinstance(function, Primitive) and not isinstance(error, DataDependent)
     return True
+
+
+def other_elements(t: Tensor) -> Tensor:
+    """A tensor like another one, with other elements."""
+    values = ops.mul(detached(t), 0.9)._array if t.dtype.category >= 2 else t._array  # type: ignore[attr-defined]
+    made = wrap(_laid_like(t, values), t.dtype, t._k & (GRAD | CUDA))
+    made._edge = t._edge  # what is no leaf may be written to
+    return made
+
+
+def _laid_like(t: Tensor, values: Any) -> Any:
+    """Elements in memory of their own, laid out as a tensor's are: which operations run may depend on that."""
+    source = t._array
+    shape, d, strides = source.shape, source.dtype, source.strides
+    length = d.itemsize + sum([max(n - 1, 0) * s for n, s in zip(shape, strides)])
+    if min(strides, default=0) < 0:
+        return np.array(values, d)
+    memory = backend_of(t._k).zeros((length,), np.uint8)
+    made = source.__class__(shape, d, memory.data, strides) if t._k & CUDA else np.ndarray(shape, d, memory, 0, strides)
+    made[...] = values
+    return made

@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import fx
 from .._backend.meta import empty_meta
-from .._compile.capture import _whole, write
 from .._compile.graph import Graph, Node, Value, replaced
+from .._compile.writes import whole_of, write
 from .._core.devices import CPU, device
 from .._core.state import CUDA, GRAD, META, modes
 from .._library.namespaces import ops
@@ -49,7 +49,7 @@ class _Replay:
         for step in graph.nodes:
             self.recorder.meta = {"line": step.line}
             if step.op is write:
-                self.write(*step.args, graph.constants.get(_whole(step.args[0])))
+                self.write(*step.args, graph.constants.get(whole_of(step.args[0])))
             elif step.op is Tensor.detach:
                 self.tensors[step.outs[0]] = self.detached(self.tensors[step.args[0]], step.outs[0])
             elif isinstance(step.op, (Pointwise, Primitive)) and not step.opaque:

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
-from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-from .._autograd.node import Node, edge_of
 from .._compile.arguments import Arguments, is_ordinary
 from .._compile.breaks import Break, Changing, Otherwise, counters
 from .._compile.capture import Capture
 from .._compile.checks import Guards
-from .._compile.given import single
 from .._compile.guards import Trail
-from .._compile.holders import MISSING, Effect, base_of, plain, put_attribute, put_item, same
-from .._compile.numbers import Leaf, computed, is_live, is_own, wants_integers
+from .._compile.holders import Effect, plain, same
+from .._compile.numbers import is_live, is_own, wants_integers
 from .._compile.numbers import plain as plain_number
 from .._compile.pair import Pair
 from .._compile.said import Said
 from .._compile.said import again as tell_again
 from .._core.state import BATCHED, CAPTURE, DISPATCH, DUAL, GRAD, OVERRIDE, QUANTIZED, SPARSE, local, modes, uncollected
-from .._tensor import Tensor, detached
+from .._tensor import Tensor
 from ..nn.modules.container import ModuleDict, ModuleList
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._forms import Forms, leaves_in, ordinary_in
-from ._objects import again, is_made
+from ._inside import Entrance, copied_containers, given_back, inside_form, write_back
+from ._places import INPUT, OUTPUT, Places, Sources, as_tensor, change, first, found, make
 
 logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
 _log = logging.getLogger("flambeau.compile")
@@ -67,10 +65,6 @@ class Foreign:
         return list(self.call(*inputs, *self.constants))
 
 
-# Outputs and inputs of a run, what else it was given, objects made of them.
-Sources = tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Any], dict[Any, Any]]
-
-
 class Entry:
     """One state of the world in which a function was recorded: guards, a program, and how its results are put together."""
 
@@ -84,7 +78,7 @@ class Entry:
         self.carried = carried  # functions that get further inputs from where the last run left them
         self.said = said  # statements that tell somebody something, each with what the run has changed before
         self.single = (
-            not effects and not said and form is None and places[0] == (_OUTPUT, 0)
+            not effects and not said and form is None and places[0] == (OUTPUT, 0)
         )  # one output is all that there is
 
     def run(self, args: Any, named: Any) -> Any:
@@ -96,7 +90,7 @@ class Entry:
             return outputs[0]
         for effects, say in self.said:
             sources: Sources = outputs, inputs, given, {}
-            _make(effects, sources)
+            make(effects, sources)
             say(sources)
         return self.finish(outputs, inputs, given)
 
@@ -110,25 +104,9 @@ class Entry:
     ) -> Any:
         """What the function returns, after what it changes besides."""
         sources: Sources = outputs, inputs, given, {}
-        found = [_found(place, sources) for place in places or self.places]
-        _make(self.effects if effects is None else effects, sources)
-        return found[0] if self.form is None else tree_unflatten(found, self.form)
-
-
-def _make(effects: Any, sources: Sources) -> None:
-    """Makes changes."""
-    for (change, _), value in zip(effects, [_found(place, sources) for _, place in effects]):
-        change(value, sources)
-
-
-def _found(place: tuple[int, Any], sources: Sources) -> Any:
-    """A part of a result."""
-    kind, what = place
-    if kind == _ITSELF:
-        return what
-    if kind >= _COMPUTED:
-        return what(sources)
-    return what[1](sources[0][what[0]]) if kind == _NUMBER else sources[kind][what]
+        parts = [found(place, sources) for place in places or self.places]
+        make(self.effects if effects is None else effects, sources)
+        return parts[0] if self.form is None else tree_unflatten(parts, self.form)
 
 
 # Tensors that other code than the records' takes over, or whose elements are not simply in memory: no program knows them.
@@ -136,8 +114,6 @@ _FOREIGN = OVERRIDE | DISPATCH | BATCHED | SPARSE | QUANTIZED | DUAL
 _COMPILING = {"is_compiling", "is_dynamo_compiling"}  # names of functions that tell compiled functions from others
 _ATTEMPTS = 4  # to record what may go better the next time
 _FEW = 4  # programs that may be wrong more often than right
-# Where a part of a result comes from: outputs, inputs, other arguments, itself, outputs' elements, what is computed from these, or made around them.
-_OUTPUT, _INPUT, _GIVEN, _ITSELF, _NUMBER, _COMPUTED, _MADE = range(7)
 
 
 class Region:
@@ -307,14 +283,14 @@ class Region:
         inputs = [t for t, _ in arguments.inputs]
         if any([t._k & _FOREIGN for t in inputs]):
             return self.function(*args, **named)
-        inside = [_inside(t) for t in inputs]
+        inside = [inside_form(t) for t in inputs]
         given, more, copied = args, named, list[Any]()
         leaves, form = tree_flatten((args, named), lambda a: type(a) in self.alike)
         others = {id(t): own for own, t in zip(inside, inputs) if own is not t}
         held = others.keys() - {id(a) for a in leaves}  # by objects, which are not copied
         if others.keys() - held:
             given, more = tree_unflatten([others.get(id(a), a) for a in leaves], form)
-            copied = list(_copied((args, named), (given, more)))
+            copied = list(copied_containers((args, named), (given, more)))
         trail = Trail(self.function, arguments)
         tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN)
         tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.knows_object
@@ -336,7 +312,7 @@ class Region:
                 try:
                     out = self.function(*given, **more)
                 finally:
-                    _write_back(copied, inputs, inside)
+                    write_back(copied, inputs, inside)
                     if held:
                         arguments.exchange({id(own): t for t, own in zip(inputs, inside) if own is not t})
             if copied:
@@ -354,7 +330,7 @@ class Region:
         self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor], args: Any, named: Any, sizes: Any
     ) -> Any:  # fmt: skip
         """Keeps what a run did, if it can be a program; gives what it gave."""
-        written = [(t, own) for t, own in zip(inputs, inside) if own is not t and own._edge[0].op is not _Entrance]
+        written = [(t, own) for t, own in zip(inputs, inside) if own is not t and own._edge[0].op is not Entrance]
         for t, own in written:  # the history of what was written belongs to the tensor that was given
             t._edge = own._edge
         try:
@@ -364,17 +340,17 @@ class Region:
         except Exception as error:  # the run itself went well, so that its result is good whatever is wrong here
             problem = error if isinstance(error, Break) else Break(f"{type(error).__name__} in recording: {error}")
             if tape.live.refused:  # without these numbers it may be one
-                return _given_back(out, inputs, inside, trail)
+                return given_back(out, inputs, inside, trail)
             self.attempts += not isinstance(problem, Changing)
             if problem.passing and self.attempts < _ATTEMPTS:
-                return _given_back(out, inputs, inside, trail)
+                return given_back(out, inputs, inside, trail)
             known = {type(a) for a in trail.arguments.given} & self.alike
             late = problem.late or problem not in (trail.problem, tape.problem)
             if known or (late and self._objects(args, named)):  # it may go better if these are known otherwise
                 self.apart |= known
                 objects = [] if known else [part for a in self._objects(args, named) for part in ordinary_in(a)]
                 self._know(self.alike - known | {type(a) for a in objects})
-                return _given_back(out, inputs, inside, trail)
+                return given_back(out, inputs, inside, trail)
             self.problem = problem
             counters["graph_break"][str(problem)] += 1
             self.tell("graph_breaks", f"{self._shown()} runs eagerly: {problem}")
@@ -383,7 +359,7 @@ class Region:
             if problem.forbidden:
                 raise forbidden(problem) from None
             self._find_parts(args)
-            return _given_back(out, inputs, inside, trail)
+            return given_back(out, inputs, inside, trail)
 
     def _find_parts(self, args: Any) -> None:
         for module in _modules_of(self.function, args):
@@ -414,23 +390,20 @@ class Region:
         if trail.arguments.holders and tape.keeps([holder.owner for holder in trail.arguments.holders]):
             raise Break("an argument is given to what is a step of its own in the program")
         guards = trail.guards(lambda t: tape.known(t) in tape.graph.constants, tape.by_steps)
-        for found, _, _ in tape.live.planted:
-            tape.tensor_of(found)
+        for planted, _, _ in tape.live.planted:
+            tape.tensor_of(planted)
         for t, _ in trail.carried:
             value = tape.value(t)
             del tape.graph.constants[value]
             tape.graph.inputs.append(value)
-        carried = [*[(t, _held(trail.arguments.finding(place))) for place, t in tape.held], *trail.carried]
+        carried = [*[(t, as_tensor(trail.arguments.finding(place))) for place, t in tape.held], *trail.carried]
         inputs, inside = [[*own, *[t for t, _ in carried]] for own in (inputs, inside)]
         if not tape.graph.nodes:  # nothing that a program could do faster
-            return _given_back(out, inputs, inside, trail)
-        outputs: list[Tensor] = []
-        place = lambda a: _place(a, tape, outputs, inside, trail)
+            return given_back(out, inputs, inside, trail)
+        where = Places(tape, trail, inside)
         read = {id(one) for one in (*[one.value for one in tape.numbers], *[e.new for e in guards.effects])}
         leaves, form = tree_flatten(out, lambda a: id(a) in read or trail.knows_object(a))
-        seen: dict[int, Any] = {}
-        alone = len(leaves) == 1
-        places = [_read(a, tape, outputs, alone) or _made(a, place, trail, seen) or place(a) for a in leaves]
+        places = [where.read(a, alone=len(leaves) == 1) or where.of(a) for a in leaves]
         changed = []
         for effect in guards.effects:
             key = id(effect.holder), effect.key
@@ -439,31 +412,28 @@ class Region:
             elif is_live(effect.new) or (plain(effect.new) and not same(tape.by_steps[key], effect.new)):
                 raise Break(f"the run changes {effect.path}, which a step of it has changed before")
         self._plant(changed, trail)
-        kept = _kept(tape, trail, changed, outputs)
+        kept = where.kept(changed)
         trail.check_origins([effect for effect in changed if id(effect.new) not in kept])
-        to = lambda e: (
-            _change(e, trail),
-            kept.get(id(e.new)) or _counted(e, trail)
-            or (trail.arguments.knows(e.holder) and _made(e.new, place, trail, seen)) or place(e.new),
-        )  # fmt: skip
+        of = lambda e: where.of if trail.arguments.knows(e.holder) else where.itself
+        to = lambda e: (change(e, trail), kept.get(id(e.new)) or where.counted(e) or of(e)(e.new))
         said, done = [], set[Any]()  # what was appended to lists, which is appended once
         for event in trail.said.events if trail.said is not None else ():
             so_far = [e for e in event.effects if (id(e.holder), e.key) not in {*trail.counted, *tape.by_steps, *done}]
-            part = lambda a: _made(a, place, trail, {}) or place(a)
-            said.append(([to(e) for e in so_far], tell_again(event, part, _found, tape.changed_since)))
+            part = lambda a: where.of(a, {})
+            said.append(([to(e) for e in so_far], tell_again(event, part, found, tape.changed_since)))
             done |= {(id(e.holder), e.key) for e in so_far if e.kind == "append"}
         effects = [to(e) for e in changed]
         guards.effects.clear()  # they hold the tensors of this run
         if self.backend is not None:
-            program: Any = Foreign(tape, outputs, self.backend)
+            program: Any = Foreign(tape, where.outputs, self.backend)
         else:
-            program = Pair(tape, outputs, inside, self.exact, self.tune)
+            program = Pair(tape, where.outputs, inside, self.exact, self.tune)
             if "graph" in logs:
                 log("graph", str(program.forward_program.graph))
         lasting = [made for made, e in zip(effects, changed) if (id(e.holder), e.key) not in done]
         for i, (own, before) in enumerate(zip(inside, [v.k for v in tape.graph.inputs])):
             if (own._k ^ before) & GRAD:
-                lasting.append((lambda t, _, on=bool(own._k & GRAD): t.requires_grad_(on), (_INPUT, i)))
+                lasting.append((lambda t, _, on=bool(own._k & GRAD): t.requires_grad_(on), (INPUT, i)))
         entry = Entry(
             guards,
             program,
@@ -478,20 +448,20 @@ class Region:
             self.forms.compare(sizes)
         counters["stats"].update(unique_graphs=1, calls_captured=len(tape.graph.nodes))
         if self.backend is not None and tape.changed_since(0):  # it is not to be changed twice
-            return _given_back(out, inputs, inside, trail)
+            return given_back(out, inputs, inside, trail)
         made = program.run(inputs) if self.backend is not None else program.with_history(program.first, inputs)
         if self.backend is None:
             program.first = None
         # The run itself has made the changes: only the tensors in them are others now.
-        again = [(_change(e, trail, made=True), _first(e.new, to)) for e, (_, to) in zip(changed, effects)]
-        first = [_first(a, to) for a, to in zip(leaves, places)]
+        again = [(change(e, trail, made=True), first(e.new, to)) for e, (_, to) in zip(changed, effects)]
+        results = [first(a, to) for a, to in zip(leaves, places)]
         given = list(trail.arguments.given)
         trail.arguments.forget()
-        return entry.finish(made, inputs, given, again, first)
+        return entry.finish(made, inputs, given, again, results)
 
     def _plant(self, changed: list[Effect], trail: Trail) -> None:
         """Numbers that the run found and left other ones for are others in the next run: then they are looked after from the beginning."""
-        found, counted = [], trail.counted
+        places, counted = [], trail.counted
         loose = {e.key for e in changed if (id(e.holder), e.key) in counted and trail.arguments.knows(e.holder)}
         exact = any([wants_integers(names) for _, names, _ in trail.reach.codes])
         for e in changed:
@@ -507,11 +477,11 @@ class Region:
                 )
                 and not _among(place, (*self.plants, *self.fixed))
             ):
-                found.append(place)
+                places.append(place)
                 loose |= {e.key} if trail.arguments.knows(e.holder) else set()
         loose -= {*self.loose, *[key for _, key, _ in self.fixed]}
-        if found or loose:
-            self.plants += found
+        if places or loose:
+            self.plants += places
             self.loose |= loose
             raise Changing()
 
@@ -542,196 +512,10 @@ def _is_filled(cell: Any) -> bool:
         return False
 
 
-def _change(effect: Effect, trail: Trail, made: bool = False) -> Callable[[Any, Sources], None]:
-    """Makes a change again that a run made to an object of the program, with another value; `made`: it is there already."""
-    key, number = effect.key, trail.arguments.number_of(effect.holder)
-    if number is None and trail.arguments.knows(effect.holder):
-        raise Break(f"the run changes {effect.path} by names that nobody knows")
-    holder = effect.holder if number is None else None  # one of this call is not kept
-    owner: Callable[[Sources], Any] = lambda sources: holder if number is None else sources[_GIVEN][number]
-    if effect.new is MISSING:
-        if number is None:
-            raise Break(f"the run deletes {effect.path}")
-        if made:
-            return lambda value, sources: None
-        if effect.kind == "attribute":
-            return lambda value, sources: object.__delattr__(owner(sources), key)
-        rest = slice(key, None) if isinstance(effect.holder, list) else key
-        return lambda value, sources: base_of(owner(sources)).__delitem__(owner(sources), rest)
-    if effect.kind == "attribute":
-        put = setattr if number is None else put_attribute
-        return lambda value, sources: put(owner(sources), key, value)
-    if effect.kind == "item" or (made and effect.kind == "append"):
-        place = (lambda a, key, value: a.__setitem__(key, value)) if number is None else put_item
-        return lambda value, sources: place(owner(sources), key, value)
-    if effect.kind == "append":
-        return lambda value, sources: owner(sources).append(value)
-    if effect.kind == "cell":
-        return lambda value, sources: setattr(holder, "cell_contents", value)
-    raise Break(f"the run changes {effect.path}")
-
-
 def _shown(function: Any) -> str:
     return str(getattr(function, "__qualname__", type(function).__name__))
-
-
-def _read(a: Any, tape: Capture, outputs: list[Tensor], alone: bool) -> tuple[int, Any] | None:
-    """Where something comes from that the run read from a tensor."""
-    read = tape.number(a, alone)
-    if read is None:
-        return None
-    outputs.append(read.tensor)
-    return _NUMBER, (len(outputs) - 1, read.how)
-
-
-def _kept(tape: Capture, trail: Trail, changed: list[Effect], outputs: list[Tensor]) -> dict[int, tuple[int, Any]]:
-    """Where comes from what the run read from tensors and appended to lists that it does not read, by ids."""
-    made: dict[int, tuple[int, Any]] = {}
-    places = [read.place for read in tape.kept]
-    lists = {id(owner) for owner in trail.grown}
-    for effect in changed:
-        if effect.kind == "append" and is_live(effect.new) and id(effect.holder) not in lists:
-            raise Break(f"item reads elements for Python, and {effect.path} may be read")
-    for read in tape.kept:
-        found = [effect for effect in changed if effect.new is read.value and id(effect.holder) in lists]
-        if len(found) != 1 or trail.appends.count(read.place) != places.count(read.place):
-            raise Break("item reads elements for Python")
-        if read.mark >= 0 and tape.changed_since(read.mark):
-            raise Break("numpy reads elements for Python, which are written later")
-        outputs.append(read.tensor)
-        made[id(read.value)] = _NUMBER, (len(outputs) - 1, read.how)
-    return made
-
-
-def _held(get: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
-    """Gets a number as a tensor."""
-    return lambda given: single(get(given))
-
-
-def _counted(effect: Effect, trail: Trail) -> tuple[int, Any] | None:
-    """What an integer is to which the run adds something."""
-    more = trail.counted.get((id(effect.holder), effect.key))
-    get = trail.arguments.finding((effect.holder, effect.key, effect.kind))
-    return None if more is None else (_COMPUTED, lambda sources: get(sources[_GIVEN]) + more)
-
-
-def _first(a: Any, place: tuple[int, Any]) -> tuple[int, Any]:
-    """Where a part of a result comes from in the run that was recorded."""
-    return (_ITSELF, plain_number(a)) if place[0] == _COMPUTED else place
-
-
-def _made(a: Any, place: Callable[[Any], Any], trail: Trail, seen: dict[int, Any]) -> tuple[int, Any] | None:
-    """How an object is made again that the run has made; `seen` are those that others are made of, by their ids."""
-    if not is_made(a) or trail.knows_object(a):
-        return None
-    if id(a) not in seen:
-        seen[id(a)] = None
-        seen[id(a)] = _MADE, again(a, lambda b: _made(b, place, trail, seen) or place(b), _found)
-    if seen[id(a)] is None:
-        raise Break(f"the run returns an object of class {type(a).__name__} that holds itself")
-    return seen[id(a)]
 
 
 def _among(place: Any, places: Sequence[Any]) -> bool:
     same_owner = lambda a, b: a is b or (isinstance(a, str) and a == b)
     return any([same_owner(place[0], owner) and place[1] == key for owner, key, _ in places])
-
-
-def _place(a: Any, tape: Capture, outputs: list[Tensor], inside: list[Tensor], trail: Trail) -> tuple[int, Any]:
-    if is_live(a):
-
-        def found(leaf: Any) -> Callable[[Any], Any]:
-            given = tape.tensor_of(leaf)
-            if not isinstance(leaf, Leaf):
-                number = next(i for i, t in enumerate(inside) if t is given)
-                return lambda sources: sources[1][number].item()
-            if not any([t is given for t in outputs]):
-                outputs.append(given)
-            i = next(i for i, t in enumerate(outputs) if t is given)
-            return lambda sources: sources[0][i].item()
-
-        return _COMPUTED, computed(a, found)
-    number = trail.arguments.number_of(a)
-    if number is not None:
-        return _GIVEN, number
-    if not isinstance(a, Tensor):
-        if a.__class__ is str and any([f"{id(b):x}" in a for b in trail.arguments.given]):
-            raise Break("the run returns or keeps a text that says where an argument lies")
-        known = isinstance(a, (type, FunctionType, BuiltinFunctionType)) or trail.reach.knows_object(a)
-        if (not plain(a) and not known) or trail.may_have_made(a):
-            raise Break(f"the run returns or keeps an object of class {type(a).__name__}")
-        return _ITSELF, a
-    for given in (inside, [t for t, _ in trail.arguments.inputs]):
-        for i, t in enumerate(given):
-            if a is t:
-                return _INPUT, i
-    value = tape.known(a)
-    if a._autograd_meta is not None and a._autograd_meta.grad is not None and id(a._array) not in trail.reach.tensors:
-        raise Break("a result that was given a gradient")
-    if value is None or value in tape.graph.constants:
-        if id(a._array) in trail.reach.tensors:
-            return _ITSELF, a
-        raise Break("a result that was made in a way that cannot be recorded")
-    for i, t in enumerate(outputs):
-        if a is t:
-            return _OUTPUT, i
-    outputs.append(a)
-    return _OUTPUT, len(outputs) - 1
-
-
-class _Entrance:
-    """What stands between a tensor and its form inside a region: gradients go through."""
-
-    name, backward_name = "entrance", "CompiledFunctionBackward"
-
-    @staticmethod
-    def backward(node: Node, g: Any, create_graph: bool) -> list[Any]:
-        if local.captures:
-            local.captures[-1].stop("a backward pass goes on to what an argument was made of")
-        return [g]
-
-
-def _copied(a: Any, b: Any) -> Iterator[tuple[Any, Any]]:
-    """The lists and dictionaries in a nest, each with the one that stands for it in a copy of the nest."""
-    if a.__class__ is b.__class__ and isinstance(a, (list, tuple)):
-        for c, d in zip(a, b):
-            yield from _copied(c, d)
-    elif a.__class__ is b.__class__ and isinstance(a, dict):
-        for c, d in zip(a.values(), b.values()):
-            yield from _copied(c, d)
-    if a is not b and isinstance(a, (list, dict)):
-        yield a, b
-
-
-def _write_back(copied: list[tuple[Any, Any]], inputs: list[Tensor], inside: list[Tensor]) -> None:
-    """Does to arguments what a function has done to copies of them; `inside` are the tensors that stood for `inputs`."""
-    own = {id(copy): a for a, copy in copied}
-    tensors = {id(stood): t for t, stood in zip(inputs, inside)}
-    name = lambda b: own.get(id(b), tensors.get(id(b), b))
-    for a, copy in copied:
-        if isinstance(a, list):
-            if [id(b) for b in a] != [id(name(b)) for b in copy]:
-                a[:] = [name(b) for b in copy]
-        elif [(key, id(b)) for key, b in a.items()] != [(key, id(name(b))) for key, b in copy.items()]:
-            found = {key: name(b) for key, b in copy.items()}
-            a.clear()
-            a.update(found)
-
-
-def _given_back(out: Any, inputs: list[Tensor], inside: list[Tensor], trail: Trail) -> Any:
-    """What a function returned, with its arguments as they were given."""
-    names = {id(own): t for t, own in zip(inputs, inside) if own is not t}
-    leaves, form = tree_flatten(out, trail.knows_object)
-    if not names and not any([is_live(a) for a in leaves]):
-        return out
-    return tree_unflatten([names.get(id(a), plain_number(a)) for a in leaves], form)
-
-
-def _inside(t: Tensor) -> Tensor:
-    """A tensor over the same memory, where a backward pass that is recorded ends: so do leaves themselves."""
-    if not t._k & GRAD or not local.grad or t._edge is None:
-        return t
-    own = detached(t)
-    own._k |= GRAD
-    own._edge = (Node(_Entrance, (edge_of(t),)), 0)
-    return own

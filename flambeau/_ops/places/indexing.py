@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -11,9 +10,8 @@ import numpy as np
 from ..._autograd.node import Node
 from ..._backend.copies import duplicate, place
 from ..._backend.cpu import PARALLEL, cpu
-from ..._core.allocation import not_planned
-from ..._core.dtypes import BOOL, FLOATING, INTEGER, bool_, from_numpy_dtype, int32, int64, uint8
-from ..._core.state import BATCHED, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, SPECIAL, local, modes
+from ..._core.dtypes import FLOATING, INTEGER, bool_, from_numpy_dtype, int64, uint8
+from ..._core.state import CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, SPECIAL, local, modes
 from ..._tensor import InferenceMeta, Tensor, bump, refuse_inference, wrap
 from .. import registry
 from ..records.batching import along
@@ -27,11 +25,9 @@ from ..records.view_op import view_of, view_primitive
 from ..records.writable import check_apart, check_writable, overlaps_itself, warn_of_expanded
 from ..registry import expose, functions, methods, ops, public, records, relabel
 from .fancy import read, records_for, without_masks
+from .keys import ALL, NONE, is_basic, may_override, parse, tensor_list
 
 _OVERRIDDEN = OVERRIDE | FUNCTION_MODE
-_ALL = slice(None)
-_NONE = type(None)
-_DOTS = type(...)
 
 # -- views -------------------------------------------------------------------------------------------------------
 
@@ -67,7 +63,7 @@ def _part(x: Any, key: Any) -> Any:
             count = x.ndim - sum(p is not None and p is not Ellipsis for p in key) if part is Ellipsis else 1
             shape += x.shape[source : source + count]
             source += count
-    return x.reshape((*shape, *x.shape[source:]))[tuple([_ALL if part is None else part for part in key])]
+    return x.reshape((*shape, *x.shape[source:]))[tuple([ALL if part is None else part for part in key])]
 
 
 def _slice_name(node: Any) -> str:
@@ -116,184 +112,13 @@ def basic_view(x: Tensor, key: tuple[Any, ...]) -> Tensor:
     return view_of(op, x, _part(x._array, key), (key,))
 
 
-# -- keys ----------------------------------------------------------------------------------------------------------
-
-_INVALID = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})"
-
-
-def _as_tuple(key: Any) -> tuple[Any, ...]:
-    """The parts of a key; a short list that holds more than numbers counts as a tuple, as it once did in NumPy."""
-    if isinstance(key, tuple):
-        return key
-    if isinstance(key, list) and len(key) < 32:
-        if any(
-            part is None or part is Ellipsis or isinstance(part, (Tensor, slice, list, tuple, range)) for part in key
-        ):
-            warnings.warn(
-                "Indexing with a list that holds more than numbers is read as a tuple here, which is deprecated: "
-                "write x[tuple(key)] or x[torch.tensor(key)].",
-                stacklevel=4,
-            )
-            return tuple(key)
-    return (key,)
-
-
-def _plain(part: Any) -> Any:
-    """Nested lists with 0-d tensors as lists of numbers."""
-    if isinstance(part, Tensor):
-        return part._array.tolist()
-    return [_plain(p) for p in part] if isinstance(part, (list, tuple)) else part
-
-
-def _sequence_index(part: Any) -> Any:
-    """A list, range or array as an array of indices or a mask."""
-    if isinstance(part, str):
-        raise TypeError("new(): invalid data type 'str'")
-    array = part if isinstance(part, np.ndarray) else np.array(_plain(part))
-    if array.dtype.kind in "US":
-        raise TypeError("new(): invalid data type 'str'")
-    if array.dtype.kind not in "bi" and array.dtype != np.uint8:
-        if array.dtype.kind not in "uf":
-            raise IndexError(_INVALID.format(type(part).__name__))
-        array = array.astype(np.int64)
-    elif array.dtype.kind == "i":
-        array = array.astype(np.int64)
-    return wrap(array, from_numpy_dtype(array.dtype))
-
-
-def _consumed(part: Any) -> int:
-    """How many dimensions a part of a key takes up."""
-    if part is None or part is Ellipsis or part is True or part is False:
-        return 0
-    if isinstance(part, Tensor) and part.dtype in (bool_, uint8):
-        return int(part._array.ndim)
-    return 1
-
-
-def _bool_index(value: bool, k: int) -> Tensor:
-    return wrap(np.zeros(1 if value else 0, np.int64), int64)
-
-
-def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int, ...]]:
-    """A key as a basic key for NumPy and, for the view which that gives, index tensors with their dimensions."""
-    parts = [
-        _sequence_index(p) if isinstance(p, (list, tuple, range, str)) or (isinstance(p, np.ndarray) and p.ndim) else p
-        for p in _as_tuple(key)
-    ]
-    shape = x._array.shape
-    used = sum(map(_consumed, parts))
-    if used > len(shape):
-        if not shape and used == 1 and not any(isinstance(p, (slice, Tensor)) for p in parts):
-            raise IndexError("invalid index of a 0-dim tensor; tensor.item() gives its number")
-        if not shape and any(isinstance(p, slice) for p in parts):
-            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-        raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
-    basic: list[Any] = []
-    tensors: list[Tensor] = []
-    dims: list[int] = []
-    source = view = 0
-    expanded = False
-    for part in parts:
-        if part is Ellipsis:
-            count = 0 if expanded else len(shape) - used
-            basic += [_ALL] * count
-            source, view, expanded = source + count, view + count, True
-        elif part is None:
-            basic.append(None)
-            view += 1
-        elif part is True or part is False:
-            basic.append(None)
-            tensors.append(_bool_index(part, x._k))
-            dims.append(view)
-            view += 1
-        elif isinstance(part, slice):
-            basic.append(_slice(part))
-            source, view = source + 1, view + 1
-        elif isinstance(part, Tensor):
-            d, ndim = part.dtype, part._array.ndim
-            if d.category not in (BOOL, INTEGER) or (ndim and d not in (bool_, uint8, int32, int64)):
-                raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-            if d is uint8:
-                _warn_of_bytes()
-            if d in (bool_, uint8):
-                if ndim == 0:
-                    basic.append(None)
-                    tensors.append(_bool_index(bool(part._array), x._k))
-                    dims.append(view)
-                    view += 1
-                    continue
-                tensors.append(part)
-                dims.append(view)
-                basic += [_ALL] * ndim
-                source, view = source + ndim, view + ndim
-            elif ndim == 0 and not part._k & BATCHED:
-                basic.append(_number(int(part._array), shape, source))
-                source += 1
-            else:
-                tensors.append(part)
-                dims.append(view)
-                basic.append(_ALL)
-                source, view = source + 1, view + 1
-        else:
-            basic.append(_number(part, shape, source))
-            source += 1
-    return _short(basic), tensors, tuple(dims)
-
-
-def _short(basic: list[Any]) -> tuple[Any, ...]:
-    """Without full slices at the end; () if nothing is left; a key of numbers alone ends with an Ellipsis."""
-    while basic and basic[-1] is _ALL:
-        basic.pop()
-    return (*basic, ...) if basic else ()
-
-
-def _number(part: Any, shape: Any, dim: int) -> int:
-    if not isinstance(part, int):
-        if isinstance(part, np.bool_) or not hasattr(part, "__index__"):
-            raise IndexError(_INVALID.format(type(part).__name__))
-        part = part.__index__()
-    n = shape[dim]
-    if not -n <= part < n:
-        if not -(1 << 63) <= part < 1 << 63:
-            raise ValueError("Overflow when unpacking long long")
-        raise IndexError(f"index {part} is out of bounds for dimension {dim} with size {n}")
-    return part
-
-
-def _slice(part: slice) -> slice:
-    start, stop, step = (
-        p if p is None or p.__class__ is int else _bound(p) for p in (part.start, part.stop, part.step)
-    )
-    if step is not None and step <= 0:
-        raise ValueError("slice step cannot be zero" if step == 0 else "step must be greater than zero")
-    return slice(start, stop, step)
-
-
-def _bound(value: Any) -> int:
-    if isinstance(value, Tensor) and value.dtype.category <= INTEGER and value._array.size == 1:
-        return int(value._array.reshape(()))
-    if not hasattr(value, "__index__"):
-        raise TypeError("slice indices must be integers or None or have an __index__ method")
-    return int(value.__index__())
-
-
 # -- reading -------------------------------------------------------------------------------------------------------
-
-
-def _may_override(key: Any) -> bool:
-    """Whether a key, or a part of it, is of a class that takes over operations."""
-    kind = key.__class__
-    if kind is int or kind is slice or kind is Tensor or kind is float or key is None:
-        return False
-    if kind is tuple:
-        return any(_may_override(part) for part in key)
-    return hasattr(kind, "__torch_function__")
 
 
 def getitem(self: Tensor, key: Any) -> Tensor:
     """Elements, parts and selections of a tensor: x[2], x[:, 1:], x[..., None], x[rows, columns], x[x > 0]."""
     k = self._k | modes.on
-    if modes.overrides and (k & _OVERRIDDEN or _may_override(key)):
+    if modes.overrides and (k & _OVERRIDDEN or may_override(key)):
         result = registry.overridden(getitem, (self, key), {})
         if result is not NotImplemented:
             return result
@@ -321,7 +146,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
             short = (*key, ...)
         if last is int:
             op = select_op
-        elif last is _NONE:
+        elif last is NONE:
             op = unsqueeze_op
     elif kind is int:
         short, op = (key, ...), select_op
@@ -356,13 +181,13 @@ def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:
             if part._array.ndim:
                 found, index, dim = found + 1, part._array, len(arrays)
                 arrays.append(index)
-                basic.append(_ALL)
+                basic.append(ALL)
                 continue
             if part.dtype is bool_:
                 return _general(x, key)
             basic.append(int(part._array))
         elif kind is slice and (part.step is None or (part.step.__class__ is int and part.step > 0)):
-            arrays.append(_ALL)
+            arrays.append(ALL)
             basic.append(part)
             if part.start is part.stop is part.step is None:
                 continue
@@ -419,19 +244,12 @@ def _picked(x: Tensor, key: tuple[Any, ...]) -> Tensor:
     return out
 
 
-def _warn_of_bytes() -> None:
-    not_planned()
-    warnings.warn(
-        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", stacklevel=5
-    )
-
-
 def _general(x: Tensor, key: Any) -> Tensor:
     basic, tensors, dims = parse(x, key)
     if basic:
         x = basic_view(x, basic)
     elif not tensors:
-        return basic_view(x, (...,)) if x._array.ndim == 0 else basic_view(x, (_ALL, ...))
+        return basic_view(x, (...,)) if x._array.ndim == 0 else basic_view(x, (ALL, ...))
     if not tensors:
         return x
     return _indexed(x, tensors, dims)
@@ -466,7 +284,7 @@ def _settled(
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """Writes a number or a tensor, which broadcasts, into the elements that `self[key]` names."""
-    if modes.overrides and ((self._k | modes.on) & _OVERRIDDEN or _may_override(key) or _may_override(value)):
+    if modes.overrides and ((self._k | modes.on) & _OVERRIDDEN or may_override(key) or may_override(value)):
         result = registry.overridden(setitem, (self, key, value), {})
         if result is not NotImplemented:
             return
@@ -488,7 +306,7 @@ def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
         given = value if x.dtype.category > INTEGER and -128 < value < 128 else _given(value, x.dtype)
     else:
         return False
-    basic = _is_basic(key)
+    basic = is_basic(key)
     if not basic and not (key.__class__ is Tensor and not key._k and key._array.ndim and key.dtype in (int64, bool_)):
         return False
     check_writable(x, expanded=True)
@@ -513,22 +331,6 @@ def _given(value: Any, d: Any) -> Any:
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise ValueError("Overflow when unpacking long long")
     return checked_array(value, d, single=True)
-
-
-def _is_basic(key: Any) -> bool:
-    if key.__class__ is not tuple:
-        key = (key,)
-    dots = 0
-    for part in key:
-        kind = part.__class__
-        if kind is slice:
-            if part.step is not None and (part.step.__class__ is not int or part.step <= 0):
-                return False
-        elif kind is _DOTS:
-            dots += 1
-        elif kind is not int and kind is not _NONE:
-            return False
-    return dots < 2
 
 
 def _set_general(x: Tensor, key: Any, value: Any) -> None:
@@ -606,30 +408,6 @@ def put(x: Tensor, tensors: list[Tensor], dims: Any, values: Tensor, accumulate:
     return write_into(records_for(len(given) - 4)[1], *given)
 
 
-def _tensor_list(name: str, x: Tensor, indices: Any, optional: bool) -> tuple[list[Tensor], tuple[int, ...]]:
-    if isinstance(indices, Tensor) or not isinstance(indices, (tuple, list)):
-        raise TypeError(f"{name}(): argument 'indices' must be tuple of Tensors, not {type(indices).__name__}")
-    tensors, dims, at = [], [], 0
-    for i, t in enumerate(indices):
-        if t is None and optional:
-            at += 1
-            continue
-        if not isinstance(t, Tensor):
-            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}")
-        if t.dtype not in (bool_, uint8, int32, int64):
-            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-        if t.dtype is uint8:
-            _warn_of_bytes()
-        tensors.append(t)
-        dims.append(at)
-        at += t._array.ndim if t.dtype in (bool_, uint8) else 1
-    if at > x._array.ndim:
-        raise IndexError(f"too many indices for tensor of dimension {x._array.ndim} (got {at})")
-    if not tensors:
-        raise RuntimeError(f"{name}: at least one index must be given")
-    return tensors, tuple(dims)
-
-
 @updates(out=False)
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
     """A copy whose elements at a tuple of index tensors are set to `values`, or added to.
@@ -638,7 +416,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     >>> torch.zeros(3).index_put((torch.tensor([0, 0]),), torch.tensor([1.0, 2.0]), accumulate=True)
     tensor([3., 0., 0.])
     """
-    tensors, dims = _tensor_list("index_put", input, indices, False)
+    tensors, dims = tensor_list("index_put", input, indices, False)
     if not isinstance(values, Tensor):
         raise TypeError(f"index_put(): argument 'values' (position 2) must be Tensor, not {type(values).__name__}")
     given = _put_arguments(input, tensors, dims, values, bool(accumulate))
@@ -648,13 +426,13 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 @public("_unsafe_index", method=False)
 def _unsafe_index(input: Tensor, indices: Any) -> Tensor:
     """x indexed by a list of tensors, with None for dimensions that stay whole."""
-    return _indexed(input, *_tensor_list("index", input, indices, True))
+    return _indexed(input, *tensor_list("index", input, indices, True))
 
 
 @public("_unsafe_index_put", method=False)
 def _unsafe_index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy with elements at a list of index tensors set, with None for dimensions that stay whole."""
-    tensors, dims = _tensor_list("index_put", input, indices, True)
+    tensors, dims = tensor_list("index_put", input, indices, True)
     given = _put_arguments(input, tensors, dims, values, bool(accumulate))
     return records_for(len(given) - 4)[1](*given)
 

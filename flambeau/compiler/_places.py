@@ -1,0 +1,178 @@
+"""Where the parts of what a run gives and changes come from in later runs: the program's outputs and inputs, arguments, or what is made of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+from .._compile.breaks import Break
+from .._compile.capture import Capture
+from .._compile.given import single
+from .._compile.guards import Trail
+from .._compile.holders import MISSING, Effect, base_of, plain, put_attribute, put_item
+from .._compile.numbers import Leaf, computed, is_live
+from .._compile.numbers import plain as plain_number
+from .._tensor import Tensor
+from ._objects import again, is_made
+
+# From outputs, inputs, other arguments, itself, outputs' elements, what is computed from these, or made around them.
+OUTPUT, INPUT, GIVEN, ITSELF, NUMBER, COMPUTED, MADE = range(7)
+Place = tuple[int, Any]
+# Outputs and inputs of a run, what else it was given, objects made of them.
+Sources = tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Any], dict[Any, Any]]
+
+
+def found(place: Place, sources: Sources) -> Any:
+    """A part of a result."""
+    kind, what = place
+    if kind == ITSELF:
+        return what
+    if kind >= COMPUTED:
+        return what(sources)
+    return what[1](sources[0][what[0]]) if kind == NUMBER else sources[kind][what]
+
+
+def make(effects: Any, sources: Sources) -> None:
+    """Makes changes."""
+    for (put, _), value in zip(effects, [found(place, sources) for _, place in effects]):
+        put(value, sources)
+
+
+class Places:
+    """The places of a recorded run's parts; `outputs` are the tensors that its program has to give for them."""
+
+    def __init__(self, tape: Capture, trail: Trail, inside: list[Tensor]):
+        self.tape, self.trail, self.inside = tape, trail, inside
+        self.outputs: list[Tensor] = []
+        self._made: dict[int, Place | None] = {}  # by ids of objects; None while the parts of one are looked for
+
+    def read(self, a: Any, alone: bool) -> Place | None:
+        """Where something comes from that the run read from a tensor."""
+        read = self.tape.number(a, alone)
+        if read is None:
+            return None
+        self.outputs.append(read.tensor)
+        return NUMBER, (len(self.outputs) - 1, read.how)
+
+    def kept(self, changed: list[Effect]) -> dict[int, Place]:
+        """Where comes from what the run read from tensors and appended to lists that it does not read, by ids."""
+        tape, trail = self.tape, self.trail
+        made: dict[int, Place] = {}
+        places = [read.place for read in tape.kept]
+        lists = {id(owner) for owner in trail.grown}
+        for effect in changed:
+            if effect.kind == "append" and is_live(effect.new) and id(effect.holder) not in lists:
+                raise Break(f"item reads elements for Python, and {effect.path} may be read")
+        for read in tape.kept:
+            appended = [effect for effect in changed if effect.new is read.value and id(effect.holder) in lists]
+            if len(appended) != 1 or trail.appends.count(read.place) != places.count(read.place):
+                raise Break("item reads elements for Python")
+            if read.mark >= 0 and tape.changed_since(read.mark):
+                raise Break("numpy reads elements for Python, which are written later")
+            self.outputs.append(read.tensor)
+            made[id(read.value)] = NUMBER, (len(self.outputs) - 1, read.how)
+        return made
+
+    def counted(self, effect: Effect) -> Place | None:
+        """What an integer is to which the run adds something."""
+        more = self.trail.counted.get((id(effect.holder), effect.key))
+        get = self.trail.arguments.finding((effect.holder, effect.key, effect.kind))
+        return None if more is None else (COMPUTED, lambda sources: get(sources[GIVEN]) + more)
+
+    def of(self, a: Any, made: dict[int, Place | None] | None = None) -> Place:
+        """Where an object comes from: one that the run has made is made again. `made` are those that others are made of, by their ids."""
+        if not is_made(a) or self.trail.knows_object(a):
+            return self.itself(a)
+        made = self._made if made is None else made
+        if id(a) not in made:
+            made[id(a)] = None
+            made[id(a)] = MADE, again(a, lambda b: self.of(b, made), found)
+        place = made[id(a)]
+        if place is None:
+            raise Break(f"the run returns an object of class {type(a).__name__} that holds itself")
+        return place
+
+    def itself(self, a: Any) -> Place:
+        """Where something comes from that is not made again."""
+        trail = self.trail
+        if is_live(a):
+            return COMPUTED, computed(a, self._read_again)
+        number = trail.arguments.number_of(a)
+        if number is not None:
+            return GIVEN, number
+        if isinstance(a, Tensor):
+            return self._tensor(a)
+        if a.__class__ is str and any([f"{id(b):x}" in a for b in trail.arguments.given]):
+            raise Break("the run returns or keeps a text that says where an argument lies")
+        known = isinstance(a, (type, FunctionType, BuiltinFunctionType)) or trail.reach.knows_object(a)
+        if (not plain(a) and not known) or trail.may_have_made(a):
+            raise Break(f"the run returns or keeps an object of class {type(a).__name__}")
+        return ITSELF, a
+
+    def _read_again(self, leaf: Any) -> Callable[[Any], Any]:
+        """Reads a number from the tensor that holds it."""
+        given, kind = self.tape.tensor_of(leaf), OUTPUT if isinstance(leaf, Leaf) else INPUT
+        held = self.outputs if kind == OUTPUT else self.inside
+        if kind == OUTPUT and not any([t is given for t in held]):
+            held.append(given)
+        number = next(i for i, t in enumerate(held) if t is given)
+        return lambda sources: sources[kind][number].item()
+
+    def _tensor(self, a: Tensor) -> Place:
+        trail, tape = self.trail, self.tape
+        for given in (self.inside, [t for t, _ in trail.arguments.inputs]):
+            for i, t in enumerate(given):
+                if a is t:
+                    return INPUT, i
+        value, was_there = tape.known(a), id(a._array) in trail.reach.tensors
+        if a._autograd_meta is not None and a._autograd_meta.grad is not None and not was_there:
+            raise Break("a result that was given a gradient")
+        if value is None or value in tape.graph.constants:
+            if was_there:
+                return ITSELF, a
+            raise Break("a result that was made in a way that cannot be recorded")
+        for i, t in enumerate(self.outputs):
+            if a is t:
+                return OUTPUT, i
+        self.outputs.append(a)
+        return OUTPUT, len(self.outputs) - 1
+
+
+def as_tensor(get: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
+    """Gets a number as a tensor."""
+    return lambda given: single(get(given))
+
+
+def first(a: Any, place: Place) -> Place:
+    """Where a part of a result comes from in the run that was recorded."""
+    return (ITSELF, plain_number(a)) if place[0] == COMPUTED else place
+
+
+def change(effect: Effect, trail: Trail, made: bool = False) -> Callable[[Any, Sources], None]:
+    """Makes a change again that a run made to an object of the program, with another value; `made`: it is there already."""
+    key, number = effect.key, trail.arguments.number_of(effect.holder)
+    if number is None and trail.arguments.knows(effect.holder):
+        raise Break(f"the run changes {effect.path} by names that nobody knows")
+    holder = effect.holder if number is None else None  # one of this call is not kept
+    owner: Callable[[Sources], Any] = lambda sources: holder if number is None else sources[GIVEN][number]
+    if effect.new is MISSING:
+        if number is None:
+            raise Break(f"the run deletes {effect.path}")
+        if made:
+            return lambda value, sources: None
+        if effect.kind == "attribute":
+            return lambda value, sources: object.__delattr__(owner(sources), key)
+        rest = slice(key, None) if isinstance(effect.holder, list) else key
+        return lambda value, sources: base_of(owner(sources)).__delitem__(owner(sources), rest)
+    if effect.kind == "attribute":
+        put = setattr if number is None else put_attribute
+        return lambda value, sources: put(owner(sources), key, value)
+    if effect.kind == "item" or (made and effect.kind == "append"):
+        place = (lambda a, key, value: a.__setitem__(key, value)) if number is None else put_item
+        return lambda value, sources: place(owner(sources), key, value)
+    if effect.kind == "append":
+        return lambda value, sources: owner(sources).append(value)
+    if effect.kind == "cell":
+        return lambda value, sources: setattr(holder, "cell_contents", value)
+    raise Break(f"the run changes {effect.path}")
