@@ -17,12 +17,10 @@ from .._kernel.sums import dot_rows
 from .._kernel.ufunc import loops
 from . import threads
 from .cpu import cpu
+from .threads import PRODUCTS, pay, worth
 
-# Multiplications from which a second thread pays: a hand-over costs what some 10^5 of them do. To fetch an element of
-# the right operand counts for a few more.
-PARALLEL = 1 << 20
-FETCH = 3
-SOON = 16 * PARALLEL  # up to which a product may hold up other Python threads
+FETCH = 3  # multiplications that take as long as to fetch an element of the right operand
+SOON = 1 << 22  # work up to which a product may hold up other Python threads
 _CODES = {
     np.dtype(t): code
     for t, code in (
@@ -93,7 +91,7 @@ def product(x: Any, y: Any) -> Any:
         n = y.shape[1]
         if n <= thin.MOST and k <= thin.MOST and _SMALL > m >= _MANY and code in _PLAIN:
             return _thin(code, x, y)
-        if (m + FETCH) * n * k < PARALLEL and (n > 1 or m == 1) and code in _PLAIN:
+        if code in _PLAIN and (n > 1 or m == 1) and not pay((m + FETCH) * n * k // PRODUCTS):
             function, size = _kernel(code, m, n, False)
             out = _empty((m, n), d)
             function(x, y, _workspace.take(size), out)
@@ -169,7 +167,7 @@ def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     code = _CODES.get(d)
     if code is not None:
         m, n = x.shape[0], y.shape[-1]
-        if x.ndim == 2 == y.ndim and code in _PLAIN and (m + FETCH) * y.size < PARALLEL:
+        if x.ndim == 2 == y.ndim and code in _PLAIN and not pay((m + FETCH) * y.size // PRODUCTS):
             function, size = _kernel(code, m, n, True)
             one = _ONE[code]
             factors = one if alpha == 1 else alpha, one if beta == 1 else beta
@@ -316,12 +314,12 @@ def _planned(
 
     `inner` is the extent of the last dimension of the batch, along which that is cut.
     """
-    work = abs(items) * (m + FETCH) * n * k
+    work = abs(items) * (m + FETCH) * n * k // PRODUCTS
     if pairs:
         return gemm_bf16.gemm(pairs, added, k, *_pairs_cut(pairs, items, m, k, n, cores))
     parts = (1, 1, 1)
-    if work >= PARALLEL and m * n:
-        count = min(cores, max(1, work // (PARALLEL // 2)))
+    count = min(cores, worth(work))
+    if count > 1 and m:
         parts = (count, 1, 1) if inner >= count else (1, *grid(m, n, count))
     rows, wide = _tile(code, -(-m // parts[1]), -(-n // parts[2]))
     function, size = gemm.gemm(code, rows, added, parts, wide, m <= tiles.FEW)
@@ -338,7 +336,7 @@ def _pairs_cut(pairs: str, items: int, m: int, k: int, n: int, cores: int) -> tu
     """How many threads work on each product of pairs, or on how many parts of the batch."""
     # so much less time they take; reading the operands and writing the result counts for more
     work = abs(items) * ((m * n * k >> (3 if pairs == "tiles" else 1)) + 8 * (m * k + k * n + m * n))
-    count = min(cores, max(1, work // (PARALLEL // 2))) if work >= PARALLEL else 1
+    count = min(cores, worth(work // PRODUCTS))
     return (1, count) if items >= count else (count, 1)
 
 

@@ -83,8 +83,8 @@ class Cpu:
         return _on_all_cores(self.kernel(kernel, types, **options))
 
     def sized(self, work: int, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
-        """The `small` or the `large` form of a kernel, whichever so many elements pay for."""
-        return (self.small if work < PARALLEL else self.large)(kernel, types, **options)
+        """The `small` or the `large` form of a kernel, whichever so much work pays for."""
+        return (self.large if threads.pay(work) else self.small)(kernel, types, **options)
 
     def parallel(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
         """A pointwise callable over large operands that broadcast to `out`, split over the cores.
@@ -115,8 +115,8 @@ class Cpu:
         return out
 
     def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
-        """A generalized ufunc whose iterations are independent, split over the cores if `work` elements pay for it."""
-        if work < PARALLEL:
+        """A generalized ufunc whose iterations are independent, split over the cores if `work` pays for it."""
+        if not threads.pay(work):
             call(*arrays, *outs)
         elif getattr(call, "ufunc", call) in addresses:
             _on_all_cores(call)(*arrays, *outs)

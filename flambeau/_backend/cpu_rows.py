@@ -16,7 +16,6 @@ from .._kernel.rows import LONGEST, Rows, row_kernel, trial, variances
 from .._kernel.value import COMPUTE
 from . import threads
 from .copies import row_major
-from .threads import PARALLEL
 
 _LINE = 64  # columns that are worth a thread
 _NARROW = 8  # columns below which rows are walked one by one
@@ -111,8 +110,7 @@ class RowKernels:
         kind = COMPUTE.get(types[0], types[0])
         kernel = row_kernel(name, rows, (*layout, "rn", *["n"] * (2 * sums)), inputs)
         call = self.cpu.kernel(kernel, (*types, *["f64"] * sums, *[kind] * sums), adjacent=True)
-        work = first.size * _weight(rows, types[:inputs])
-        parts = threads.ranges(length) if work >= PARALLEL else [(0, length)]
+        parts = threads.ranges(length, work=first.size * _weight(rows, types[:inputs]))
         totals, room = zeros((len(parts), sums, n), _DOUBLE), empty((len(parts), sums, n), _NUMPY[kind])
         jobs = []
         for i, (low, high) in enumerate(parts):
@@ -182,7 +180,7 @@ class RowKernels:
         }
         kernel = row_kernel(name, rows, tuple(layout), inputs)
         cut, parts, make = [], [], self.cpu.large
-        if size * _weight(rows, types[:inputs]) < PARALLEL:
+        if not threads.pay(size * _weight(rows, types[:inputs])):
             make = self.cpu.small
         elif down and outer < settings[0]:
             make, parts, cut = self.cpu.kernel, threads.ranges(columns, _LINE), ["c" in dims for dims in layout]

@@ -31,7 +31,6 @@ _SPELLINGS = {  # of routines, and their integers
 _TINY = 1024  # elements up to which the library has no use for threads, and preparation costs more than the work
 _UNTHREADED = 512  # elements from which it has threads for triangular systems, though
 _FEW = 512 * 512  # elements up to which the library's threads cost more than they bring
-_SPLIT = 1 << 20  # multiplications of a triangular system that are worth a second thread
 _EXACT = 64  # rows up to which complex64 triangular systems are solved in complex128
 _BLOCK = 32  # rows of a triangular system that are solved one after the other
 
@@ -434,8 +433,8 @@ def _native_triangular(routine: Any, a: Any, b: Any, upper: bool, unit: bool) ->
             turn = b"N" if by_columns else b"T"
             for i in range(count):
                 single(triangle, turn, kind, size, start + i * step, size, to + i * further, width)
-        elif count == 1 and n * n * k >= _SPLIT and k >= 32:
-            threads.over(threads.ranges(k, 16), functools.partial(run, 0))
+        elif count == 1:
+            threads.over(threads.ranges(k, 16, n * n * k // threads.PRODUCTS), functools.partial(run, 0))
         else:
             for i in range(count):
                 run(i, 0, k)

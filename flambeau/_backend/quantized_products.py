@@ -55,11 +55,8 @@ class Weight:
 
 @functools.lru_cache(1024)
 def _planned(variant: str, m: int, k: int, n: int, cores: int) -> Any:
-    work = m * n * k // _SPEED.get(variant, _USUAL_SPEED) + n * k * blas.FETCH // 2
-    grid = (1, 1, 1)
-    if work >= blas.PARALLEL and m * n:
-        grid = (1, *blas.grid(m, n, min(cores, work // (blas.PARALLEL // 2))))
-    function = gemm_int8.gemm(variant, grid)
+    work = (m * n * k // _SPEED.get(variant, _USUAL_SPEED) + n * k * blas.FETCH // 2) // threads.PRODUCTS
+    function = gemm_int8.gemm(variant, (1, *blas.grid(m, n, min(cores, threads.worth(work) if m else 1))))
     return blas.quickly(function) if work < blas.SOON else function
 
 

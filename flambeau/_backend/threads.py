@@ -14,8 +14,12 @@ from .._kernel.jit import cache_size
 from .._kernel.native.pool import MOST_THREADS, settings
 from .._kernel.streaming import past
 
-# Elements from which a pointwise operation is worth a second thread (a hand-over costs about 10 µs).
-PARALLEL = 1 << 18
+# Work is counted in elements that an operation reads, combines with a few others and writes. From so many on others are asked to
+# help, which takes the interpreter about 10 µs (a pointwise operation does so many in 40 to 80), and Python's threads may run meanwhile.
+PARALLEL = _WORTHWHILE = 1 << 18
+PRODUCTS = (
+    4  # multiplications of products of matrices, whose operands lie in registers, that take as long as one such element
+)
 _X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 
@@ -40,7 +44,7 @@ class _Pool:
 
     def run(self, jobs: Sequence[Callable[[], Any]]) -> None:
         """Runs all jobs, the last one in the calling thread; the first error is raised when all have ended."""
-        if not self.lock.acquire(blocking=False):  # already inside a parallel region
+        if len(jobs) == 1 or not self.lock.acquire(blocking=False):  # already inside a parallel region
             for job in jobs:
                 job()
             return
@@ -158,18 +162,34 @@ def parts(work: int) -> int:
     return max(1, min(_pool.size, work >> 15))
 
 
-def ranges(length: int, least: int = 1) -> list[tuple[int, int]]:
-    """Cuts range(length) into at most one part for each thread, each at least `least` long."""
-    parts = max(1, min(_pool.size, length // max(least, 1)))
+def pay(work: int) -> bool:
+    """Whether so much work is worth more than one thread."""
+    return work >= _WORTHWHILE
+
+
+def worth(work: int) -> int:
+    """How many threads so much work is worth if each needs half of what is worth two."""
+    return 1 if work < _WORTHWHILE else work // (_WORTHWHILE // 2)
+
+
+def count(work: int) -> int:
+    """How many threads do so much work: one or all."""
+    return 1 if work < _WORTHWHILE else _pool.size
+
+
+def ranges(length: int, least: int = 1, work: int = _WORTHWHILE) -> list[tuple[int, int]]:
+    """Cuts range(length) into at most one part for each thread, each at least `least` long; into one if `work` is worth no more."""
+    return _cut(length, min(count(work), length // max(least, 1)))
+
+
+def parts_of(length: int, work: int) -> list[tuple[int, int]]:
+    """The same into some parts for each thread, so that one which starts late does less; fewer for many threads, as describing
+    a part takes the interpreter some microseconds."""
+    busy = count(work)
+    each = 1 if busy == 1 or busy > 8 else 2 if busy > 4 or work < 8 * _WORTHWHILE else 4
+    return _cut(length, min(each * busy, length))
+
+
+def _cut(length: int, parts: int) -> list[tuple[int, int]]:
+    parts = max(parts, 1)
     return [(length * i // parts, length * (i + 1) // parts) for i in range(parts)]
-
-
-def parts_of(length: int, work: int, least: int = 1) -> list[tuple[int, int]]:
-    """The ranges into which a length is cut if `work` elements pay for it: some for each thread, so that one which
-    starts late does less; fewer for many threads, as describing a part takes the interpreter some microseconds."""
-    threads_now = get_num_threads()
-    if work < PARALLEL or threads_now == 1:
-        return [(0, length)]
-    each = 1 if threads_now > 8 else 2 if threads_now > 4 or work < 8 * PARALLEL else 4
-    count = max(1, min(each * threads_now, length // least))
-    return [(length * i // count, length * (i + 1) // count) for i in range(count)]

@@ -23,9 +23,7 @@ from ..._kernel.native.direct import address_function
 from ..._kernel.value import SIZE
 
 _CODES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
-_SHARE = 1 << 20  # multiplications that are worth a thread
 _MANY, _FAR = 128, 2048  # rows and bytes between them, from which it pays to bring them together first
-_LARGE = 1 << 20  # elements from which copies are shared among threads
 _PLAIN, _ZEROS = (0, 1, 2), (0,) * 7
 _WORD, _DOUBLE = struct.Struct("<q"), struct.Struct("<d")
 _scratch = Scratch()
@@ -48,7 +46,7 @@ def _operand(a: Any, unit: int) -> Any:
         made[..., :width] = a
         return made
     if a.strides[3] != a.itemsize or (length >= _MANY and a.strides[2] >= _FAR) or not a.flags.aligned:
-        return a.copy() if a.size < _LARGE else copies.row_major(a)
+        return copies.row_major(a)
     return a
 
 
@@ -116,7 +114,9 @@ class _Call:
         self, address: int, words: list[int], places: list[int], size: int, pieces: int, work: int, rooms: list[_Room]
     ):
         self.rooms = rooms
-        self.count = count = max(1, min(threads.get_num_threads(), pieces, work // _SHARE))
+        self.count = count = max(
+            1, min(threads.get_num_threads(), pieces, threads.worth(work // (2 * threads.PRODUCTS)))
+        )
         self._size = -(-size // 64) * 64 + pool.APART
         calls = [word for i in range(count) for word in (address, 0, 0, i, 1)]
         head = [count, 1, 5, 4, 5]  # what `pool.sequences` puts before calls with three operands and one extent

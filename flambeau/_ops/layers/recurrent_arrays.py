@@ -13,7 +13,6 @@ from ..._core.dtypes import BY_NUMPY
 from ..._kernel import recurrent as kernels
 from ..._kernel.native import pool
 
-_PARALLEL = 1 << 20  # multiplications of the loops from which a second thread pays
 _LEAST_ROWS = 8  # of the batch for a thread
 # Inputs are multiplied inside of the loop if there are so many rows at a step, and all weights stay in the second cache.
 _INSIDE_ROWS = 12
@@ -105,8 +104,8 @@ class _Jobs:
         self.threads, parts = 1, 1
         lengths = [high - low for low, high in spans]
         work = steps.rows * self.count * self.size * self.width * sum(lengths) // steps.length
-        if work >= _PARALLEL and not self.single:
-            self.threads = threads.get_num_threads()
+        if not self.single:
+            self.threads = threads.count(work // threads.PRODUCTS)
             parts = max(1, min(round(self.threads * max(lengths) / sum(lengths)), steps.batch // _LEAST_ROWS))
         self.ranges = [(steps.batch * i // parts, steps.batch * (i + 1) // parts) for i in range(parts)]
         self.most = max(high - low for low, high in self.ranges)

@@ -24,7 +24,6 @@ Ints = tuple[int, ...]
 CODES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}  # that kernels of ours compute with
 SMALL = 1 << 18  # products below which most preparations cost more than laying out windows,
 SMALL_IN_LANES, FEWEST_IN_LANES = 1 << 12, 3  # but not for single precision and so many channels side by side
-_PARALLEL = 1 << 20  # products from which a second thread pays
 
 
 def output_size(size: Sequence[int], kernel: Sequence[int], stride: Ints, padding: Ints, dilation: Ints) -> Ints:
@@ -98,7 +97,7 @@ class Conv(NamedTuple):
     @property
     def cores(self) -> int:
         """Threads that pay."""
-        return self.threads if self.work >= _PARALLEL else 1
+        return self.threads if threads.pay(self.work // threads.PRODUCTS) else 1
 
     @property
     def around(self) -> Ints:

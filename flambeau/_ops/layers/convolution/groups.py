@@ -24,7 +24,7 @@ from .description import CODES, Conv, Ints, nothing
 _MOST = 64  # elements of a window, which a kernel has in its code
 _CHANNELS, _ALONE = 32, 4  # of a group; of images with one group
 _ROOM = 1 << 20  # elements of a group's planes
-_PARALLEL = 1 << 19  # products from which a second thread pays
+_PRODUCTS = 2  # that take as long as to move an element: sums of few do not stay in registers
 
 
 def suits(conv: Conv, role: str) -> bool:
@@ -74,7 +74,7 @@ def _plan(
 
 def _parts(conv: Conv, work: int) -> list[tuple[slice, slice]]:
     """Ranges of images and groups that threads work on."""
-    if work < _PARALLEL:
+    if not threads.pay(work // _PRODUCTS):
         return [(slice(conv.images), slice(conv.groups))]
     some = threads.ranges(conv.groups)
     each = -(-conv.threads // len(some))
