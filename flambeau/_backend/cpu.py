@@ -125,6 +125,21 @@ class Cpu:
                 threads.ranges(len(outs[0])), lambda a, b: call(*[x[a:b] for x in arrays], *[o[a:b] for o in outs])
             )
 
+    def widest(self, call: Callable[..., Any], operands: list[Any], outer: int, work: int) -> None:
+        """A kernel of a size (`sized`) over operands that have `outer` dimensions of one shape before its own: cores share the
+        widest of them if `work` pays for it."""
+        if outer > 1 and threads.pay(work):
+            shape = operands[0].shape[:outer]
+            axis = shape.index(max(shape))
+            operands = [a.transpose(axis, *[d for d in range(a.ndim) if d != axis]) for a in operands]
+        call(*operands)
+
+    def columns(self, call: Callable[..., Any], operands: list[Any], work: int, least: int = 64) -> None:
+        """The same over operands whose last dimension are columns that have nothing to do with each other: cores share these."""
+        parts = threads.ranges(operands[0].shape[-1], least, work)
+        cut = len(parts) > 1
+        self.side_by_side(call, [[a[..., low:high] for a in operands] for low, high in parts] if cut else [operands])
+
     def batch(self, call: Any, operands: list[Any], work: int) -> None:
         """A generalized ufunc over a batch, which is split over the cores if `work` multiplications pay for it."""
         found = _described(call, *[(a.shape, a.strides, a.dtype) for a in operands])

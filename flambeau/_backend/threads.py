@@ -152,9 +152,12 @@ def run(jobs: Sequence[Callable[[], Any]]) -> None:
     _pool.run(jobs)
 
 
-def over(parts: Sequence[tuple[int, int]], function: Callable[[int, int], Any]) -> None:
-    """Calls function(start, stop) for parts of a range, side by side."""
-    _pool.run([partial(function, start, stop) for start, stop in parts])
+def over(parts: Sequence[tuple[int, int]], function: Callable[..., Any], *given: Any) -> None:
+    """Calls function(start, stop, *given) for parts of a range, side by side."""
+    if len(parts) == 1:
+        function(*parts[0], *given)
+    else:
+        _pool.run([partial(function, *part, *given) for part in parts])
 
 
 def parts(work: int) -> int:
@@ -179,7 +182,7 @@ def count(work: int) -> int:
 
 def ranges(length: int, least: int = 1, work: int = _WORTHWHILE) -> list[tuple[int, int]]:
     """Cuts range(length) into at most one part for each thread, each at least `least` long; into one if `work` is worth no more."""
-    return _cut(length, min(count(work), length // max(least, 1)))
+    return [(0, length)] if work < _WORTHWHILE else _cut(length, min(_pool.size, length // max(least, 1)))
 
 
 def parts_of(length: int, work: int) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Dimensions moved for folds: views, and copies in tiles."""
+"""Dimensions moved for folds, and how threads share what is left."""
 
 import numpy as np
 import pytest
@@ -8,17 +8,38 @@ from flambeau._ops.folds import folding
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_a_dimension_to_the_front_and_back(axis):
+def test_a_dimension_to_the_end_and_back(axis):
     x = np.arange(24).reshape(2, 3, 4)
-    np.testing.assert_array_equal(folding.to_first(x, axis), np.moveaxis(x, axis, 0))
     np.testing.assert_array_equal(folding.to_last(x, axis), np.moveaxis(x, axis, -1))
     np.testing.assert_array_equal(folding.from_last(folding.to_last(x, axis), axis), x)
 
 
-@pytest.mark.parametrize("shape", [(1, 3, 5), (2, 64, 64), (2, 200, 333), (3, 1000, 7)])
-def test_transposed_in_tiles(shape):
-    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    np.testing.assert_array_equal(folding._transposed(x), x.transpose(0, 2, 1))
+@pytest.mark.parametrize("worthwhile", [1, 1 << 40])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_one_thread_and_several_find_the_same(monkeypatch, worthwhile, dtype):
+    """Extrema, sums, scans and orders along every dimension of small operands that threads share, or that no work is worth sharing for."""
+    monkeypatch.setattr("flambeau._backend.threads._WORTHWHILE", worthwhile)
+    monkeypatch.setattr("flambeau._backend.threads._pool.size", 3)
+    generator = torch.Generator().manual_seed(0)
+    folding._plans.clear()
+    for shape in ((70,), (300,), (5, 200), (200, 5), (3, 70, 130), (130, 2, 9)):
+        whole = torch.randint(-9, 9, shape, generator=generator)
+        for given in (whole, whole.flip(0), whole.transpose(0, -1)):
+            x, reference = given.to(dtype), given.numpy()
+            for d in range(len(shape)):
+                for sign, name in ((1, "max"), (-1, "min")):
+                    values, places = getattr(x, name)(d)
+                    np.testing.assert_array_equal(values.long().numpy(), getattr(reference, name)(d))
+                    np.testing.assert_array_equal(places.numpy(), (reference * sign).argmax(d))
+                np.testing.assert_array_equal(x.amax(d).long().numpy(), reference.max(d))
+                np.testing.assert_array_equal(x.cummax(d).values.long().numpy(), np.maximum.accumulate(reference, d))
+                np.testing.assert_array_equal(x.sort(d).values.long().numpy(), np.sort(reference, d))
+                order = np.argsort(reference, d, kind="stable")
+                np.testing.assert_array_equal(x.sort(d, stable=True).indices.numpy(), order)
+                if dtype is not torch.bfloat16:
+                    np.testing.assert_array_equal(x.sum(d).long().numpy(), reference.sum(d))
+                    np.testing.assert_array_equal(x.cumsum(d).long().numpy(), reference.cumsum(d))
+    folding._plans.clear()
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])

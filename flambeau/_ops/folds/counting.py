@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..._backend import threads
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cpu import cpu
 from ..._core.dtypes import BY_NUMPY
 from ..._kernel.counting import extent, ranks, tally, tally_bins
 
 _ROW = 4096  # elements whose extent is found together
+_WORK = 4  # what counting an element costs in moved ones
 _TABLES = 1 << 16  # counts up to which every thread has its own
 _FEW = 32  # elements that Python compares and counts before NumPy has begun
 
@@ -55,11 +56,11 @@ def extent_of(x: Any) -> tuple[int, int]:
 
 def _counted(kernel: Any, types: Any, x: Any, numbers: tuple[Any, ...], length: int) -> Any:
     """The counts of a vector's elements; large ones are cut, and every thread counts into its own memory."""
-    if not PARALLEL >> 2 <= x.size < 1 << 31 or length > _TABLES:
+    parts = threads.ranges(x.size, work=_WORK * x.size if x.size < 1 << 31 and length <= _TABLES else 0)
+    if len(parts) == 1:
         out = np.empty(length, np.int64)
         cpu.kernel(kernel, (*types, "i64"))(x, *numbers, out)
         return out
-    parts = threads.ranges(x.size)
     # short counts, to fit a cache, and tables apart from each other
     tables = np.empty((len(parts), length + 2048), np.int32)[:, :length]
     call = cpu.kernel(kernel, (*types, "i32"))
@@ -84,6 +85,6 @@ def ranked(x: Any, low: int, rank: Any) -> Any:
     out = np.empty(x.size, np.int64)
     call = cpu.kernel(ranks, (BY_NUMPY[x.dtype].code, "i64", "i64", "i64"))
     given = np.asarray(low, np.int64)
-    parts = threads.ranges(x.size) if x.size >= PARALLEL >> 2 else [(0, x.size)]
+    parts = threads.ranges(x.size, work=_WORK * x.size)
     cpu.side_by_side(call, [[x[a:b], given, rank, out[a:b]] for a, b in parts])
     return out

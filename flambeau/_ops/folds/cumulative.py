@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 
 from ..._backend import threads
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cpu import cpu
 from ..._core import return_types
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, dtype, float16, float32, float64, int64
@@ -23,25 +23,17 @@ from ..records.rules import not_implemented
 from ..records.shape_rules import same
 from ..records.tangents import chosen_along, linear
 from ..registry import ops, public
-from .folding import to_first, to_last
+from .folding import to_last
 from .reduction import require_tensor
 from .row_gradients import placed
 
 
 def run_rows(kernel: Any, types: tuple[str, ...], arrays: list[Any], outs: list[Any], dim: int, **options: Any) -> None:
     """A kernel over rows along any dimension of arrays of one shape, split over the threads."""
-    large = max(arrays[0].size, outs[0].size) >= PARALLEL
-    call = (cpu.kernel if large else cpu.small)(kernel, types, **options)
-    given, targets = arrays, outs
+    work, operands = max(arrays[0].size, outs[0].size), [*arrays, *outs]
     if dim != outs[0].ndim - 1:
-        given, targets = [to_last(a, dim) for a in arrays], [to_last(o, dim) for o in outs]
-    outer = targets[0].shape[:-1]
-    if large and outer:
-        axis = max(range(len(outer)), key=outer.__getitem__)
-        given, targets = [to_first(a, axis) for a in given], [to_first(o, axis) for o in targets]
-        cpu.rows(call, given, targets, max(given[0].size, targets[0].size))
-    else:
-        call(*given, *targets)
+        operands = [to_last(a, dim) for a in operands]
+    cpu.widest(cpu.sized(work, kernel, types, **options), operands, outs[0].ndim - 1, work)
 
 
 def _scan(
@@ -53,13 +45,12 @@ def _scan(
         key = (*[slice(None)] * dim, turn)
         run_rows(ways[0], types, [x[key]], [o[key] for o in outs], dim, **options)
         return
-    call = (cpu.kernel if x.size >= PARALLEL else cpu.small)(ways[1], types, **options)
-    given, *targets = [a.reshape(-1, x.shape[dim], columns)[:, turn] for a in (x, *outs)]
-    if x.size < PARALLEL or len(given) >= threads.get_num_threads():
-        cpu.rows(call, [given], targets, x.size)
+    call = cpu.sized(x.size, ways[1], types, **options)
+    operands = [a.reshape(-1, x.shape[dim], columns)[:, turn] for a in (x, *outs)]
+    if len(operands[0]) >= threads.count(x.size):
+        call(*operands)
     else:
-        parts = threads.ranges(columns, 64)
-        threads.over(parts, lambda a, b: call(given[..., a:b], *[t[..., a:b] for t in targets]))
+        cpu.columns(call, operands, x.size)
 
 
 def scan_array(backend: Any, x: Any, dim: int, fold: str, d: dtype, back: bool = False) -> Any:

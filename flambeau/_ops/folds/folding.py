@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._backend import threads
 from ..._backend.copies import place, row_major, rows_of
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cpu import cpu
 from ..._core.allocation import empty, fill
 from ..._core.dtypes import BY_NUMPY, dtype
 from ..._core.sizes import contiguous_strides
@@ -27,8 +27,7 @@ from ..._kernel.reduce import (
 from ..._kernel.sums import LANES, sum_columns, sum_rows
 from ..._kernel.value import PART
 
-_IN_PIECES = 1 << 20  # elements from which one fold is worth several threads: their results are to be folded again
-_TILE = 256
+_LONG = 64  # elements of a fold that are worth a thread
 _NARROW = 8  # columns below which a strided row kernel is better than a column kernel
 _NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
 _empty = empty
@@ -44,11 +43,6 @@ def to_last(x: Any, *axes: int) -> Any:
     return x.transpose(_moved(x.ndim, axes)) if axes[-1] != x.ndim - 1 or len(axes) > 1 else x
 
 
-def to_first(x: Any, axis: int) -> Any:
-    """A view with a dimension moved to the front."""
-    return x.transpose(axis, *[d for d in range(x.ndim) if d != axis]) if axis else x
-
-
 def from_last(x: Any, axis: int) -> Any:
     """A view with the last dimension moved to a place."""
     order = list(range(x.ndim - 1))
@@ -57,34 +51,13 @@ def from_last(x: Any, axis: int) -> Any:
 
 
 def gathered(x: Any, dim: int) -> Any:
-    """The array with a dimension moved to the end, in row-major memory; large ones are copied tile by tile."""
-    if dim == x.ndim - 1 or x.size < PARALLEL or not x.flags.c_contiguous:
-        return rows_of(to_last(x, dim))
-    shape = (*x.shape[:dim], *x.shape[dim + 1 :], x.shape[dim])
-    return _transposed(x.reshape(math.prod(x.shape[:dim]), x.shape[dim], -1)).reshape(shape)
+    """The array with a dimension moved to the end, in row-major memory."""
+    return rows_of(to_last(x, dim))
 
 
 def scattered(x: Any, dim: int) -> Any:
     """Undoes `gathered`: the last dimension moved to a place, in row-major memory."""
-    if dim == x.ndim - 1 or x.size < PARALLEL:
-        return rows_of(from_last(x, dim))
-    shape = (*x.shape[:dim], x.shape[-1], *x.shape[dim:-1])
-    return _transposed(x.reshape(math.prod(x.shape[:dim]), -1, x.shape[-1])).reshape(shape)
-
-
-def _transposed(x: Any) -> Any:
-    """Matrices transposed, in tiles that fit into the cache."""
-    count, rows, columns = x.shape
-    out = _empty((count, columns, rows), x.dtype)
-
-    def copy(left: int, right: int) -> None:
-        for j in range(left, right, _TILE):
-            for i in range(0, rows, _TILE):
-                cut = slice(i, i + _TILE), slice(j, min(j + _TILE, right))
-                out[:, cut[1], cut[0]] = x[:, cut[0], cut[1]].transpose(0, 2, 1)
-
-    threads.over(threads.ranges(columns, _TILE), copy)
-    return out
+    return rows_of(from_last(x, dim))
 
 
 def reduced_shape(shape: Any, dims: Any, keepdim: bool) -> tuple[int, ...]:
@@ -103,7 +76,7 @@ def fold_array(
         real = BY_NUMPY[x.real.dtype]
         return fold_array(backend, x.view(real.numpy), dims, keepdim, fold, real, how).view(x.dtype)
     if x.flags.c_contiguous:  # the common cases, planned once
-        cores = threads.get_num_threads() if x.size >= PARALLEL else 1
+        cores = threads.count(x.size)
         key = (fold, how, x.dtype, result, x.shape, dims, keepdim, cores)
         plan = _plans.get(key)
         if plan is None:
@@ -134,10 +107,7 @@ def fold_array(
         target = result.code if final else FOLDS[fold].wide(code)
         step = how if final or how == "mean" else None
         rows = flags[-1] or y.shape[-1] < _NARROW or code in PART
-        if rows:
-            y = _fold_rows(to_last(y, last), code, target, fold, step)
-        else:
-            y = _fold_columns(to_last(y, last, y.ndim - 1), code, target, fold, step)
+        y = _fold_last(to_last(y, last) if rows else to_last(y, last, y.ndim - 1), rows, code, target, fold, step)
         del flags[last]
         if final:
             break
@@ -189,9 +159,9 @@ def plan_fold(
         made = [*view[:-2], view[-1]]
     else:
         return False
-    if x.size >= _IN_PIECES and (len(view) < (2 if flags[-1] else 3) or view[0] < cores):
-        return False  # one long fold, or few
-    call = _callable(cpu.small if x.size < PARALLEL else cpu.large, flags[-1], code, result.code, fold, how, True)
+    if threads.pay(x.size // 4) and (len(view) < (2 if flags[-1] else 3) or view[0] < cores):
+        return False  # one long fold, or few: what threads make of pieces is to be folded again
+    call = _callable(x.size, flags[-1], code, result.code, fold, how, True)
     return call, None if tuple(view) == x.shape else view, tuple(made), None if tuple(made) == shape else shape
 
 
@@ -245,13 +215,10 @@ def _empty_fold(shape: Any, fold: str, result: dtype, how: str | None) -> Any:
     return np.full(shape, start, result.numpy)
 
 
-def _widest(shape: Any) -> int:
-    return max(range(len(shape)), key=shape.__getitem__)
-
-
-def _callable(make: Any, rows: bool, code: str, target: str, fold: str, how: str | None, dense: bool) -> Any:
+def _callable(size: int, rows: bool, code: str, target: str, fold: str, how: str | None, dense: bool) -> Any:
     """The kernel of a fold along rows or down columns; sums within one precision have their own. Elements of the last dimension
     are neighbours in memory if `dense`."""
+    make = functools.partial(cpu.sized, size)
     if fold == "sum" and code == target and code in LANES:
         return make(sum_rows if rows else sum_columns, (code, target), how=how, adjacent=dense)
     if fold == "squares" and code == "f32" and rows:
@@ -264,52 +231,34 @@ def _neighbours(y: Any) -> bool:
     return bool(y.strides[-1] == y.itemsize)
 
 
-def _fold_rows(y: Any, code: str, target: str, fold: str, how: str | None) -> Any:
-    call = _callable(cpu.kernel, True, code, target, fold, how, _neighbours(y))
-    outer = y.shape[:-1]
-    if y.size < PARALLEL:
-        out = empty(outer, _NUMPY[target])
-        call(y, out)
-        return out
-    if outer and max(outer) >= threads.get_num_threads():
-        out = empty(outer, _NUMPY[target])
-        axis = _widest(outer)
-        cpu.rows(call, [to_first(y, axis)], [to_first(out, axis)], y.size)
-        return out
-    return _in_pieces(y, -1, fold_rows, code, target, fold, how)
+def _fold_last(y: Any, rows: bool, code: str, target: str, fold: str, how: str | None) -> Any:
+    """Folds along the last dimension, or (of columns) along the one before."""
+    outer, columns = (y.shape[:-1], ()) if rows else (y.shape[:-2], y.shape[-1:])
+    few = max(outer, default=1) < threads.count(y.size)
+    if few and (rows or y.shape[-2] >= _LONG):
+        return _in_pieces(y, rows, code, target, fold, how)
+    out = empty((*outer, *columns), _NUMPY[target])
+    call = _callable(y.size, rows, code, target, fold, how, _neighbours(y))
+    if few:
+        cpu.columns(call, [y, out], y.size, 256)
+    else:
+        cpu.widest(call, [y, out], len(outer), y.size)
+    return out
 
 
-def _fold_columns(y: Any, code: str, target: str, fold: str, how: str | None) -> Any:
-    call = _callable(cpu.kernel, False, code, target, fold, how, _neighbours(y))
-    outer, columns = y.shape[:-2], y.shape[-1]
-    if y.size < PARALLEL:
-        out = empty((*outer, columns), _NUMPY[target])
-        call(y, out)
-        return out
-    if outer and max(outer) >= threads.get_num_threads():
-        out = empty((*outer, columns), _NUMPY[target])
-        axis = _widest(outer)
-        cpu.rows(call, [to_first(y, axis)], [to_first(out, axis)], y.size)
-        return out
-    if y.shape[-2] < 64:
-        out = empty((*outer, columns), _NUMPY[target])
-        cpu.side_by_side(call, [[y[..., a:b], out[..., a:b]] for a, b in threads.ranges(columns, 256)])
-        return out
-    return _in_pieces(y, -2, fold_columns, code, target, fold, how)
-
-
-def _in_pieces(y: Any, axis: int, way: Any, code: str, target: str, fold: str, how: str | None) -> Any:
+def _in_pieces(y: Any, rows: bool, code: str, target: str, fold: str, how: str | None) -> Any:
     """One long fold: each thread takes a piece of the folded dimension, the pieces are folded afterwards."""
+    axis, way = (-1, fold_rows) if rows else (-2, fold_columns)
     n = y.shape[axis]
-    parts = max(1, min(threads.get_num_threads(), n // 64))
+    parts = max(1, min(threads.get_num_threads(), n // _LONG))
     each, rest = divmod(n, parts)
     wide = FOLDS[fold].wide(code)
-    call = _callable(cpu.kernel, way is fold_rows, code, wide, fold, None, _neighbours(y))
+    call = _callable(y.size, rows, code, wide, fold, None, _neighbours(y))
     lead, tail = y.shape[:axis], y.shape[1 + axis :] if axis < -1 else ()
     columns = (slice(None),) * len(tail)
     partial: Any = empty((*lead, parts + (rest > 0), *tail), _NUMPY[wide])
     whole = y[(..., slice(parts * each), *columns)].reshape(*lead, parts, each, *tail)
-    cpu.rows(call, [whole], [partial[(..., slice(parts), *columns)]], y.size)
+    call(whole, partial[(..., slice(parts), *columns)])
     if rest:
         call(y[(..., slice(parts * each, n), *columns)], partial[(..., parts, *columns)])
     kind, last = (wide, None) if how == "mean" else (target, how)
@@ -342,10 +291,7 @@ def extremum(backend: Any, x: Any, dim: int, sign: int, keepdim: bool = False) -
         place = xp.expand_dims((xp.argmax if sign > 0 else xp.argmin)(x, axis=dim), dim)
         value = xp.take_along_axis(x, place, dim)
         return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
-    if x.ndim == 1 and x.size >= PARALLEL:
-        value, place = _extremum_in_pieces(x, sign)
-    else:
-        value, place = _extremum(x, dim, sign)
+    value, place = _extremum_of_row(x, sign) if x.ndim == 1 else _extremum(x, dim, sign)
     if not keepdim:
         return value, place
     shape = reduced_shape(x.shape, (dim,), True)
@@ -357,26 +303,21 @@ def _extremum(x: Any, dim: int, sign: int) -> tuple[Any, Any]:
     return _two_results(x, dim, extremum_rows, extremum_columns, code, (code, "i64"), sign=sign)
 
 
-def _extremum_in_pieces(x: Any, sign: int) -> tuple[Any, Any]:
-    """One long row: each thread searches a piece, the best of the pieces is taken."""
-    parts = threads.ranges(x.size)
-    values, places = _empty(len(parts), x.dtype), _empty(len(parts), np.int64)
-
-    def job(number: int, start: int, stop: int) -> Any:
-        def run() -> None:
-            value, place = _extremum(x[start:stop], 0, sign)
-            values[number], places[number] = value, place + start
-
-        return run
-
-    threads.run([job(i, *part) for i, part in enumerate(parts)])
-    value, best = _extremum(values, 0, sign)
-    return value, places[int(best), ...]
+def _extremum_of_row(x: Any, sign: int) -> tuple[Any, Any]:
+    """Each thread searches a piece of a long row, the best of the pieces is taken."""
+    parts = threads.ranges(x.size, work=x.size)
+    if len(parts) == 1:
+        return _extremum(x, 0, sign)
+    values, places = _empty((len(parts), 1), x.dtype), _empty((len(parts), 1), np.int64)
+    code = BY_NUMPY[x.dtype].code
+    call = cpu.sized(x.size, extremum_rows, (code, code, "i64"), sign=sign)
+    cpu.side_by_side(call, [[x[None, a:b], values[i], places[i]] for i, (a, b) in enumerate(parts)])
+    value, best = _extremum(values[:, 0], 0, sign)
+    return value, places[int(best), 0, ...] + parts[int(best)][0]
 
 
 def _two_results(x: Any, dim: int, rows: Any, columns: Any, code: str, types: tuple[str, str], **options: Any) -> Any:
     """Runs a kernel with two results along one dimension."""
-    kinds = (code, *types)
     last = x.ndim - 1
     if dim == last or x.ndim == 1:
         inner = dim
@@ -385,18 +326,13 @@ def _two_results(x: Any, dim: int, rows: Any, columns: Any, code: str, types: tu
         inner = min((d for d in range(x.ndim) if x.shape[d] > 1), key=lambda d: abs(steps[d]), default=dim)
     outs = [_empty(x.shape[:dim] + x.shape[dim + 1 :], _NUMPY[t]) for t in types]
     along_rows = inner == dim or x.shape[inner] < _NARROW or x.shape[dim] >> 31
+    call = cpu.sized(x.size, rows if along_rows else columns, (code, *types), **options)
     if along_rows:
-        y, views = to_last(x, dim), outs
-        call = (cpu.small if x.size < PARALLEL else cpu.kernel)(rows, kinds, **options)
+        cpu.widest(call, [to_last(x, dim), *outs], x.ndim - 1, x.size)
+        return outs
+    operands = [to_last(x, dim, inner), *[to_last(o, inner - (inner > dim)) for o in outs]]
+    if x.ndim > 2:
+        cpu.widest(call, operands, x.ndim - 2, x.size)
     else:
-        y, views = to_last(x, dim, inner), [to_last(o, inner - (inner > dim)) for o in outs]
-        call = (cpu.small if x.size < PARALLEL else cpu.kernel)(columns, kinds, **options)
-    outer = y.ndim - (1 if along_rows else 2)
-    if x.size < PARALLEL or (along_rows and not outer):
-        call(y, *views)
-    elif outer:
-        axis = _widest(y.shape[:outer])
-        cpu.rows(call, [to_first(y, axis)], [to_first(v, axis) for v in views], x.size)
-    else:
-        threads.over(threads.ranges(y.shape[-1], 64), lambda a, b: call(y[..., a:b], *[v[..., a:b] for v in views]))
+        cpu.columns(call, operands, x.size)
     return outs

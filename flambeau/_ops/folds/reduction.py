@@ -6,7 +6,7 @@ import builtins
 import math
 from typing import Any
 
-from ..._backend.cpu import PARALLEL
+from ..._backend import threads
 from ..._core import return_types
 from ..._core.dtypes import (
     BOOL,
@@ -162,9 +162,9 @@ def mean_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype
 
 def _share_back(g: Tensor, shape: Any, dims: Any, keepdim: bool, count: int) -> Tensor:
     """The gradient of a mean; a large one is divided before it is spread."""
-    if count * g._array.size < PARALLEL:
-        return expand_back(g, shape, dims, keepdim) / count
-    return ops.contiguous(expand_back(g / count, shape, dims, keepdim))
+    if threads.pay(count * g._array.size):
+        return ops.contiguous(expand_back(g / count, shape, dims, keepdim))
+    return expand_back(g, shape, dims, keepdim) / count
 
 
 def _count(shape: Any, dims: Any) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cpu import cpu
 from ..._core.allocation import empty, zeros
 from ..._core.dtypes import BY_NUMPY, float32, float64
 from ..._core.state import local, modes
@@ -58,13 +58,11 @@ def placed(g: Tensor, shape: Any, dim: int, index: Tensor, keepdim: bool, add: b
     d, values, places = g.dtype, g._array, index._array
     if local.grad or modes.on or (g._k | index._k) > 1 or not d.code or places.dtype is not _INT64 or not places.size:
         return None
-    if places.size >= PARALLEL:
-        return None
     out = zeros(shape, d.numpy)
     target = to_last(out, dim)
     if keepdim:
         values, places = to_last(values, dim), to_last(places, dim)
     else:
         values, places = values[..., None], places[..., None]
-    cpu.small(_placed_rows, (d.code, "i64", d.code), add=add)(values, places, target)
+    cpu.sized(places.size, _placed_rows, (d.code, "i64", d.code), add=add)(values, places, target)
     return wrap(out, d)

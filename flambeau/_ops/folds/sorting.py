@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._backend import threads
 from ..._backend.copies import in_order_of
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cpu import cpu
 from ..._core import return_types
 from ..._core.allocation import empty, not_planned
 from ..._core.dtypes import BOOL, BY_NUMPY, COMPLEX, bfloat16, bool_, float16, int64
@@ -48,12 +48,8 @@ def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | N
     if rows.size:
         code = BY_NUMPY[x.dtype].code
         sort = _sort_short if is_short(code) and n < 1 << 31 else _sort_long
-        if rows.size * _SORT_WORK < PARALLEL:
-            sort(rows, values, places, code, descending)
-        else:
-            threads.over(
-                threads.ranges(len(rows)), lambda a, b: sort(rows[a:b], values[a:b], places[a:b], code, descending)
-            )
+        parts = threads.ranges(len(rows), work=rows.size * _SORT_WORK)
+        threads.over(parts, sort, rows, values, places, code, descending)
     shape = (*moved.shape[:-1], length)
     if dim == x.ndim - 1:
         return values.reshape(shape), places.reshape(shape)
@@ -76,34 +72,28 @@ def _moved_shape(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
     return shape[:dim] + shape[dim + 1 :] + shape[dim : dim + 1]
 
 
-def _chunks(rows: Any) -> Any:
-    step = max(1, _CHUNK // rows.shape[1])
-    return step, range(0, len(rows), step)
-
-
-def _sort_short(rows: Any, values: Any, places: Any, code: str, descending: bool) -> None:
+def _sort_short(start: int, stop: int, rows: Any, values: Any, places: Any, code: str, descending: bool) -> None:
     packed = cpu.small(pack, (code, "i64"), descending=descending)
     unpacked = cpu.small(unpack, (code, "i64", code, "i64"))
-    step, starts = _chunks(rows)
-    space = np.empty((min(step, len(rows)), rows.shape[1]), np.int64)
-    for start in starts:
-        part = slice(start, start + step)
-        words = space[: len(rows[part])]
+    step = min(max(1, _CHUNK // rows.shape[1]), stop - start)
+    space = np.empty((step, rows.shape[1]), np.int64)
+    for first in range(start, stop, step):
+        part = slice(first, min(first + step, stop))
+        words = space[: part.stop - first]
         packed(rows[part], words)
         words.sort(axis=-1)
         unpacked(rows[part], words[:, : values.shape[1]], values[part], places[part])
 
 
-def _sort_long(rows: Any, values: Any, places: Any, code: str, descending: bool) -> None:
+def _sort_long(start: int, stop: int, rows: Any, values: Any, places: Any, code: str, descending: bool) -> None:
     call = cpu.kernel(merge_sort, (code, code, *["i64"] * 4), descending=descending)
-    step, starts = _chunks(rows)
-    shape = (min(step, len(rows)), rows.shape[1])
+    step = min(max(1, _CHUNK // rows.shape[1]), stop - start)
+    shape = (step, rows.shape[1])
     short = values.shape[1] < rows.shape[1]
     space = [np.empty(shape, values.dtype), *[np.empty(shape, np.int64) for _ in range(4)]]
-    for start in starts:
-        part = slice(start, start + step)
-        count = len(rows[part])
-        scratch = [a[:count] for a in space]
+    for first in range(start, stop, step):
+        part = slice(first, min(first + step, stop))
+        scratch = [a[: part.stop - first] for a in space]
         if short:
             call(rows[part], *scratch)
             values[part], places[part] = (a[:, : values.shape[1]] for a in scratch[:2])
@@ -240,7 +230,7 @@ def _comparable(x: Any) -> Any:
 
 def _is_small(backend: Any, x: Any, dim: int) -> bool:
     """Whether sorting is sooner done than looking for a part of the order."""
-    return backend is cpu and x.shape[dim] <= _SHORT and x.size * _SORT_WORK < PARALLEL
+    return backend is cpu and x.shape[dim] <= _SHORT and not threads.pay(x.size * _SORT_WORK)
 
 
 def _of_sorted(values: Any, places: Any, dim: int, at: int, keepdim: bool) -> tuple[Any, Any]:
