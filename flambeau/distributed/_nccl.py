@@ -65,9 +65,10 @@ class Channel:
         self.xp = require()
         self.nccl = self.xp.cuda.nccl
         if rank == 0:
-            store.set("nccl", json.dumps(list(self.nccl.get_unique_id())))
-        number = tuple(json.loads(store.get("nccl")))
-        self.comm = self.nccl.NcclCommunicator(size, number, rank)
+            made = self.nccl.get_unique_id()  # bytes; before CuPy 14 a tuple of signed ones
+            store.set("nccl", json.dumps([type(made).__name__, *made]))
+        kind, *number = json.loads(store.get("nccl"))
+        self.comm = self.nccl.NcclCommunicator(size, bytes(number) if kind == "bytes" else tuple(number), rank)
         self.rank, self.size = rank, size
         self.stream = self.xp.cuda.Stream(non_blocking=True)
 
