@@ -9,21 +9,24 @@ from typing import Any
 import numpy as np
 
 from .._core.allocation import not_planned
+from .._core.config import when_changed
 from .._core.dtypes import BY_NUMPY
-from .._kernel.native.site import open_device
+from .._core.state import local
+from .._kernel.native.site import choose, open_device
 from .._kernel.render_cuda import render_dense, render_kernel, render_pointwise
 from .._kernel.render_random import SAMPLERS, render_random
 from .._kernel.value import COMPUTE, PART, is_integer
 from .cuda_attention import Attention
 from .cuda_driver import addresses
-from .cuda_layout import NUMPY, THREADS, Plan, blocks, memory_order, plan
+from .cuda_layout import NUMPY, THREADS, Operand, Plan, blocks, memory_order, plan
 from .cuda_products import Products
-from .cuda_rows import Operand, RowKernels
+from .cuda_rows import RowKernels
 from .cuda_watch import Shadow, watching
-from .cudnn import Convolutions
+from .cudnn import Convolutions, settings
 from .placement import gpu_count
 
 _PLANS = 4096  # layouts remembered by one kernel
+_CHOICE = 58  # the first bit of a word in which switches stand, beside the address of a stream
 _OPTIONS = ("--fmad=false", "--std=c++17")  # bodies say where a product and a sum are one operation
 
 
@@ -216,6 +219,7 @@ class Cuda:
         self.errors = Errors(self)
         self.opened: bool | None = None
         self.addresses: dict[str, int] = {}  # of functions that machine code calls
+        self.choice = settings.number() << _CHOICE  # how switches stand
 
     @cached_property
     def xp(self) -> Any:
@@ -235,11 +239,22 @@ class Cuda:
         except (OSError, AttributeError, KeyError, ImportError, LookupError):  # another driver, another CuPy
             return False
         make = lambda: self.xp.ndarray((3, 5, 2), np.dtype(np.float32)).transpose(2, 0, 1)
-        return open_device(make, self.addresses)
+        return open_device(make, {**self.addresses, "choice": self.choice})
 
     def stream(self) -> int:
         """The stream that this thread's launches go to."""
         return int(self.xp.cuda.get_current_stream().ptr)
+
+    def form(self) -> int:
+        """What plans and programs are made for: a stream, as handles of libraries belong to one, and what is chosen by switches."""
+        return self.stream() + self.choice
+
+    def switched(self) -> None:
+        """A switch was set that libraries' algorithms depend on."""
+        if local.captures:  # a program would not know which of its nodes run before that, and which after it
+            local.captures[-1].stop("a switch is set that the choice of algorithms depends on")
+        self.choice = settings.number() << _CHOICE
+        choose(self.choice)
 
     def compiled(self, name: str, text: str) -> Function:
         """The kernel `name` of a text; CuPy keeps the machine code on disk."""
@@ -367,3 +382,4 @@ def _in_order(array: Any, copy: Callable[[Any], Any]) -> Any:
 
 
 cuda = Cuda()
+when_changed.append(cuda.switched)

@@ -13,12 +13,21 @@ from .._core.layouts import joint_order
 
 THREADS = 256
 _BLOCKS = 132 * 32  # enough to fill a large GPU; more elements go round the loop
+Layout = tuple[tuple[int, ...], tuple[int, ...]]  # the shape of an array and its strides, in bytes
 NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
 
 
 def blocks(count: int) -> int:
     """How many blocks of threads work on so many elements."""
     return min((count + THREADS - 1) // THREADS, _BLOCKS)
+
+
+class Operand(NamedTuple):
+    """What a launch depends on of an array."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
 
 
 class Plan(NamedTuple):
@@ -40,7 +49,7 @@ def _broadcast(shape: tuple[int, ...], strides: tuple[int, ...], full: tuple[int
     return [0] * lead + [0 if n == 1 else s for n, s in zip(shape, strides)]
 
 
-def memory_order(full: tuple[int, ...], operands: Sequence[tuple[Any, Any]]) -> tuple[int, ...] | None:
+def memory_order(full: tuple[int, ...], operands: Sequence[Layout]) -> tuple[int, ...] | None:
     """The order in memory of a result's dimensions, as on the CPU; None for row-major."""
     order = tuple(joint_order(full, [_broadcast(shape, strides, full) for shape, strides in operands]))
     long = [d for d in order if full[d] > 1]
@@ -67,10 +76,8 @@ def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list
     return kept, steps
 
 
-def plan(
-    inputs: Sequence[tuple[Any, Any]], sizes: Sequence[int], outs: Sequence[tuple[Any, Any]] = (), dense: bool = True
-) -> Plan:
-    """The plan for operands given by (shape, strides) whose elements, and those of the results, have `sizes` bytes.
+def plan(inputs: Sequence[Layout], sizes: Sequence[int], outs: Sequence[Layout] = (), dense: bool = True) -> Plan:
+    """The plan for operands that lie so, whose elements, and those of the results, have `sizes` bytes.
 
     The results are new ones unless given in `outs`. `dense` allows for the kernel of contiguous operands.
     """

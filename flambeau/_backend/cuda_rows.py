@@ -14,7 +14,7 @@ from .._core.dtypes import BY_NUMPY
 from .._kernel.reduce import FOLDS, finish
 from .._kernel.render_rows import Schedule, held_packs, render_rows
 from .._kernel.rows import Rows, variances, visits
-from .cuda_layout import NUMPY, merged
+from .cuda_layout import NUMPY, Operand, merged
 
 _BLOCKS = 1056  # blocks that keep a large GPU busy
 _LONG = 1 << 16  # elements of a row from which one block is not enough
@@ -49,14 +49,6 @@ class Launch(NamedTuple):
     def __call__(self, arrays: Sequence[Any], more: Sequence[int] = ()) -> None:
         if self.grid[0]:
             self.function(self.grid, (self.threads,), (*arrays, *self.numbers, *more))
-
-
-class Operand(NamedTuple):
-    """What a launch depends on of an array."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: Any
 
 
 def _dense(shape: tuple[int, ...], dtype: Any) -> Operand:

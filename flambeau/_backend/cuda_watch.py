@@ -171,7 +171,7 @@ class Watch:
         self.backend, self.writable = backend, writable
         self.given = [Shadow(a.shape, a.dtype, Data(i), a.strides) for i, a in enumerate(inputs)]
         self.made: list[Shadow] = []
-        self.calls: list[Any] = []  # (function, address, grid and block, shared memory, arguments)
+        self.calls: list[Any] = []  # (kernel, or address of a function, grid and block, arguments)
         self.bodies: dict[int, Any] = {}  # of calls that are pointwise, by number: what computes, and its operands
         self.keep: list[Any] = []
 

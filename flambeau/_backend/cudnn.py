@@ -91,6 +91,14 @@ class Settings:
     deterministic = False
     allow_tf32 = True
 
+    def switches(self) -> tuple[bool, bool, bool]:
+        """Those that the choice of an algorithm depends on."""
+        return self.deterministic or config.deterministic, self.benchmark, self.allow_tf32
+
+    def number(self) -> int:
+        """Another one for each way in which all switches can stand."""
+        return sum([on << i for i, on in enumerate((self.enabled, *self.switches()))])
+
 
 settings = Settings()
 
@@ -193,10 +201,9 @@ class Convolutions:
         if watch is None:
             operands = tuple([self._aligned(a) for a in operands])
         device = self.backend.xp.cuda.runtime.getDevice()
-        deterministic = settings.deterministic or config.deterministic
         about = tuple(stride), tuple(padding), tuple(dilation)
-        switches = deterministic, settings.benchmark, settings.allow_tf32
-        key = device, role, BY_NUMPY[made.dtype].code, tuple([a.shape for a in operands]), last, about, switches
+        shapes = tuple([a.shape for a in operands])
+        key = device, role, BY_NUMPY[made.dtype].code, shapes, last, about, settings.switches()
         with self.lock:
             handle = self.handle()
             if key not in self.ready:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from .._backend.cuda_layout import NUMPY
+from .._backend.cuda_layout import NUMPY, Operand, plan
 from .._backend.cuda_watch import Watch as DeviceWatch
 from .._core.state import CUDA
 from .._dispatch import backend_of
 from .._kernel.llvm import NoCompiler
 from .._kernel.loops import pointwise_loop, recipes, survey
 from .._kernel.native import pool
+from .._kernel.native.device_plan import ARGUMENTS
 from .._kernel.value import COMPUTE, PART, SIZE
 from .._ops.plans.watching import Walk
 from .memory import MADE, Memory
@@ -292,10 +293,14 @@ class _Writer:
         return made
 
     def _launch(self, body: Any, inputs: Sequence[str], types: Sequence[str], places: Sequence[Any]) -> Launch | None:
-        """The same as a kernel of a GPU."""
+        """The same as a kernel of a GPU; None if that has more arguments than machine code launches kernels with."""
         backend, count = backend_of(CUDA), len(inputs)
+        about = [Operand(self.group.lead, p[2], NUMPY[t]) for p, t in zip(places, (*inputs, *types))]
+        lies = [(a.shape, a.strides) for a in about]
+        geometry = plan(lies[:count], [a.dtype.itemsize for a in about], lies[count:]).geometry
+        if len(about) + len(geometry) > ARGUMENTS:
+            return None
         call = backend.pointwise("fused", body, tuple(inputs), tuple(types), tuple([COMPUTE.get(t, t) for t in inputs]))
-        about = [_About(self.group.lead, p[2], NUMPY[t]) for p, t in zip(places, (*inputs, *types))]
         watch = DeviceWatch(backend, about, range(count, len(about)))
         with watch:
             call(*watch.given[:count], out=tuple(watch.given[count:]))
@@ -303,14 +308,6 @@ class _Writer:
             return None
         lead: Any = self.group.members[0].loop.lead  # type: ignore[union-attr]
         return Launch(lead, watch.calls[0], [p[:2] for p in places], [p[0] for p in places[count:]], watch.keep, -1)
-
-
-class _About(NamedTuple):
-    """How an operand on a GPU lies."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: Any
 
 
 def _number(place: Place, constant: Any, type: str, on_gpu: bool) -> Any:

@@ -48,7 +48,7 @@ class Program:
         without_unread(self.graph.nodes, self.graph.outputs)
         self._lock = threading.Lock()
         self._lowered: Lowered | None = None
-        self._others: dict[Any, Lowered] = {}  # forms for other streams of a GPU
+        self._others: dict[Any, Lowered] = {}  # forms for other streams of a GPU, and for other choices of algorithms
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs for these inputs, without history."""
@@ -70,19 +70,19 @@ class Program:
                 if found is None:
                     lowering = Lowering(self.graph, inputs)
                     found = Lowered(lowering) if self._finish is None else self._finish(lowering, inputs)
-                    self._lowered = self._others[found.stream] = found
+                    self._lowered = self._others[found.form] = found
                     if found.arena >= _MUCH:
                         give_back()
                     return lowering.outputs
         return found.run(inputs)
 
     def _suitable(self) -> Lowered | None:
-        """The form for the stream that this thread's launches go to, if there is one."""
+        """The form for the stream that this thread's launches go to and for how switches stand, if there is one."""
         found = self._lowered
         if found is None or found.device is None:
             return found
-        stream = backend_of(CUDA).stream()
-        return found if stream == found.stream else self._others.get(stream)
+        form = backend_of(CUDA).form()
+        return found if form == found.form else self._others.get(form)
 
 
 class Lowered:
@@ -110,7 +110,7 @@ class Lowered:
                 self.parts.append(kind([step]))
         launches = [step for step in steps if isinstance(step, Launch)]
         self.device = device_layout() if launches else None  # how arrays on a GPU lie
-        self.stream = launches[0].lead[1] if launches else 0
+        self.form = backend_of(CUDA).form() if launches else 0
         self.opening = next((i for i, part in enumerate(self.parts) if isinstance(part, Stretch)), -1)
         self.written = low.written
         self._find_memory(steps)

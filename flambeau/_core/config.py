@@ -69,9 +69,10 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             raise TypeError(
                 f"_set_deterministic_algorithms(): argument '{name} must be bool, not {type(given).__name__}"
             )
-    config.deterministic, config.warn_only = mode, warn_only
-    for tell in when_changed:
-        tell()
+    if (mode, warn_only) != (config.deterministic, config.warn_only):
+        config.deterministic, config.warn_only = mode, warn_only
+        for tell in when_changed:
+            tell()
 
 
 def are_deterministic_algorithms_enabled() -> bool:

@@ -9,7 +9,6 @@ from .._backend.cuda import cuda
 from .._backend.cudnn import settings
 from .._backend.placement import cuda_problem
 from .._ops.layers.convolution.description import way
-from .._ops.plans.device_plans import forget_plans
 from ._flags import Precision, a_bool, a_precision, anything, for_a_while, set_all, switch, with_switches
 
 conv, rnn = Precision("tf32"), Precision("tf32")
@@ -71,9 +70,10 @@ def flags(
 
 
 def _set(name: str, value: Any) -> None:
-    setattr(settings, name, value)
-    way.cache_clear()  # whether the library is used was decided for each convolution, and how
-    forget_plans()
+    if getattr(settings, name) != value:
+        setattr(settings, name, value)
+        way.cache_clear()  # whether the library is used was decided for each convolution
+    cuda.switched()
 
 
 with_switches(

@@ -85,6 +85,19 @@ def test_switches(calls):
         torch.testing.assert_close(F.conv2d(x, w), exact, rtol=1e-5, atol=1e-5)
 
 
+def test_programs_follow_switches():
+    x, w = torch.randn(2, 8, 16, 16, device="cuda"), torch.randn(32, 8, 3, 3, device="cuda")
+    exact = F.conv2d(x.double(), w.double()).float()
+    compiled = torch.compile(lambda x, w: F.conv2d(x, w).relu())
+    found = {}
+    for rounded in (True, True, True, False, False, False, True, False):
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=rounded):
+            made = compiled(x, w)
+        if not rounded:
+            torch.testing.assert_close(made, exact.relu(), rtol=1e-5, atol=1e-5)
+        assert torch.equal(found.setdefault(rounded, made), made)
+
+
 def test_convolutions_on_streams_follow_them():
     x, w = torch.randn(8, 16, 32, 32, device="cuda"), torch.randn(16, 16, 3, 3, device="cuda")
     expected = F.conv2d(x, w, padding=1)

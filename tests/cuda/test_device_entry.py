@@ -43,6 +43,9 @@ def test_the_third_call_is_carried_out_by_machine_code(gpu):
     c = on_gpu([[5.0, 6.0], [7.0, 8.0]])
     out, n = natively(lambda: torch.add(c, b))
     assert n == 1 and out._array.numpy().tolist() == [[15.0, 26.0], [37.0, 48.0]]
+    assert (
+        fake_gpu.streams == [gpu.stream()] and gpu.form() != gpu.stream()
+    )  # switches are a part of keys, not of the stream
 
 
 def test_history_is_recorded_by_pattern(gpu):
@@ -59,6 +62,19 @@ def test_history_is_recorded_by_pattern(gpu):
         for _ in range(4):
             out, n = natively(lambda: torch.tanh(x))
     assert n == 1 and out._k == CUDA and out._edge is None
+
+
+def test_each_setting_of_cudnn_has_plans_of_its_own(gpu):
+    x, cudnn = on_gpu([1.0, 2.0]), torch.backends.cudnn
+    assert [natively(lambda: x + 1)[1] for _ in range(4)][-1] == 1
+    cudnn.deterministic = cudnn.deterministic
+    assert natively(lambda: x + 1)[1] == 1
+    with cudnn.flags(enabled=True, deterministic=True):
+        counts = [natively(lambda: x + 1)[1] for _ in range(4)]
+        assert counts[0] == 0 and counts[-1] == 1
+    assert natively(lambda: x + 1)[1] == 1
+    with cudnn.flags(enabled=True, deterministic=True):
+        assert natively(lambda: x + 1)[1] == 1
 
 
 def test_any_of_the_arguments_may_have_history(gpu):

@@ -7,6 +7,8 @@ import pytest
 
 import flambeau as torch
 import flambeau.nn.functional as F
+from flambeau._compile import program
+from flambeau._compile.lower import Lowering
 from flambeau._core.state import CUDA
 from flambeau.amp import autocast_mode
 
@@ -172,6 +174,27 @@ def test_pointwise_launches_become_one(gpu, dtype):
             assert a.dtype is b.dtype and torch.allclose(a, back(b), 1e-6, 1e-6)
 
 
+def test_a_kernel_of_too_many_arguments_stays_apart(gpu):
+    """Twelve operands that lie in five dimensions: sixty strides are not all."""
+
+    def function(total, *parts):
+        for a, b in zip(parts[::2], parts[1::2]):
+            total = torch.addcmul(total, a, b)
+        return total
+
+    orders = [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 1, 0, 3, 4), (0, 3, 2, 1, 4), (4, 1, 2, 3, 0)]
+    launches = []
+    for count in (5, 11):
+        compiled = torch.compile(function)
+        for _ in range(3):
+            parts = [torch.tensor(n).permute(orders[i % 5]) for i, n in enumerate(numbers(*[(2, 3, 2, 3, 2)] * count))]
+            before = Kernel.natively
+            got = compiled(*map(on_gpu, parts))
+            assert torch.equal(function(*parts), back(got))
+        launches.append(Kernel.natively - before)
+    assert launches == [1, 5]
+
+
 def test_each_stream_has_a_form_of_its_own(gpu, monkeypatch):
     compiled, (x, y) = torch.compile(pointwise), numbers((4, 5), (4, 5))
     seen = []
@@ -181,3 +204,38 @@ def test_each_stream_has_a_form_of_its_own(gpu, monkeypatch):
         torch.testing.assert_close(pointwise(torch.tensor(x), torch.tensor(y))[0], back(got[0]))
         seen.append(fake_gpu.streams[-1])
     assert seen == [77, 77, 78, 78, 77]
+
+
+@pytest.fixture
+def lowered(monkeypatch):
+    """Graphs that were lowered."""
+    graphs = []
+    monkeypatch.setattr(program, "Lowering", lambda graph, inputs: (graphs.append(graph), Lowering(graph, inputs))[1])
+    return graphs
+
+
+def test_each_setting_of_cudnn_has_a_form_of_its_own(gpu, lowered):
+    compiled, (x, y) = torch.compile(pointwise), numbers((4, 5), (4, 5))
+    expected, counts = pointwise(torch.tensor(x), torch.tensor(y))[0], []
+    for deterministic in (False, False, True, True, False, True):
+        lowered.clear()
+        with torch.backends.cudnn.flags(enabled=True, deterministic=deterministic):
+            for _ in range(3):
+                torch.testing.assert_close(expected, back(compiled(on_gpu(x), on_gpu(y))[0]))
+        counts.append(len(lowered))
+    assert counts == [1, 0, 1, 0, 0, 0]
+
+
+def test_deterministic_algorithms_are_demanded_once(gpu, lowered):
+    compiled, (x, y) = torch.compile(pointwise), numbers((4, 5), (4, 5))
+    counts = []
+    try:
+        for mode in (False, True, True, False, True):
+            lowered.clear()
+            torch.use_deterministic_algorithms(mode)
+            for _ in range(3):
+                compiled(on_gpu(x), on_gpu(y))
+            counts.append(len(lowered))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert counts == [1, 1, 0, 0, 0]

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+import flambeau.nn.functional as F
 from flambeau._backend.cuda_layout import merged, plan
+from flambeau._ops.layers.convolution.description import way
 
 
 @pytest.mark.slow
@@ -25,6 +27,38 @@ def test_a_missing_gpu_raises():
     for f in (lambda: torch.zeros(2, device="cuda"), lambda: torch.ones(2).cuda(), lambda: torch.ones(2).to("cuda")):
         with pytest.raises((AssertionError, RuntimeError), match="CUDA"):
             f()
+
+
+def test_a_switch_of_cudnn_that_stays_as_it_is_changes_nothing():
+    F.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 2, 2))
+    known, cudnn = way.cache_info().currsize, torch.backends.cudnn
+    cudnn.enabled = cudnn.enabled
+    assert way.cache_info().currsize == known > 0
+    with cudnn.flags(enabled=False):
+        assert way.cache_info().currsize == 0
+
+
+def test_a_compiled_function_that_sets_switches_runs_eagerly():
+    """Its program would do everything as the last of them say."""
+
+    def function(x):
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            y = x * 2
+        torch.use_deterministic_algorithms(False)  # as it is
+        return y + 1
+
+    def demanding(x):
+        torch.use_deterministic_algorithms(True)
+        y = x * 2
+        torch.use_deterministic_algorithms(False)
+        return y + 1
+
+    for f in (function, demanding):
+        compiled = torch.compile(f)
+        for i in range(3):
+            assert compiled(torch.full((2,), i)).tolist() == [2 * i + 1] * 2
+        assert "a switch is set" in compiled._region.problem.reason
+    assert torch.backends.cudnn.allow_tf32
 
 
 def described(*arrays):

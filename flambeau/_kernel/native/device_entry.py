@@ -36,8 +36,8 @@ _HEAD = object.__basicsize__
 _TYPE = _HEAD - 8
 _WORDS, _RANK = 128, 8  # at most: of a description, dimensions
 _PASSED = 24  # words that a function of a library is called with: those that it does not take it does not see
-# What the machine code must know of the GPU's library, by addresses in this process.
-GPU_NAMES = ("array", "launch", "stream")
+# What the machine code must know of the GPU's library, by addresses in this process, and how switches stand.
+GPU_NAMES = ("array", "launch", "stream", "choice")
 # The words of one launch, or of one call of a library's function (at `address`, or 0), in a program; its arguments follow.
 LAUNCH = ("launch", "kernel", "address", "x", "y", "z", "across", "down", "deep", "shared", "stream", "count")
 
@@ -143,7 +143,8 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
             history = 0
     m.put(key, 0, history | casting(m, at, place_of))
     m.put(key, 8, DEVICE)
-    m.put(key, 16, m.call(there.stream))
+    stream = m.call(there.stream)
+    m.put(key, 16, stream + there.choice)
     m.put(key, 24, m.word(at.modes, place_of.default))
     # 2. The plan that is kept under it.
     plan, h = plan_of(m, site, key, n)
@@ -191,7 +192,7 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
             if address == 0:
                 wrong = 0xFFFFFFFF & m.call(
                     there.launch, m.word(place, 16), m.word(place, 24), m.word(place, 32), m.word(place, 40), m.word(place, 48),
-                    m.word(place, 56), m.word(place, 64), m.word(place, 72), m.word(key, 16), pointers, 0,
+                    m.word(place, 56), m.word(place, 64), m.word(place, 72), stream, pointers, 0,
                 )  # fmt: skip
             else:
                 wrong = 0xFFFFFFFF & _pass_words(m, address, slots)

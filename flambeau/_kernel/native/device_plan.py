@@ -8,7 +8,7 @@ from typing import Any
 
 # Sizes in bytes of what stands in a plan for one result, one call before its arguments, and one argument.
 RESULT, CALL, ARGUMENT = 16, 80, 16
-RESULTS, CALLS, ARGUMENTS = 24, 64, 64  # at most
+RESULTS, CALLS, ARGUMENTS = 24, 64, 64  # at most; kernels of CUDA take 4096 bytes of arguments, which is more
 WRITES, ABOUT = (
     24,
     56,

@@ -43,15 +43,15 @@ def taken_apart(args: Sequence[Any]) -> list[Any]:
 
 
 def description(
-    args: Sequence[Any], tensor: type, history: int, runtime: int = 0, alike: bool = False, stream: int | None = None
+    args: Sequence[Any], tensor: type, history: int, runtime: int = 0, alike: bool = False, form: int | None = None
 ) -> list[int]:
     """The words that arguments are described by; `alike` leaves shapes out, `history` says which require gradients.
 
-    The default dtype is told, too: what integers become depends on it; and what autocast does. Of calls on a GPU the `stream` is.
+    The default dtype is told, too: what integers become depends on it; and what autocast does. Of calls on a GPU the `form` is (`Cuda.form`).
     """
     default = id(modes.default)
     first = history | local.casting << CASTING
-    words = [first, default] if stream is None else [first, DEVICE, stream, default]
+    words = [first, default] if form is None else [first, DEVICE, form, default]
     if alike:
         words.append(ALIKE)
     for i, a in enumerate(taken_apart(args)):
@@ -62,7 +62,7 @@ def description(
             x = a._array  # type: ignore[attr-defined]
             words.append(id(x.dtype))
             if not alike:
-                words.append(x.ndim if stream is not None else x.ndim + (x.flags.aligned << 16))
+                words.append(x.ndim if form is not None else x.ndim + (x.flags.aligned << 16))
                 for n, s in zip(x.shape, x.strides):
                     words += [n, s]
         elif kind is float:

@@ -21,7 +21,7 @@ from ..._core.sizes import Size
 from ..._core.state import AUTOCAST, local, modes
 from .. import ahead, elf
 from . import pool
-from .device_entry import Lies, compile_device_entry, gpu_words
+from .device_entry import GPU_NAMES, Lies, compile_device_entry, gpu_words
 from .direct import known_layout
 from .entry import (
     BY_ELEMENT,
@@ -216,6 +216,11 @@ class _Entries:
         self.known[KNOWN_NAMES.index("device")] = compile_device_entry(self.offsets, lies)
         return True
 
+    def choose(self, choice: int) -> None:
+        """Of plans on a GPU those are taken from now on that were made for this choice of algorithms."""
+        if self.gpu is not None:
+            self.gpu[GPU_NAMES.index("choice")] = choice
+
     @contextlib.contextmanager
     def switched_off(self) -> Iterator[None]:
         """Within it all sites call their Python functions, as they do where there is no machine code."""
@@ -246,7 +251,7 @@ def usable() -> bool:
 
 _entries = _Entries()
 prepare, also_plain, switched_off = _entries.prepare, _entries.also_plain, _entries.switched_off
-open_device, wait = _entries.open_device, _entries.wait
+open_device, choose, wait = _entries.open_device, _entries.choose, _entries.wait
 
 
 def device_layout() -> tuple[int, int, int] | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..._backend import threads
 from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cuda_layout import Operand
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY
 from ..._kernel.lang import independent, inline, kernel
@@ -350,8 +351,6 @@ def _put_along(backend: Any, x: Any, dim: int, index: Any, over: Any, values: An
     """x[…, index, …] = values on a GPU; `over` are the shape and the strides of the index over all values. False if it cannot."""
     if x.dtype.itemsize not in BITS or isinstance(values, np.ndarray) or values.shape not in ((), over[0]):
         return False
-    from ..._backend.cuda_rows import Operand  # only where there is a GPU
-
     code, (shape, steps) = BITS[x.dtype.itemsize][0], over
     kept = (*x.strides[:dim], 0, *x.strides[dim + 1 :], x.strides[dim])
     put = backend.kernel(put_one, (_CODE[index.dtype], code, code), from_end=from_end)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ... import _dispatch
 from ..._backend.cuda_watch import Shadow, Unwatchable, Watch
-from ..._core.config import when_changed
 from ..._core.dtypes import BY_NUMPY
 from ..._core.sizes import Size
 from ..._core.state import CUDA, GRAD, local
@@ -23,24 +21,11 @@ from .patterns import pattern_of
 _MOST_WORDS = 24  # arguments of a library's function
 
 
-_tables: weakref.WeakSet[Table] = weakref.WeakSet()
-
-
-def forget_plans() -> None:
-    """Drops all plans: a switch has changed that calls depend on."""
-    for table in list(_tables):
-        table.forget()
-
-
-when_changed.append(forget_plans)
-
-
 class Memory:
     """Plans of one site for tensors on a GPU."""
 
     def __init__(self, table: Table, names: Sequence[str], positional: int, writes: Sequence[str] = ()):
         self.table, self.names, self.positional, self.writes = table, names, positional, writes
-        _tables.add(table)
 
     def remember(self, function: Callable[..., Any], values: Sequence[Any], history: int) -> None:
         """Makes the plan of a call that comes again."""
@@ -50,14 +35,14 @@ class Memory:
         tensors = [v for v in taken_apart(values) if isinstance(v, Tensor)]
         usual = all([t._k | GRAD == CUDA | GRAD and t._array.__class__ is backend.xp.ndarray for t in tensors])
         if usual and backend.ready():
-            words = description(values, Tensor, history, stream=backend.stream())
+            words = description(values, Tensor, history, form=backend.form())
             self.table.add(words, self.plan(backend, function, values, bool(history)) or NO_PLAN, values)
 
     def remember_views(self, plan: Callable[[], Any], values: Sequence[Any], history: int) -> None:
         """The same of views, whose plan is known."""
         backend = backend_of(CUDA)
         if backend.ready() and values[0]._array.__class__ is backend.xp.ndarray:
-            words = description(values, Tensor, history, stream=backend.stream())
+            words = description(values, Tensor, history, form=backend.form())
             self.table.add(words, plan() or NO_PLAN, values)
 
     def plan(self, backend: Any, function: Any, values: Sequence[Any], history: bool) -> DevicePlan | None:
