@@ -128,8 +128,8 @@ def rows_of(x: Any) -> Any:
 
 
 def place(out: Any, x: Any) -> None:
-    """`out[...] = x` for arrays of one dtype, of which `x` broadcasts and shares no memory with `out`."""
-    if out.nbytes < SHARED or out.__class__ is not np.ndarray:
+    """`out[...] = x` for arrays of one dtype, of which `x` broadcasts."""
+    if out.nbytes < SHARED or out.__class__ is not np.ndarray or np.may_share_memory(out, x):
         out[...] = x
     else:
         fill(out, x if x.shape == out.shape else np.broadcast_to(x, out.shape))

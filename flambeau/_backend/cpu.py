@@ -82,9 +82,14 @@ class Cpu:
         """Like `kernel`, for calls on much data: splits the first of the dimensions before the core ones."""
         return _on_all_cores(self.kernel(kernel, types, **options))
 
+    @functools.cache  # noqa: B019
+    def form(self, large: bool, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
+        """The `large` or the `small` form of a kernel."""
+        return (self.large if large else self.small)(kernel, types, **options)
+
     def sized(self, work: int, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
-        """The `small` or the `large` form of a kernel, whichever so much work pays for."""
-        return (self.large if threads.pay(work) else self.small)(kernel, types, **options)
+        """The form of a kernel that so much work pays for."""
+        return self.form(work >= threads.WORTHWHILE, kernel, types, **options)
 
     def parallel(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
         """A pointwise callable over large operands that broadcast to `out`, split over the cores.

@@ -16,7 +16,7 @@ from .._kernel.streaming import past
 
 # Work is counted in elements that an operation reads, combines with a few others and writes. From so many on others are asked to
 # help, which takes the interpreter about 10 µs (a pointwise operation does so many in 40 to 80), and Python's threads may run meanwhile.
-PARALLEL = _WORTHWHILE = 1 << 18
+PARALLEL = WORTHWHILE = 1 << 18
 PRODUCTS = (
     4  # multiplications of products of matrices, whose operands lie in registers, that take as long as one such element
 )
@@ -167,29 +167,29 @@ def parts(work: int) -> int:
 
 def pay(work: int) -> bool:
     """Whether so much work is worth more than one thread."""
-    return work >= _WORTHWHILE
+    return work >= WORTHWHILE
 
 
 def worth(work: int) -> int:
     """How many threads so much work is worth if each needs half of what is worth two."""
-    return 1 if work < _WORTHWHILE else work // (_WORTHWHILE // 2)
+    return 1 if work < WORTHWHILE else work // (WORTHWHILE // 2)
 
 
 def count(work: int) -> int:
     """How many threads do so much work: one or all."""
-    return 1 if work < _WORTHWHILE else _pool.size
+    return 1 if work < WORTHWHILE else _pool.size
 
 
-def ranges(length: int, least: int = 1, work: int = _WORTHWHILE) -> list[tuple[int, int]]:
+def ranges(length: int, least: int = 1, work: int = WORTHWHILE) -> list[tuple[int, int]]:
     """Cuts range(length) into at most one part for each thread, each at least `least` long; into one if `work` is worth no more."""
-    return [(0, length)] if work < _WORTHWHILE else _cut(length, min(_pool.size, length // max(least, 1)))
+    return [(0, length)] if work < WORTHWHILE else _cut(length, min(_pool.size, length // max(least, 1)))
 
 
 def parts_of(length: int, work: int) -> list[tuple[int, int]]:
     """The same into some parts for each thread, so that one which starts late does less; fewer for many threads, as describing
     a part takes the interpreter some microseconds."""
     busy = count(work)
-    each = 1 if busy == 1 or busy > 8 else 2 if busy > 4 or work < 8 * _WORTHWHILE else 4
+    each = 1 if busy == 1 or busy > 8 else 2 if busy > 4 or work < 8 * WORTHWHILE else 4
     return _cut(length, min(each * busy, length))
 
 

@@ -21,7 +21,7 @@ CASES = [  # images, groups, inputs, outputs (of each group), size, kernel, stri
 def taken(monkeypatch):
     """Counts how often this way is taken, also for little work."""
     monkeypatch.setattr("flambeau._ops.layers.convolution.description.SMALL", 0)
-    monkeypatch.setattr("flambeau._backend.threads._WORTHWHILE", 500)
+    monkeypatch.setattr("flambeau._backend.threads.WORTHWHILE", 500)
     calls = []
     for name in ("products", "adjoint", "sums"):
         plain = getattr(groups, name)

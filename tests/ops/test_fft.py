@@ -10,7 +10,6 @@ import scipy.fft
 import scipy.signal.windows
 
 import flambeau as torch
-from flambeau._backend.cpu import PARALLEL
 from flambeau.autograd import gradcheck, gradgradcheck
 
 KINDS = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
@@ -65,7 +64,7 @@ def test_dtypes(name) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_large_arrays_are_split(name) -> None:
-    x = signal(name, 3, 2, PARALLEL // 4, dtype=np.float32)
+    x = signal(name, 3, 2, 1 << 16, dtype=np.float32)
     close(getattr(torch.fft, name)(torch.from_numpy(x)), getattr(scipy.fft, name)(x), 2e-2)
     turned = x.transpose(2, 1, 0)
     close(getattr(torch.fft, name)(torch.from_numpy(turned), dim=0), getattr(scipy.fft, name)(turned, axis=0), 2e-2)

@@ -18,7 +18,7 @@ def test_a_dimension_to_the_end_and_back(axis):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
 def test_one_thread_and_several_find_the_same(monkeypatch, worthwhile, dtype):
     """Extrema, sums, scans and orders along every dimension of small operands that threads share, or that no work is worth sharing for."""
-    monkeypatch.setattr("flambeau._backend.threads._WORTHWHILE", worthwhile)
+    monkeypatch.setattr("flambeau._backend.threads.WORTHWHILE", worthwhile)
     monkeypatch.setattr("flambeau._backend.threads._pool.size", 3)
     generator = torch.Generator().manual_seed(0)
     folding._plans.clear()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._backend.copies import duplicate, in_order_of, row_major
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import from_numpy_dtype, int32, int64
 from ..._core.sizes import check_room, size_argument, wrap_dim, wrap_dims
@@ -321,10 +321,7 @@ def _triangle(name: str, lower: bool) -> Any:
             out = empty(x.shape, x.dtype)
             code, wide = BITS[x.dtype.itemsize]
             types = (code, "i64", code)
-            if x.size < PARALLEL:
-                cpu.small(keep_columns, types)(x.view(wide), bounds, out.view(wide))
-            else:
-                cpu.large(keep_columns, types)(x.view(wide), bounds, out.view(wide))
+            cpu.sized(x.size, keep_columns, types)(x.view(wide), bounds, out.view(wide))
             return out
         xp = backend.xp
         across, down = xp.arange(columns), xp.arange(rows)[:, None] + diagonal

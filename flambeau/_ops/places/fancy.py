@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend import threads
 from ..._backend.copies import place
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cpu import cpu
 from ..._core.allocation import empty_strided
 from ..._core.layouts import joint_order, strides_in_order
 from ..._core.sizes import broadcast_shapes
@@ -140,14 +141,14 @@ def _read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
     if len(arrays) == 1:
         if first.dtype == bool and first.shape == x.shape:
             return kernels.select(backend, x, first)
-        if backend is cpu and first.dtype == np.int64 and first.size * x.size < PARALLEL and x.size:
+        if backend is cpu and first.dtype == np.int64 and x.size and not threads.pay(first.size * x.size):
             try:
                 return x.take(first, dims[0])
             except IndexError:
                 raise _index_error(arrays, dims, x.shape) from None
     elif len(arrays) == 2 and x.ndim == 2 and backend is cpu and first.ndim == 1 and x.size:
         second = arrays[1]
-        if first.shape == second.shape and first.dtype == second.dtype == np.int64 and first.size < PARALLEL:
+        if first.shape == second.shape and first.dtype == second.dtype == np.int64:
             made = kernels.take_pairs(x, first, second)
             if made is None:
                 raise _index_error(arrays, dims, x.shape)
@@ -160,7 +161,7 @@ def _read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
         if math.prod(common) and any(x.shape[d] == 0 for d in dims):
             raise IndexError("index is out of bounds for dimension with size 0")
         return xp.empty(shape, x.dtype)
-    if backend is not cpu or count >= PARALLEL:
+    if backend is not cpu or threads.pay(count):
         if len(dims) == 1:
             made = kernels.take_rows(backend, x, arrays[0].reshape(-1), dims[0], True)
             if made is None:

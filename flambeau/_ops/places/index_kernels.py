@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
 from ..._backend import threads
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cpu import cpu
 from ..._backend.cuda_layout import Operand
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY
@@ -261,7 +262,6 @@ def as_index(index: Any) -> Any:
 
 
 _BOOL = np.dtype(np.bool_)
-_ROW = 4096  # indices that are looked at together
 
 
 def _any(found: Any) -> bool:
@@ -276,11 +276,12 @@ def _bounds(low: int, high: int) -> Any:
     return made
 
 
-@functools.cache
-def _range_checks(d: Any) -> tuple[Any, Any]:
-    """`out_of_range` for indices of a dtype: for few and for many of them."""
-    types = (_CODE[d], "i64", "b1")
-    return cpu.small(out_of_range, types), cpu.kernel(out_of_range, types)
+def _in_parts(call: Any, parts: Sequence[tuple[int, int]], operands: Callable[[int, int], list[Any]]) -> bool:
+    """Runs a kernel on parts of its operands side by side; whether its last result, which is no operand, tells of a wrong index."""
+    found = empty(len(parts), _BOOL)
+    jobs = [[*operands(low, high), found[i : i + 1].reshape(())] for i, (low, high) in enumerate(parts)]
+    cpu.side_by_side(call, jobs)
+    return bool(_any(found))
 
 
 def first_outside(backend: Any, index: Any, low: int, high: int) -> int | None:
@@ -298,18 +299,15 @@ def first_outside(backend: Any, index: Any, low: int, high: int) -> int | None:
         flat = as_index(index)
         if flat.ndim != 1 and (not flat.ndim or flat.flags.c_contiguous):
             flat = flat.reshape(-1)
-        small, large = _range_checks(flat.dtype)
-        bounds = _bounds(low, high)
-        if flat.ndim != 1 or flat.size < PARALLEL:
-            answers = empty(flat.shape[:-1], _BOOL)
-            small(flat, bounds, answers)
+        many, bounds = threads.pay(flat.size), _bounds(low, high)
+        call = cpu.form(many, out_of_range, (_CODE[flat.dtype], "i64", "b1"))
+        if many and flat.ndim == 1:
+            outside = _in_parts(call, threads.ranges(flat.size), lambda a, b: [flat[a:b], bounds])
         else:
-            rest = flat.size % _ROW
-            rows = flat[: flat.size - rest].reshape(-1, _ROW)
-            answers = empty(len(rows) + 1, _BOOL)
-            cpu.rows(large, [rows, bounds], [answers[:-1]], flat.size)
-            large(flat[flat.size - rest :], bounds, answers[-1:].reshape(()))
-        if not (_any(answers) if answers.ndim else answers):
+            answers = empty(flat.shape[:-1], _BOOL)
+            call(flat, bounds, answers)
+            outside = _any(answers) if answers.ndim else answers
+        if not outside:
             return None
     wrong = (index < low) | (index >= high)
     return int(index[wrong].reshape(-1)[0])
@@ -399,46 +397,36 @@ def gather(backend: Any, x: Any, dim: int, index: Any) -> tuple[Any, int | None]
         return (None, bad) if bad is not None else (xp.take_along_axis(x, index, dim), None)
     index = as_index(index)
     out = empty(index.shape, x.dtype)
-    columns = dim < index.ndim - 1
-    call, wide = _gatherer(x.dtype, index.dtype, columns, index.size < PARALLEL)
+    columns, many = dim < index.ndim - 1, threads.pay(index.size)
+    call, wide = _gatherer(x.dtype, index.dtype, columns, many)
     operands: Sequence[Any] = (x.view(wide), index, out.view(wide))
     if columns:
-        operands = as_columns(dim, operands, index.size < PARALLEL)  # many are best taken from little memory
-    found = empty(operands[1].shape[: -2 if columns else -1], _BOOL)
-    if index.size < PARALLEL:
-        call(*operands, found)
+        operands = as_columns(dim, operands, not many)  # many are best taken from little memory
+    if columns and many and index.ndim == 2:
+        cut = operands
+        wrong = _in_parts(call, threads.ranges(index.shape[1], 16), lambda a, b: [o[:, a:b] for o in cut])
     else:
-        _side_by_side(call, operands, columns, found)
-    return out, first_outside(backend, index, 0, size) if _any(found) else None
+        found = empty(operands[1].shape[: -2 if columns else -1], _BOOL)
+        call(*operands, found)
+        wrong = _any(found)
+    return out, first_outside(backend, index, 0, size) if wrong else None
 
 
 @functools.cache
-def _gatherer(d: Any, index: Any, columns: bool, few: bool) -> tuple[Any, Any]:
+def _gatherer(d: Any, index: Any, columns: bool, many: bool) -> tuple[Any, Any]:
     """The kernel that gathers elements, for few or many of them, and the dtype it takes them in."""
     code, wide = BITS[d.itemsize]
-    types, made = (code, _CODE[index], code, "b1"), cpu.small if few else cpu.kernel
+    types, made = (code, _CODE[index], code, "b1"), functools.partial(cpu.form, many)
     return made(gather_columns, types) if columns else made(gather_elements, types, from_end=False), wide
 
 
 @functools.cache
-def _scatterer(d: Any, index: Any, columns: bool, few: bool, how: str) -> tuple[Any, Any]:
+def _scatterer(d: Any, index: Any, columns: bool, many: bool, how: str) -> tuple[Any, Any]:
     """The same for elements that are written: what is only set may be seen as integers."""
     code, wide = BITS[d.itemsize] if how == "set" else (BY_NUMPY[d].code, d)
-    types, made = (_CODE[index], code, code), cpu.small if few else cpu.kernel
+    types, made = (_CODE[index], code, code), functools.partial(cpu.form, many)
     call = made(scatter_columns, types, how=how) if columns else made(scatter_elements, types, how=how, from_end=False)
     return call, wide
-
-
-def _side_by_side(call: Any, operands: Sequence[Any], columns: bool, found: Any) -> None:
-    """A kernel over many elements, cut along the first dimension before the core or, without one, between columns."""
-    *given, made = operands
-    results = [made] if found is None else [made, found]
-    if made.ndim > 1 + columns:
-        cpu.rows(call, given, results, made.size)
-    elif columns:
-        split(lambda s: call(*[a[:, s] for a in operands]), made.shape[1], found=found)
-    else:
-        call(*given, *results)
 
 
 def scatter_where_valid(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str) -> int | None:
@@ -446,35 +434,18 @@ def scatter_where_valid(backend: Any, x: Any, dim: int, index: Any, values: Any,
 
     Then nothing is written or, of many elements, only other rows: one pass over the indices looks at them and uses them.
     """
-    few = backend is not cpu or index.size < PARALLEL or not dim == index.ndim - 1 > 0
-    if few or values.shape != index.shape or not index.flags.c_contiguous:
+    few = backend is not cpu or not threads.pay(index.size)
+    if few or not dim == index.ndim - 1 > 0 or values.shape != index.shape or not index.flags.c_contiguous:
         bad = first_outside(backend, index, 0, x.shape[dim] if x.ndim else 1)
         if bad is None:
             scatter(backend, x, dim, index, values, how)
         return bad
     index, target = as_index(index), _narrowed(x, index.shape, dim)
     code, wide = BITS[x.dtype.itemsize] if how == "set" else (BY_NUMPY[x.dtype].code, x.dtype)
-    call = cpu.kernel(scatter_checked, (_CODE[index.dtype], code, code, "b1"), how=how)
     found = empty(index.shape[:-1], _BOOL)
-    cpu.rows(call, [index, values.view(wide)], [target.view(wide), found], index.size)
+    call = cpu.large(scatter_checked, (_CODE[index.dtype], code, code, "b1"), how=how)
+    call(index, values.view(wide), target.view(wide), found)
     return first_outside(backend, index, 0, target.shape[dim]) if found.any() else None
-
-
-def split(call: Callable[[slice], Any], count: int, least: int = 16, found: Any = None) -> None:
-    """Runs a kernel over ranges of rows or columns side by side; its second result is gathered in `found`."""
-    parts = threads.ranges(count, least)
-    answers = [False] * len(parts)
-
-    def job(i: int) -> Callable[[], None]:
-        def work() -> None:
-            result = call(slice(*parts[i]))
-            answers[i] = found is not None and bool(result[1])
-
-        return work
-
-    threads.run([job(i) for i in range(len(parts))])
-    if found is not None:
-        found[...] = any(answers)
 
 
 def scatter(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str) -> None:
@@ -500,17 +471,17 @@ def scatter(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str) -
     if backend is not cpu:
         update_at(backend, target, grid_key(backend, index, dim), values, how)
         return
-    columns, few = dim < index.ndim - 1, index.size < PARALLEL
-    call, wide = _scatterer(x.dtype, index.dtype, columns, few, how)
+    columns, many = dim < index.ndim - 1, threads.pay(index.size)
+    call, wide = _scatterer(x.dtype, index.dtype, columns, many, how)
     if how == "set":
         target, values = target.view(wide), values.view(wide)
     operands: Sequence[Any] = (index, values, target)
     if columns:
-        operands = as_columns(dim, operands, few)  # many are best taken from little memory
-    if few:
-        call(*operands)
+        operands = as_columns(dim, operands, not many)  # many are best taken from little memory
+    if columns and index.ndim == 2:
+        cpu.columns(call, operands, index.size, 16)
     else:
-        _side_by_side(call, operands, columns, None)
+        call(*operands)
 
 
 # -- along one dimension: an index for every row -------------------------------------------------------------------
@@ -537,35 +508,31 @@ def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False
     rows = dim < x.ndim - 1
     kind, types = gather_rows if rows else gather_elements, (code, _CODE[index.dtype], code, "b1")
     options = {"far": out.nbytes >= pool.settings[2]} if rows else {}
-    call = (cpu.small if out.size < PARALLEL else cpu.kernel)(kind, types, from_end=from_end, **options)
+    many = threads.pay(out.size)
+    call = cpu.form(many, kind, types, from_end=from_end, **options)
     if rows:
         source, made = as_columns(dim, (source, made))
     lead = source.shape[: -2 if rows else -1]
-    found = empty(lead, np.bool_)
-    if out.size < PARALLEL:
-        call(source, index, made, found)
-    elif lead:
-        cpu.rows(call, [source, np.broadcast_to(index, (*lead, index.size))], [made, found], out.size)
-    else:
+    if many and not lead:
         parts = threads.ranges(index.size, 16)
-        found = np.empty(len(parts), np.bool_)
-        cpu.side_by_side(
-            call, [[source, index[a:b], made[a:b], found[i : i + 1].reshape(())] for i, (a, b) in enumerate(parts)]
-        )
+        return None if _in_parts(call, parts, lambda a, b: [source, index[a:b], made[a:b]]) else out
+    found = empty(lead, np.bool_)
+    call(source, index, made, found)
     return None if _any(found) else out
 
 
 def take_pairs(x: Any, rows: Any, columns: Any) -> Any:
     """The elements of a matrix at (row, column), two vectors of int64, or None if one is out of range."""
-    out, found = empty(rows.size, x.dtype), empty((), _BOOL)
-    _pair_gatherer(x.dtype.itemsize)(bits(x), rows, columns, bits(out), found)
-    return None if found else out
-
-
-@functools.cache
-def _pair_gatherer(size: int) -> Any:
-    code = BITS[size][0]
-    return cpu.small(gather_pairs, (code, "i64", "i64", code, "b1"))
+    out, code = empty(rows.size, x.dtype), BITS[x.dtype.itemsize][0]
+    many, source, made = threads.pay(rows.size), bits(x), bits(out)
+    call = cpu.form(many, gather_pairs, (code, "i64", "i64", code, "b1"))
+    if many:
+        parts = threads.ranges(rows.size)
+        wrong = _in_parts(call, parts, lambda a, b: [source, rows[a:b], columns[a:b], made[a:b]])
+    else:
+        wrong = empty((), _BOOL)
+        call(source, rows, columns, made, wrong)
+    return None if wrong else out
 
 
 def update_rows(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str, from_end: bool = False) -> None:
@@ -590,14 +557,9 @@ def update_rows(backend: Any, x: Any, dim: int, index: Any, values: Any, how: st
     if rows:
         values, x = as_columns(dim, (values, x))
     kind, types = scatter_rows if rows else scatter_elements, (_CODE[index.dtype], code, code)
-    if values.size < PARALLEL:
-        cpu.small(kind, types, how=how, from_end=from_end)(index, values, x)
-        return
-    call = cpu.kernel(kind, types, how=how, from_end=from_end)
-    if x.ndim > 1 + rows:
-        lead = np.broadcast_to(index, (*values.shape[: -2 if rows else -1], index.size))
-        cpu.rows(call, [lead, values], [x], values.size)
-    elif rows:
+    many = threads.pay(values.size)
+    call = cpu.form(many, kind, types, how=how, from_end=from_end)
+    if many and rows and x.ndim == 2:
         parts = threads.ranges(x.shape[1], 16)
         cpu.side_by_side(call, [[index, values[:, a:b], x[:, a:b]] for a, b in parts])
     else:
@@ -610,8 +572,9 @@ def select(backend: Any, x: Any, mask: Any) -> Any:
         return x[mask]
     flat, marks = bits(x).reshape(-1), mask.reshape(-1)
     code = BITS[x.dtype.itemsize][0]
-    call = cpu.kernel(compress, (code, "b1", code))
-    if flat.size < PARALLEL:
+    many = threads.pay(flat.size)
+    call = cpu.form(many, compress, (code, "b1", code))
+    if not many:
         out = empty(np.count_nonzero(marks), x.dtype)
         call(flat, marks, bits(out))
         return out
@@ -619,26 +582,27 @@ def select(backend: Any, x: Any, mask: Any) -> Any:
     out = empty(ends[-1], x.dtype)
     made = bits(out)
     cpu.side_by_side(
-        call, [[flat[a:b], marks[a:b], made[ends[i] : ends[i + 1]]] for i, (a, b) in enumerate(parts) if b > a]
+        call, [[flat[a:b], marks[a:b], made[low:high]] for (a, b), (low, high) in zip(parts, pairwise(ends))]
     )
     return out
 
 
-def _marked_parts(marks: Any) -> tuple[list[tuple[int, int]], Any]:
+def _marked_parts(marks: Any) -> tuple[list[tuple[int, int]], list[int]]:
     """Parts of a long mask for the threads, and where what each of them marks begins and ends among all that is marked."""
     parts = threads.ranges(marks.size)
-    return parts, np.cumsum([0, *(np.count_nonzero(marks[a:b]) for a, b in parts)])
+    return parts, list(accumulate([int(np.count_nonzero(marks[a:b])) for a, b in parts], initial=0))
 
 
 def add_selected(x: Any, mask: Any, values: Any) -> None:
     """Adds values, in order, to the elements of a dense x where a mask of its shape holds: as many as there are."""
     flat, marks, given = x.reshape(-1), mask.reshape(-1), values.reshape(-1)
     code = _code(x)
-    call = cpu.kernel(add_where, ("b1", code, code))
-    if flat.size < PARALLEL:
+    many = threads.pay(flat.size)
+    call = cpu.form(many, add_where, ("b1", code, code))
+    if not many:
         call(marks, given, flat)
         return
     parts, ends = _marked_parts(marks)
     cpu.side_by_side(
-        call, [[marks[a:b], given[ends[i] : ends[i + 1]], flat[a:b]] for i, (a, b) in enumerate(parts) if b > a]
+        call, [[marks[a:b], given[low:high], flat[a:b]] for (a, b), (low, high) in zip(parts, pairwise(ends))]
     )

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..._autograd.node import Node
+from ..._backend import threads
 from ..._backend.copies import duplicate, place
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cpu import cpu
 from ..._core.dtypes import FLOATING, INTEGER, bool_, from_numpy_dtype, int64, uint8
 from ..._core.state import CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, SPECIAL, local, modes
 from ..._tensor import InferenceMeta, Tensor, bump, refuse_inference, wrap
@@ -205,14 +206,14 @@ def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:
         if viewed:
             array = array[tuple(basic)]
         dense = array.flags.c_contiguous
-        if not 0 < array.size < PARALLEL:
-            pass
-        elif found == 1 and index.dtype != bool and index.size < PARALLEL >> 4:
-            if dense or (viewed and array.size < 4096 and all([s >= t for s, t in pairwise(array.strides)])):
+        few = array.size and not threads.pay(array.size + 16 * index.size)
+        if found > 1:
+            if few and dense:
+                return wrap(np.ascontiguousarray(array[tuple(arrays)]), x.dtype)
+        elif index.dtype != bool:
+            if few and (dense or (viewed and array.size < 4096 and all([s >= t for s, t in pairwise(array.strides)]))):
                 return wrap(array.take(index, dim), x.dtype)
-        elif found > 1 and dense:
-            return wrap(np.ascontiguousarray(array[tuple(arrays)]), x.dtype)
-        elif dim == 0 and index.shape == array.shape and index.dtype == bool:
+        elif dim == 0 and index.shape == array.shape:
             return wrap(read(cpu, array, (index,), (0,)), x.dtype)
     except (IndexError, TypeError, OverflowError):
         pass  # the general form says it in PyTorch's words

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend import threads
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.config import nondeterministic
@@ -478,7 +479,8 @@ def _bisect(m: Any, bounds: Any, values: Any, out: Any, right: Any) -> None:
         out[i] = low
 
 
-_FEW = 1 << 12  # searches below which threads do not pay
+_SEARCH_WORK = 32  # what looking for an element costs in moved ones
+_FEW = 1 << 16  # comparisons that take less time than an order of all elements
 
 
 @primitive(
@@ -503,14 +505,13 @@ def searchsorted_op(backend: Any, bounds: Any, values: Any, sorter: Any, right: 
     flat = values.reshape(-1) if bounds.ndim == 1 else values
     out = empty(flat.shape, d.numpy)
     code = BY_NUMPY[values.dtype].code
-    if flat.size < _FEW:
-        cpu.small(_bisect, (code, code, d.code), right=right)(bounds, flat, out)
-        return out.reshape(values.shape)
-    call = cpu.kernel(_bisect, (code, code, d.code), right=right)
-    if bounds.ndim == 1:
-        kernels.split(lambda s: call(bounds, flat[s], out[s]), flat.size, 1 << 12)
+    work = out.size * _SEARCH_WORK
+    call = cpu.sized(work, _bisect, (code, code, d.code), right=right)
+    parts = threads.ranges(flat.size, 1 << 12, work) if bounds.ndim == 1 else ()
+    if len(parts) > 1:
+        cpu.side_by_side(call, [[bounds, flat[a:b], out[a:b]] for a, b in parts])
     else:
-        cpu.rows(call, [bounds, flat], [out], out.size * 8)
+        call(bounds, flat, out)
     return out.reshape(values.shape)
 
 
@@ -611,7 +612,7 @@ def _among(m: Any, x: Any, test: Any, out: Any, invert: Any) -> None:
     differentiable=False,
 )
 def isin_op(backend: Any, elements: Any, test: Any, invert: bool) -> Any:
-    if backend is cpu and 0 < elements.size * test.size < _FEW * 16:
+    if backend is cpu and 0 < elements.size * test.size < _FEW:
         out, code = np.empty(elements.shape, bool), BY_NUMPY[elements.dtype].code
         call = cpu.small(_among, (code, code, "b1"), invert=invert)
         call(elements.reshape(-1), test.reshape(-1), out.reshape(-1))

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._backend.copies import duplicate
-from ..._backend.cpu import PARALLEL
+from ..._backend.copies import duplicate, place
 from ..._core.allocation import fill as fill_memory
 from ..._core.dtypes import FLOATING, INTEGER, dtype
 from ..._core.state import BATCHED, CAPTURE, CUDA, DUAL, GRAD, META, OVERRIDE, QUANTIZED, SPARSE, local, modes
@@ -61,16 +60,12 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
         return fill_(input, src)
     if src is input:
         return input
-    target, memory = input._array, input._storage
-    if _is_plain(input._k | src._k, input) and src.dtype is input.dtype and target.shape == src._array.shape:
+    k, target, source, memory = input._k | src._k, input._array, src._array, input._storage
+    if _is_plain(k, input) and src.dtype is input.dtype and target.shape == source.shape:
         if (memory is None or memory is not src._storage) and 0 not in target.strides and target.flags.writeable:
-            if target.size < PARALLEL:
-                target[...] = src._array
-            else:
-                write_array(target, src._array, src.dtype)
+            place(target, source)
             bump(input)
             return input
-    k = input._k | src._k
     if k & BATCHED:
         return ops.write_batched(input, src)
     check_writable(input, (src,))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._backend import fourier, threads
 from ..._backend.copies import rows_of
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import COMPLEX, FLOATING, default, dtype, from_numpy_dtype
 from ..._core.dtypes import complex64 as single
@@ -41,7 +41,8 @@ def _along(backend: Any, name: str, x: Any, dim: int, scale: str, n: int | None 
         made = _by_kernel(name, x, dim, scale, n or x.shape[dim])
         if made is not None:
             return made
-    if backend is cpu and 0 < x.size < PARALLEL:
+    large = backend is cpu and threads.pay(x.size)
+    if backend is cpu and x.size and not large:
         bare = _bare(name, x.dtype, n or x.shape[dim], scale)
         if bare is not None:
             function, factor, given, d, length = bare
@@ -52,7 +53,7 @@ def _along(backend: Any, name: str, x: Any, dim: int, scale: str, n: int | None 
             x = x.swapaxes(dim, -1)
             return function(x, factor, empty((*x.shape[:-1], length), d)).swapaxes(dim, -1)
     function = getattr(backend.xp.fft, name)
-    if backend is not cpu or x.size < PARALLEL:
+    if not large:
         return _transformed(backend.xp, function, x, n, dim, scale, name)
     cut = next((i for i in range(x.ndim) if i != dim and x.shape[i] > 1), None)
     if cut is None:
