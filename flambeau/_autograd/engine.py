@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.threads import PARALLEL
+from .._backend import threads
 from .._core.dtypes import dtype
 from .._core.sizes import Size
 from .._core.state import CAPTURE, DISPATCH, GRAD, LEAVES, SAVED_HOOKS, SPARSE, held_over_forks, local, modes
@@ -430,10 +430,10 @@ def add_part(node: Node, g: Tensor, part: Callable[[Any], Any]) -> bool:
         held = table[target] = wrap(held._array.copy("K"), g.dtype)
         walk.owned[key] = id(held)
     whole = part(held._array)
-    if whole.size < PARALLEL:
-        np.add(whole, g._array, whole)
-    else:
+    if threads.pay(whole.size):
         add_in_place(wrap(whole, g.dtype), g)
+    else:
+        np.add(whole, g._array, whole)
     return True
 
 

@@ -34,7 +34,7 @@ _empty = empty
 _single, _bits = np.dtype(np.float32), np.dtype(np.uint16)
 _SHORT = 1 << 14  # vectors whose product is our own
 _MANY = 64  # rows that a tiny matrix is multiplied with in a way of its own
-_SMALL = 1 << 17  # elements of such products that one core makes
+_SHORT_WORK = 2  # what a row, or an element of the result, costs there in moved elements
 _VECTORS_BY_BLAS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 
@@ -89,7 +89,7 @@ def product(x: Any, y: Any) -> Any:
     if x.ndim == 2 == y.ndim:
         m, k = x.shape
         n = y.shape[1]
-        if n <= thin.MOST and k <= thin.MOST and _SMALL > m >= _MANY and code in _PLAIN:
+        if n <= thin.MOST and k <= thin.MOST and m >= _MANY and code in _PLAIN and not pay(m * _SHORT_WORK):
             return _thin(code, x, y)
         if code in _PLAIN and (n > 1 or m == 1) and not pay((m + FETCH) * n * k // PRODUCTS):
             function, size = _kernel(code, m, n, False)
@@ -118,8 +118,8 @@ def _thin(code: str, x: Any, y: Any) -> Any:
         out.fill(0)
     elif n:
         dense = x.strides[-2:] == (k * size, size)
-        get = cpu.small if out.size < _SMALL else cpu.large
-        get(thin.thin_product, (code,) * 3, inner=k, outer=n, dense=dense)(x, y, out)
+        work = out.size * _SHORT_WORK
+        cpu.sized(work, thin.thin_product, (code,) * 3, inner=k, outer=n, dense=dense)(x, y, out)
     return out
 
 

@@ -22,7 +22,6 @@ from . import copies, threads
 from . import memory as memory  # allocates large arrays
 from .cpu_rows import RowKernels
 from .heap import keep_freed_memory
-from .threads import PARALLEL as PARALLEL
 
 _NONE = np.asarray(0)
 _LINE = 64  # bytes that come from memory together
@@ -91,13 +90,10 @@ class Cpu:
         """The form of a kernel that so much work pays for."""
         return self.form(work >= threads.WORTHWHILE, kernel, types, **options)
 
-    def parallel(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
-        """A pointwise callable over large operands that broadcast to `out`, split over the cores.
-
-        An operand that shares memory with `out` must be the very same array.
-        """
-        if out.__class__ is not np.ndarray:  # it is watched
-            call(*arrays, out=out)
+    def into(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
+        """A pointwise callable over operands that broadcast to `out`, split over the cores if that pays."""
+        if not threads.pay(out.size) or out.__class__ is not np.ndarray or _overlaps(out, arrays):  # or it is watched
+            call(*arrays, out=out)  # NumPy copies operands that would be overwritten
             return out
         dense = out.flags.c_contiguous
         if (
@@ -174,6 +170,11 @@ class Cpu:
 
     def asnumpy(self, array: Any) -> Any:
         return array
+
+
+def _overlaps(out: Any, arrays: list[Any]) -> bool:
+    """Whether a result may lie in the memory of an operand that it is not."""
+    return any([a is not out and np.may_share_memory(a, out) for a in arrays])
 
 
 def _fill(array: Any, value: Any) -> None:

@@ -14,12 +14,11 @@ from .._kernel.jit import cache_size
 from .._kernel.native.pool import MOST_THREADS, settings
 from .._kernel.streaming import past
 
-# Work is counted in elements that an operation reads, combines with a few others and writes. From so many on others are asked to
-# help, which takes the interpreter about 10 µs (a pointwise operation does so many in 40 to 80), and Python's threads may run meanwhile.
-PARALLEL = WORTHWHILE = 1 << 18
-PRODUCTS = (
-    4  # multiplications of products of matrices, whose operands lie in registers, that take as long as one such element
-)
+# Work is counted in elements that an operation reads, combines with a few others and writes. From so many on other threads are asked
+# to help, which takes the interpreter about 10 µs (a pointwise operation takes 40 to 80 for so many), and Python's own may run meanwhile.
+WORTHWHILE = 1 << 18
+# How many multiplications of a product of matrices, whose operands lie in registers, take as long as one such element.
+PRODUCTS = 4
 _X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from .._autograd import engine
 from .._backend.copies import duplicate, row_major
-from .._backend.cpu import PARALLEL
 from .._core.allocation import zeros as zeroed
 from .._core.dtypes import COMPLEX, QUANTIZED, dtype, from_numpy_dtype
 from .._core.state import CUDA, GRAD, META, local, modes
@@ -151,8 +150,8 @@ def add_in_place(held: Tensor, g: Tensor) -> None:
 def clone_like(g: Tensor, leaf: Tensor) -> Tensor:
     """A first gradient of a leaf: a copy in the leaf's memory layout."""
     array = g._array
-    if not (g._k or modes.on) and array.size < PARALLEL and leaf._array.flags.c_contiguous:
-        return wrap(array.copy(), g.dtype)
+    if not (g._k or modes.on) and leaf._array.flags.c_contiguous:
+        return wrap(row_major(array), g.dtype)
     if local.grad and (g._k | leaf._k) & ~CUDA == GRAD and g._k & GRAD and g.dtype is leaf.dtype:
         return copied(detached(leaf), g)
     made = clone_strided(g, leaf._array.shape, leaf._array.strides)

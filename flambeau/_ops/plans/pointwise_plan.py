@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..._backend.cpu import PARALLEL, better_turned, cpu
+from ..._backend import threads
+from ..._backend.cpu import better_turned, cpu
 from ..._core.dtypes import FLOATING, bool_, float32, int64
 from ..._core.sizes import contiguous_strides
 from ..._kernel.native import pool
@@ -45,7 +46,7 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool, i
         size and size * result.itemsize < pool.settings[1] and all([a.flags.aligned for a in arrays])
     ):
         return None
-    if size >= PARALLEL and better_turned(
+    if threads.pay(size) and better_turned(
         [(a.shape, a.strides, a.itemsize) for a in arrays] + [(shape, tuple([s * result.itemsize for s in strides]), 0)]
     ):
         return None

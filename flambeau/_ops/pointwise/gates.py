@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend import threads
+from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import COMPLEX, float64, from_numpy_dtype
 from ..._core.layouts import contiguous_format
@@ -128,12 +129,12 @@ def _glu_gradient(g: Tensor, x: Tensor, dim: int) -> Tensor:
     if (
         not (g._k | modes.on or x._k > GRAD or (x._k and local.grad))
         and g.dtype is x.dtype
-        and x._array.size >= PARALLEL
+        and threads.pay(x._array.size)
     ):
         parts = [(*[slice(None)] * dim, part) for part in (slice(n), slice(n, None))]
         out, (a, b) = empty(x._array.shape, x.dtype.numpy), [x._array[part] for part in parts]
         for op, part, given in ((halves_op, parts[0], [g._array, b]), (slope_op, parts[1], [g._array, a, b])):
-            cpu.parallel(op.variant(cpu, x.dtype)[0], given, out[part])  # where `cat` would bring it
+            cpu.into(op.variant(cpu, x.dtype)[0], given, out[part])  # where `cat` would bring it
         return wrap(out, x.dtype)
     a, b = ops.narrow(x, dim, 0, n), ops.narrow(x, dim, n, n)
     return ops.cat([halves_op.call(g, b), slope_op.call(g, a, b)], dim)

@@ -9,8 +9,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..._backend.copies import duplicate, fill
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend import threads
+from ..._backend.copies import duplicate, place
+from ..._backend.cpu import cpu
 from ..._core.allocation import empty_like
 from ..._core.dtypes import (
     BOOL,
@@ -238,17 +239,17 @@ def cast_array(array: Any, d: dtype) -> Any:
         return wide.astype(d.numpy) if d is complex32 else cast_array(wide, d)
     if kind == "c" and d.category != COMPLEX:
         array = array.real if d.category != BOOL else array != 0
-    if d.category == INTEGER and kind not in "biu" and (array.size < PARALLEL or d is uint64 or not d.code):
+    if d.category == INTEGER and kind not in "biu" and (d is uint64 or not d.code or not threads.pay(array.size)):
         with np.errstate(all="ignore"):
             if 0 in array.strides and not array.flags.c_contiguous:
                 array = duplicate(array)
             if d.itemsize < 4 or d.name == "uint32":  # through int64, so that values wrap as they do in C
                 return array.astype(np.int64).astype(d.numpy)
             return array.astype(d.numpy)
-    if array.size > 4096 and (d.wide is not d or kind == "V" or array.dtype.char == "e" or array.size >= PARALLEL):
+    if array.size > 4096 and (d.wide is not d or kind == "V" or array.dtype.char == "e" or threads.pay(array.size)):
         call = cast_kernel(BY_NUMPY[array.dtype], d)
         if call is not None:
-            return _cast_by(call, array, empty_like(array, d.numpy))
+            return cpu.into(call, [array], empty_like(array, d.numpy))
     if d is float8_e8m0fnu:  # powers of two alone: no sign, and the smallest for zero
         array = np.maximum(np.abs(array.astype(np.float32)), np.float32(2.0**-127))
     if 0 in array.strides and not array.flags.c_contiguous:  # NumPy would put what is repeated innermost
@@ -310,13 +311,6 @@ def _truncated(source: dtype, d: dtype) -> Any:
     return body
 
 
-def _cast_by(call: Any, source: Any, target: Any) -> Any:
-    if target.size >= PARALLEL:
-        return cpu.parallel(call, [source], target)
-    call(source, out=target)
-    return target
-
-
 def laid(array: Any, t: Tensor) -> Any:
     """What must lie in the memory of a tensor for it to read as `array`."""
     if not t._k & POSTPONED:
@@ -326,19 +320,14 @@ def laid(array: Any, t: Tensor) -> Any:
 
 def write(target: Any, source: Any, d: dtype) -> None:
     """Writes elements, cast and broadcast, into an array of dtype `d` on the same device, many of them by all cores."""
-    if target.size >= PARALLEL and target.__class__ is _ndarray and not np.may_share_memory(target, source):
-        call = cast_kernel(BY_NUMPY[source.dtype], d) if source.dtype != target.dtype else None
-        if call is not None:
-            cpu.parallel(call, [source], target)
-            return
-        if source.dtype != target.dtype:
-            source = cast_array(source, d)
-        if source.shape == target.shape:
-            fill(target, source)
-            return
-    elif source.dtype != target.dtype:
-        source = cast_array(source, d)
-    target[...] = source
+    if not threads.pay(target.size) or target.__class__ is not _ndarray:
+        target[...] = source if source.dtype == target.dtype else cast_array(source, d)
+        return
+    call = cast_kernel(BY_NUMPY[source.dtype], d) if source.dtype != target.dtype else None
+    if call is not None:
+        cpu.into(call, [source], target)
+    else:
+        place(target, source if source.dtype == target.dtype else cast_array(source, d))
 
 
 def broadcast_error(args: tuple[Any, ...]) -> RuntimeError:

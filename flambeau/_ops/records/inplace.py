@@ -9,7 +9,8 @@ from weakref import ref
 import numpy as np
 
 from ..._autograd.node import edge_of
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend import threads
+from ..._backend.cpu import cpu
 from ..._core.dtypes import can_cast
 from ..._core.state import (
     AUTOCAST,
@@ -85,14 +86,14 @@ def write_plain(op: Pointwise, t: Tensor, first: Any, rest: tuple[Any, ...]) -> 
     if k > 1 or not whole or (k and local.grad) or 0 in array.strides:
         return False
     try:
-        if array.size < PARALLEL:
+        if not threads.pay(array.size):
             call(*arrays, array)
         else:
             arrays = [a if a.__class__ is np.ndarray else np.asarray(a, d.numpy) for a in arrays]
             for a in arrays:
                 if a is not array and ((a.shape != shape and _widens(a.shape, shape)) or not apart_or_same(array, a)):
                     return False
-            cpu.parallel(call, arrays, array)
+            cpu.into(call, arrays, array)
     except (ValueError, OverflowError):  # shapes that do not fit, read-only memory, a huge number
         return False
     bump(t)
@@ -204,9 +205,9 @@ def _compute(op: Pointwise, t: Tensor, others: tuple[Any, ...], k: int) -> None:
         raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(full)}")
     if results[0] is t.dtype and t.dtype is compute:
         target = t._array
-        if backend.name == "cpu" and target.size >= PARALLEL and all(apart_or_same(target, a) for a in arrays):
-            backend.parallel(call, arrays, target)
-        else:  # NumPy copies operands that overlap
+        if backend is cpu:
+            cpu.into(call, arrays, target)
+        else:
             call(*arrays, out=target)
     else:
         write(t._array, op.run(backend, call, arrays, results), t.dtype)

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..._autograd import engine
 from ..._autograd.node import Node
-from ..._backend.cpu import PARALLEL, cpu
+from ..._backend import threads
+from ..._backend.cpu import cpu
 from ..._core import allocation
 from ..._core.allocation import empty, empty_strided, offered
 from ..._core.dtypes import FLOATING, bool_, complex32, dtype, promote_types, scalar_dtype
@@ -147,10 +148,10 @@ def tangent(op: Any, args: Any, out: Any, tangents: Any) -> Any:
 _common_shape = functools.lru_cache(1024)(np.broadcast_shapes)
 
 
-def _grows(arrays: list[Any]) -> bool:
-    """Whether small operands broadcast to a large result."""
+def _is_much(arrays: list[Any]) -> bool:
+    """Whether threads pay for the result that operands broadcast to."""
     most = math.prod([a.size for a in arrays])
-    return most >= PARALLEL and math.prod(_common_shape(*[a.shape for a in arrays])) >= PARALLEL
+    return threads.pay(most) and threads.pay(math.prod(_common_shape(*[a.shape for a in arrays])))
 
 
 class Pointwise:
@@ -350,7 +351,7 @@ class Pointwise:
                 out = offered(np.broadcast_shapes(*[a.shape for a in arrays]), results[0].numpy)
                 return call(*arrays, out=out)
             return call(*arrays)
-        if self.outputs == 1 and (max(a.size for a in arrays) >= PARALLEL or _grows(arrays)):
+        if self.outputs == 1 and _is_much(arrays):
             return self.large(call, arrays, results[0] if results[0].code else results[0].wide)
         if self.rows and self.outputs == 1 and allocation.watcher is not None:
             out = empty(
@@ -372,12 +373,12 @@ class Pointwise:
                 break
         out = offered(shape, result.numpy)
         if out is not None:
-            return cpu.parallel(call, arrays, out)
+            return cpu.into(call, arrays, out)
         if all([a.flags.c_contiguous for a in arrays]):
             out = empty(shape, result.numpy)
         else:
             out = empty_strided(shape, result.numpy, arrangement(arrays, self.rows)[1])
-        return cpu.parallel(call, arrays, out)
+        return cpu.into(call, arrays, out)
 
     # -- history -------------------------------------------------------------------------------
 
