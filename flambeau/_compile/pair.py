@@ -129,7 +129,7 @@ class Pair:
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs, with a node behind those that need one."""
         made = self.forward_program.run(inputs)
-        return self.with_history(made, inputs)
+        return made if self.backward_program is None and not self.spent else self.with_history(made, inputs)
 
     def with_history(self, made: list[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
         """Outputs of the forward program as the function's."""

@@ -20,7 +20,7 @@ from .graph import Graph, Value
 from .lower import Lowering
 from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, give_back, overlay, placed
 from .recompute import made_again
-from .running import Born, Frame, Gifts, Run, Stretch, layout
+from .running import Born, Frame, Gifts, Run, Stretch, fresh, layout
 from .steps import Call, Launch, Step, may_be_python
 from .unread import without_unread
 from .writes import Accumulate
@@ -53,7 +53,8 @@ class Program:
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs for these inputs, without history."""
         if not self.graph.engines:
-            return self._run(inputs)
+            found = self._lowered
+            return self._run(inputs) if found is None or found.device is not None else found.run(inputs)
         states = [(engine, engine.kept()) for engine in self.graph.engines]
         try:
             return self._run(inputs)
@@ -117,6 +118,7 @@ class Lowered:
         self._find_tensors()
         self._find_short_way()
         self._frames: list[Frame] = []
+        self._native = runner_on(self.device)
 
     def _find_memory(self, steps: list[Step]) -> None:
         """Numbers blocks, and gives those that nobody keeps places in the arena."""
@@ -168,15 +170,18 @@ class Lowered:
                 if isinstance(step, Call):
                     for v in step.what.operands():
                         need(v, i)
+                own = step.what.outs if isinstance(step, Call) else ()
                 for memory in (*step.reads(), *step.writes()):
-                    if memory.kind == GIVEN:
+                    if memory.kind == GIVEN and memory.source not in own:
                         need(memory.source, i)
         for v in (*self.outputs, *self.written):
             need(v, len(self.parts))
         self.awaited = set(last)
+        self.at_once = [part.at_once(self.awaited) if isinstance(part, Gifts) else None for part in self.parts]
         self.dead: list[list[Value]] = [[] for _ in range(len(self.parts) + 1)]
-        for v, i in last.items():
-            self.dead[i].append(v)
+        for v, i in last.items():  # what Python made: the program's own memory stays
+            if v not in self.places or self.places[v][0].kind != MADE:
+                self.dead[i].append(v)
         mains: dict[Memory, Value] = {}  # a value that is the whole of its block
         for v in (*self.outputs, *last):
             if v in self.places:
@@ -189,7 +194,9 @@ class Lowered:
         for m in self.fresh:  # made when they are needed: steps before may free memory
             main = mains.get(m)
             self.born[begins[m.first] if m.first >= 0 else -1].append((m, main, layout(m, main)))
-        self.plain_outputs = [v in self.places and self.places[v][0].kind == MADE for v in self.outputs]
+        self.layouts = [[about for *_, about in born] for born in self.born]
+        # the blocks that each part makes, and the values that they are, or they themselves
+        self.made = [([m for m, *_ in born], [m if v is None else v for m, v, _ in born]) for born in self.born]
 
     # -- running -------------------------------------------------------------------------------------------------------
 
@@ -202,16 +209,26 @@ class Lowered:
         self.whole = only and len(made) == len(self.outputs) and set(made) == set(self.outputs)
         self.order = [made.index(v) for v in self.outputs] if self.whole and made != self.outputs else []
 
+    def started(self, part: int, words: bytes, given: list[Tensor]) -> int:
+        """Runs a stretch on tensors, to which those are added that it makes anew; how many steps are left, or -1 if none has begun."""
+        if self.device is not None:
+            given += fresh(self.layouts[part])
+        left: int = self._native(words, given)
+        if left < 0 and self.device is None:
+            given += fresh(self.layouts[part])
+        return left
+
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         try:
             frame = self._frames.pop()
         except IndexError:
             frame = Frame(self)
         if self.whole:
-            made = frame.new(0)
-            left = runner_on(Tensor, self.device)(frame.words[0], [*[inputs[i] for i in self.used], *self.known, *made])
-            if left == 0:
+            given = [*[inputs[i] for i in self.used], *self.known]
+            before = len(given)
+            if self.started(0, frame.words[0], given) == 0:
                 self._frames.append(frame)
+                made = given[before:]
                 return [made[i] for i in self.order] if self.order else made
         outer, local.grad = local.grad, False
         try:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 from array import array as words_of
-from collections.abc import Sequence
-from sys import getrefcount
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import getweakrefcount
 
 import numpy as np
 
@@ -15,10 +13,10 @@ from .._core.allocation import LARGE, allocator, empty_strided
 from .._core.state import CUDA
 from .._dispatch import backend_of
 from .._kernel.native.direct import address_function
+from .._kernel.native.gifts import giver
 from .._kernel.native.plan import Plan
-from .._kernel.native.runner import operands_in, run_words, runner, runner_on
-from .._kernel.native.site import usable
-from .._tensor import Tensor, bump, detached, storage_of, wrap
+from .._kernel.native.runner import operands_in, run_words, runner
+from .._tensor import Meta, Tensor, bump, detached, storage_of, wrap
 from .graph import Node, Value, replaced
 from .lower import laid, lies_as
 from .memory import MADE, Memory
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
     from .program import Lowered
 
 _KEPT = 1 << 20  # bytes of small results, whose memory may be kept for the next run, at most
-_array = np.ndarray
-_probe = [object()]
-_ALONE = getrefcount(_probe[0])  # of what one list holds, asked in this way
 
 # Shape, NumPy's dtype, strides in elements and bytes, dtype, is it small, what makes an array on a GPU (of which it is one, then).
 Layout = tuple[Any, Any, Any, Any, Any, bool, Any]
@@ -65,6 +60,13 @@ class Gifts:
         leaves = [n.args[1] if n.op.leaf is None else n.op.leaf for n in nodes]
         return [(s, n.args[0], leaf, n.outs[0]) for s, n, leaf in zip(self.steps, nodes, leaves)]
 
+    def at_once(self, awaited: Container[Value]) -> tuple[list[Value], list[Any]] | None:
+        """Gradients and leaves, if all can be given in one call: leaves that differ, whose gradients nothing in the program asks for."""
+        leaves = [leaf for _, _, leaf, _ in self.gifts]
+        differ = len(set(map(id, leaves))) == len(leaves)
+        plain = not any([leaf.__class__ is Value or out in awaited for _, _, leaf, out in self.gifts])
+        return ([v for _, v, _, _ in self.gifts], leaves) if differ and plain else None
+
 
 class Frame:
     """What one run needs for itself: an arena, the addresses of operands, tables."""
@@ -80,30 +82,26 @@ class Frame:
         self.tables = [part.encoded() if isinstance(part, Stretch) else None for part in program.parts]
         self.starts = [0 if table is None else table[0].buffer_info()[0] for table in self.tables]
         outside = [number for number, _ in (*program.from_inputs, *program.from_constants)]
-        self.words: list[bytes] = []  # what the runner is given for a part, with a list of tensors
-        for i, part in enumerate(program.parts):
-            operands = [*(outside if i == program.opening else ()), *[m.number for m, *_ in program.born[i]]]
-            self.words.append(run_words(self.starts[i], len(getattr(part, "steps", ())), self.at, operands))
-        self.layouts = [[about for *_, about in born] for born in program.born]
-        self._last: list[list[Any]] = [[_probe[0]] * len(born) for born in program.born]  # small blocks of the last run
         kept = sum([memory.nbytes for born in program.born for memory, _, about in born if about[5]])
-        self._again = kept <= _KEPT and usable()  # there counts of references say who has an object
+        self.words: list[bytes] = []  # what the runner is given for a part, with a list of tensors
+        self._keep: list[Any] = []
+        for i, part in enumerate(program.parts):
+            born = [(m.number, s, d, steps, t, m.nbytes, small and kept <= _KEPT)
+                    for m, _, (s, d, _, steps, t, small, _) in program.born[i]]  # fmt: skip
+            given = outside if i == program.opening else []
+            if program.device is not None:  # the runner makes memory of the CPU's
+                given, born = [*given, *[number for number, *_ in born]], []
+            words, keep = run_words(self.starts[i], len(getattr(part, "steps", ())), self.at, given, born)
+            self.words.append(words)
+            self._keep.append(keep)
 
-    def new(self, part: int) -> list[Tensor]:
-        """Tensors for what a part makes anew; a small block of the last run that nobody has any more is used again."""
-        found, last = [], self._last[part]
-        for i, (shape, d, strides, steps, dtype, small, on_gpu) in enumerate(self.layouts[part]):
-            if on_gpu is not None:
-                found.append(wrap(on_gpu(shape, d, None, steps), dtype, CUDA))
-                continue
-            if small and self._again and getrefcount(last[i]) == _ALONE and not getweakrefcount(last[i]):
-                array = last[i]
-            else:
-                array = _array(shape, d, None, 0, steps) if small else empty_strided(shape, d, strides)
-                if small and self._again:
-                    last[i] = array
-            found.append(wrap(array, dtype))
-        return found
+
+def fresh(layouts: Sequence[Layout]) -> list[Tensor]:
+    """Tensors for what a part makes anew."""
+    return [
+        wrap(empty_strided(shape, d, strides), dtype) if on_gpu is None else wrap(on_gpu(shape, d, None, steps), dtype, CUDA)
+        for shape, d, strides, steps, dtype, _, on_gpu in layouts
+    ]  # fmt: skip
 
 
 class Run:
@@ -111,40 +109,38 @@ class Run:
 
     def __init__(self, program: Lowered, frame: Frame, inputs: Sequence[Tensor]):
         self.program, self.frame, self.inputs = program, frame, inputs
-        self.tensors: dict[Value, Tensor] = {}
+        self.tensors: dict[Value | Memory, Tensor] = {}
         self.blocks: dict[Memory, Tensor] = {}  # a tensor that keeps each fresh block
 
     def outputs(self) -> list[Tensor]:
         program, words = self.program, self.frame.words
-        run = runner_on(Tensor, program.device)
         for i, part in enumerate(program.parts):
             kind = part.__class__
             if kind is Stretch:
-                given = self._new(i)
-                if i == program.opening:
-                    given = [*[self.inputs[k] for k in program.used], *program.known, *given]
-                left = run(words[i], given)
+                given = [*[self.inputs[k] for k in program.used], *program.known] if i == program.opening else []
+                before = len(given)
+                left = program.started(i, words[i], given)
+                if len(given) > before:
+                    self._made(i, given[before:])
                 if left:
                     self._resume(part, i, left, given)
             elif kind is Gifts:
-                self._give(part)
+                self._give(part, program.at_once[i])
             else:
                 self._call(part)
             for v in program.dead[i]:
                 self.tensors.pop(v, None)
         if program.born[-1]:
-            self._new(len(program.parts))
+            self._made(-1, fresh(program.layouts[-1]))
         for v in program.written:
             bump(self.tensor(v))
         return [self.tensor(v) for v in program.outputs]
 
-    def _new(self, part: int) -> list[Tensor]:
-        made = self.frame.new(part)
-        for t, (memory, v, _) in zip(made, self.program.born[part]):
-            self.blocks[memory] = t
-            if v is not None:
-                self.tensors[v] = t
-        return made
+    def _made(self, part: int, made: list[Tensor]) -> None:
+        """Blocks that a part made anew."""
+        memories, mains = self.program.made[part]
+        self.blocks.update(zip(memories, made))
+        self.tensors.update(zip(mains, made))
 
     # -- values --------------------------------------------------------------------------------------------------------
 
@@ -220,29 +216,28 @@ class Run:
                     t = laid(v, t)
                 self._known(v, t)
 
-    def _give(self, part: Gifts) -> None:
+    def _give(self, part: Gifts, at_once: tuple[list[Value], list[Any]] | None) -> None:
         """Gives leaves their gradients: a first one that is new memory and lies as the leaf does is simply theirs."""
         tensors, awaited = self.tensors, self.program.awaited
+        if at_once is not None and giver(Meta)([tensors.get(v) for v in at_once[0]], at_once[1]):
+            return
         for step, v, leaf, out in part.gifts:
             t, leaf = tensors.get(v), self._as_given(leaf) if leaf.__class__ is Value else leaf
             meta: Any = leaf._autograd_meta
-            if (
-                t is None
-                or t._storage is not None
-                or t._array.strides != leaf._array.strides
-                or not _lacks_gradient(meta)
-            ):
+            first = meta is not None and meta.inherited is not meta and meta.grad is None and not meta.post_hooks
+            if first and t is not None and t._storage is None and t._array.strides == leaf._array.strides:
+                meta.grad = t
+                if out in awaited:
+                    self._known(out, t)
+            else:
                 self._call(step)
-                continue
-            meta.grad = t
-            if out in awaited:
-                self._known(out, t)
 
     def _resume(self, part: Stretch, number: int, left: int, given: Sequence[Tensor]) -> None:
         """Goes on with a stretch that ended early: its first operands could not be found, a kernel answered otherwise, a launch failed."""
         frame, run, steps = self.frame, runner(), len(part.steps)
         if left < 0:
-            for t, place in zip(given, operands_in(frame.words[number])):
+            new = [memory.number for memory in self.program.made[number][0]]
+            for t, place in zip(given, [*operands_in(frame.words[number]), *new]):
                 frame.bases[place] = address_function()(t._array)
             left = run(frame.starts[number], steps, frame.at)
         while left:
@@ -264,11 +259,6 @@ class Run:
                 self.tensor(v)._array[...] = t._array
         following = [i for i in range(failed, len(part.steps)) if part.steps[i].node != which]
         return following[0] if following else len(part.steps)
-
-
-def _lacks_gradient(meta: Any) -> bool:
-    """Whether a leaf has no gradient yet, and nobody is to be told when it has."""
-    return meta is not None and meta.inherited is not meta and meta.grad is None and not meta.post_hooks
 
 
 def layout(memory: Memory, v: Value | None) -> Layout:

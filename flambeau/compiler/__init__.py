@@ -210,10 +210,11 @@ def compile(
         return model
     region = how.region(getattr(model, "_torchdynamo_orig_callable", model))
     region.name = name
+    call = region.__call__
 
     @functools.wraps(model)
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        return region(*args, **kwargs)
+        return call(*args, **kwargs)
 
     compiled._torchdynamo_orig_callable = model  # type: ignore[attr-defined]
     compiled._region = region  # type: ignore[attr-defined]

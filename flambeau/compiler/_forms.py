@@ -111,7 +111,7 @@ class Forms:
         self.dynamic, self.alike, self.loose = dynamic, alike, loose
         self.known: OrderedDict[tuple[Any, ...], list[Any]] = OrderedDict()
         self.cost = 0.0  # seconds that the last program took to make
-        self.recent: Any = None  # the entry that was right last, if there are several
+        self.recent: Any = None  # the entry that was right last
         self.trial: Trial | None = None
         self.slow: set[tuple[Any, ...]] = set()  # forms for which the function itself is faster
         self._spent: OrderedDict[tuple[Any, ...], float] = OrderedDict()  # seconds in calls that ran eagerly
@@ -174,6 +174,7 @@ class Forms:
                 self.trial = trial
             elif trial.is_lost:
                 self.slow.add(trial.form)
+                self.recent = None
 
     def _bytes(self) -> int:
         return sum([entry.program.nbytes for entry in self.entries()])

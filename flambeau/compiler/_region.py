@@ -26,7 +26,7 @@ from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._forms import Forms, leaves_in, ordinary_in
 from ._inside import Entrance, copied_containers, given_back, inside_form, write_back
-from ._places import INPUT, OUTPUT, Places, Sources, as_tensor, change, first, found, make
+from ._places import INPUT, ITSELF, OUTPUT, Places, Sources, as_tensor, change, first, found, make
 
 logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
 _log = logging.getLogger("flambeau.compile")
@@ -68,7 +68,7 @@ class Foreign:
 class Entry:
     """One state of the world in which a function was recorded: guards, a program, and how its results are put together."""
 
-    __slots__ = ("carried", "effects", "form", "guards", "places", "program", "said", "single")
+    __slots__ = ("carried", "effects", "form", "guards", "only", "places", "program", "said")
 
     def __init__(
         self, guards: Guards, program: Any, form: Any, places: list[tuple[int, Any]], effects: list[Any], carried: list[Any],
@@ -77,17 +77,18 @@ class Entry:
         self.guards, self.program, self.form, self.places, self.effects = guards, program, form, places, effects
         self.carried = carried  # functions that get further inputs from where the last run left them
         self.said = said  # statements that tell somebody something, each with what the run has changed before
-        self.single = (
-            not effects and not said and form is None and places[0] == (OUTPUT, 0)
-        )  # one output is all that there is
+        self.only = None if effects or said or form is not None else places[0]  # one object is all that there is
 
     def run(self, args: Any, named: Any) -> Any:
         inputs, given = self.guards.find(args, named)
         if self.carried:
             inputs = [*inputs, *[get(given) for get in self.carried]]
         outputs = self.program.run(inputs)
-        if self.single:
-            return outputs[0]
+        if self.only is not None:
+            kind, what = self.only
+            if kind == OUTPUT:
+                return outputs[what]
+            return what if kind == ITSELF else found(self.only, (outputs, inputs, given, {}))
         for effects, say in self.said:
             sources: Sources = outputs, inputs, given, {}
             make(effects, sources)
@@ -153,20 +154,26 @@ class Region:
     def __call__(self, *args: Any, **named: Any) -> Any:
         if modes.on & CAPTURE and local.captures:  # a part of another region
             return self.function(*args, **named)
+        forms, before = self.forms, self.surprises
+        recent = forms.recent
+        # guards know the moment, too: what looks at single operations was not there when the entry was made
+        if recent is not None and not before and forms.trial is None and self.stance() != "force_eager":
+            if recent.guards.check(args, named):
+                try:
+                    return recent.run(args, named)
+                except Otherwise:
+                    self.surprises += 1
+        return self._search(args, named, before)
+
+    def _search(self, args: Any, named: Any, before: int) -> Any:
+        """A call for which the entry that was right last is not; `before`: how many surprises there were before it."""
         if local.transforms or local.batches or local.duals is not None:  # these look at single operations
             return self.function(*args, **named)
-        stance = self.stance()
-        forms = self.forms
+        stance, forms = self.stance(), self.forms
         if stance == "force_eager" or (forms.slow and forms.of(args, named) in forms.slow):
             return self.function(*args, **named)
         if forms.trial is not None:
             return forms.tried(self.function, self, args, named)
-        recent, before = forms.recent, self.surprises
-        if recent is not None and not before and recent.guards.check(args, named):
-            try:
-                return recent.run(args, named)
-            except Otherwise:
-                self.surprises += 1
         entries = forms.fitting(args, named)
         for entry in entries:
             if entry.guards.check(args, named):
@@ -177,7 +184,7 @@ class Region:
                 else:
                     if self.surprises:
                         self._was_right(entry, entries)
-                    elif len(forms.known) > 1:
+                    else:
                         forms.recent = entry
                     return out
         self.lost += self.surprises > before

@@ -7,7 +7,9 @@ import pytest
 
 import flambeau as torch
 from flambeau._compile import running
+from flambeau._kernel.native.gifts import giver
 from flambeau._kernel.native.site import usable
+from flambeau._tensor import Meta, meta_of, storage_of
 
 KEPT = {
     "tensor": lambda t: t,
@@ -115,11 +117,45 @@ def test_leaves_that_want_more_than_a_first_gradient():
     assert trained(True) == trained(False)
 
 
-def test_a_stretch_finds_arrays_of_other_classes_by_itself(monkeypatch):
+def test_a_stretch_finds_arrays_of_other_classes_by_itself():
     f = torch.compile(lambda x, y: (x + y).sum(0) * 2)
     x, y = torch.arange(6.0).view(2, 3), torch.ones(3)
     for _ in range(3):
         assert f(x, y).tolist() == [10.0, 14.0, 18.0]
-    monkeypatch.setattr(running, "runner_on", lambda tensor, device: lambda words, tensors: -1)
     x._array = x._array.view(np.memmap)
     assert f(x, y).tolist() == [10.0, 14.0, 18.0]
+
+
+def test_first_gradients_are_given_in_one_call_or_not_at_all():
+    def leaves():
+        return [torch.zeros(2, 3, requires_grad=True), torch.zeros(4, requires_grad=True)]
+
+    def metas(made):
+        return [meta_of(leaf) for leaf in made]  # made at the first need
+
+    give, gradients = giver(Meta), [torch.ones(2, 3), torch.ones(4)]
+    own = leaves()
+    metas(own)
+    assert give(gradients, own) is usable()
+    assert [leaf.grad is g for leaf, g in zip(own, gradients)] == [usable()] * 2
+    for spoil in (
+        lambda own, given: setattr(own[1], "grad", torch.ones(4)),  # there is one already
+        lambda own, given: own[1].register_post_accumulate_grad_hook(lambda p: None),
+        lambda own, given: setattr(own[1], "_autograd_meta", None),
+        lambda own, given: given.__setitem__(1, None),
+        lambda own, given: given.__setitem__(1, torch.ones(8)[::2]),  # it lies in another way
+        lambda own, given: storage_of(given[1]),  # others may count its writes
+    ):
+        own, given = leaves(), [torch.ones(2, 3), torch.ones(4)]
+        metas(own)
+        spoil(own, given)
+        assert give(given, own) is False and own[0].grad is None
+
+
+def test_results_of_a_program_in_inference_mode_are_inference_tensors():
+    f = torch.compile(lambda x: x * 2 + 1)
+    for _ in range(3):
+        with torch.inference_mode():
+            inside = f(torch.ones(3))
+        outside = f(torch.ones(3))
+        assert inside.is_inference() and not outside.is_inference()

@@ -5,19 +5,23 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
+from array import array as words_of
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .dialect import compile_function, run_loops
-from .direct import bound_function, known_layout
-from .entry import slot_offset
-from .site import usable
+from ..._core.allocation import LARGE
+from .dialect import compile_function, inline, run_loops
+from .direct import bound_address
+from .entry import KNOWN_NAMES, fill
+from .site import machine_code
 
 OPERANDS = 32  # of a loop, at most
 _HEAD = object.__basicsize__  # where an array's own fields begin
-_TYPE, _BYTES = _HEAD - 8, bytes.__basicsize__ - 1
+_COUNT, _TYPE = _HEAD - 16, _HEAD - 8  # how often somebody has an object, and its class
+_WEAK = np.ndarray.__weakrefoffset__  # who has an array weakly
+_BYTES = bytes.__basicsize__ - 1
 
 
 def _run(m, place, loops, bases):
@@ -32,39 +36,107 @@ def runner() -> Any:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(made)
 
 
-# The words behind the first argument: as `runner` takes them, how many tensors there are, and which operand each one is.
-def _run_on(m, self, args, given):
+# The words behind the first argument: as `runner` takes them; how many operands are tensors that are given, how many are to be made, where
+# these are described, and the list of arrays that the last run made; then which operand each given tensor is.
+_TABLE, _LOOPS, _BASES, _GIVEN, _NEW, _ABOUT, _LAST, _PLACES = range(0, 64, 8)
+# Of an operand that is to be made: the class of its elements, rank, shape, strides, our dtype, bytes, which operand it is, whether its memory may be used again.
+_ELEMENTS, _RANK, _SHAPE, _STRIDES, _DTYPE, _SIZE, _PLACE, _AGAIN, _NEXT = range(0, 72, 8)
+
+
+@inline
+def block(m, about, last, i, at):
+    """An array for an operand, which may be that of the last run if nobody has it any more; 0 with an exception."""
+    array = m.number(0)
+    if m.word(about, _AGAIN) != 0:
+        found = m.call("PyList_GetItem", last, i)
+        if m.half(found, _COUNT) == 1:
+            if m.word(found, _WEAK) == 0:
+                array = found + 0
+                m.run("Py_IncRef", array)
+    if array == 0:
+        before = m.number(0)
+        if (m.word(about, _SIZE) >= LARGE) & (at.exchange != 0):  # it begins at a cache line
+            before = m.call(at.exchange, at.aligned)
+        m.run("Py_IncRef", m.word(about, _ELEMENTS))
+        shape, strides = m.word(about, _SHAPE), m.word(about, _STRIDES)
+        array = m.call(at.new, at.ndarray, m.word(about, _ELEMENTS), m.word(about, _RANK), shape, strides, 0, 0, 0)
+        if before != 0:
+            m.run("Py_DecRef", m.call(at.exchange, before))
+            m.run("Py_DecRef", before)
+        if (array != 0) & (m.word(about, _AGAIN) != 0):
+            m.run("Py_IncRef", array)
+            m.short("PyList_SetItem", last, i, array)
+    return array
+
+
+def _run_on(m, self, args, given, place_of):
+    at, gpu = m.fields(m.word(self, _BYTES), KNOWN_NAMES), self + _BYTES + 8
     words, tensors = m.word(args) + _BYTES, m.word(args, 8)
-    bases = m.word(words, 16)
-    for i in range(m.word(words, 24)):
-        array = m.word(m.call("PyList_GetItem", tensors, i), m.word(self, _BYTES))
+    bases, about, meta = m.word(words, _BASES), m.word(words, _ABOUT), at.none
+    for i in range(m.word(words, _GIVEN)):
+        array = m.word(m.call("PyList_GetItem", tensors, i), place_of.array)
         kind, address = m.word(array, _TYPE), m.word(array, _HEAD)
-        if kind == m.word(self, _BYTES + 16):  # on a GPU
-            address = m.word(m.word(array, m.word(self, _BYTES + 24)), m.word(self, _BYTES + 32))
-        elif kind != m.word(self, _BYTES + 8):
+        if kind == m.word(gpu):
+            address = m.word(m.word(array, m.word(gpu, 8)), m.word(gpu, 16))
+        elif kind != at.ndarray:
             return m.call("PyLong_FromLong", -1)
-        m.put(bases, m.word(words, 32 + i * 8), address)
+        m.put(bases, m.word(words, _PLACES + i * 8), address)
+    if m.word(at.modes, place_of.inferring) != at.none:  # some thread is in inference mode: is it this one?
+        meta = m.call("PyObject_Vectorcall", at.mark, args, 0, 0)
+        m.run("Py_DecRef", meta)  # it has another owner
+    for i in range(m.word(words, _NEW)):
+        array = block(m, about, m.word(words, _LAST), i, at)
+        if array == 0:
+            return 0
+        m.put(bases, m.word(about, _PLACE), m.word(array, _HEAD))
+        t = m.call("PyType_GenericAlloc", at.tensor, 0)
+        if t == 0:
+            m.run("Py_DecRef", array)
+            return 0
+        fill(m, t, array, m.word(about, _DTYPE), at.zero, meta, at, place_of)
+        failed = m.short("PyList_Append", tensors, t)
+        m.run("Py_DecRef", t)
+        if failed != 0:
+            return 0
+        about += _NEXT
     thread = m.call("PyEval_SaveThread")
-    left = run_loops(m, m.word(words), m.word(words, 8), bases, m.space(OPERANDS), 0)
+    left = run_loops(m, m.word(words, _TABLE), m.word(words, _LOOPS), bases, m.space(OPERANDS), 0)
     m.run("PyEval_RestoreThread", thread)
     return m.call("PyLong_FromLong", left)
 
 
 @functools.cache
-def runner_on(tensor: type, device: tuple[int, int, int] | None = None) -> Any:
-    """The function (words, list of tensors) that finds the tensors' addresses, and runs all loops: it gives how many are left, or -1 if it
-    cannot, as where the interpreter is one that machine code does not know. `device` says how arrays on a GPU lie."""
-    if not usable() or not known_layout():
+def runner_on(device: tuple[int, int, int] | None = None) -> Any:
+    """The function (words, list of tensors) that finds the tensors' addresses, adds new tensors to the list and runs all loops: it gives
+    how many are left, or -1 if it has done nothing, as where the interpreter is one that machine code does not know. `device` says how arrays on a GPU lie."""
+    known = machine_code()
+    if known is None:
         return lambda words, tensors: -1
-    return bound_function(_run_on, struct.pack("5q", slot_offset(tensor._array), id(np.ndarray), *device or (0, 0, 0)))  # type: ignore[attr-defined]
+    address = compile_function("run_on", _run_on, ["self", "args", "given"], place_of=known[1])
+    return bound_address("run_on", address, struct.pack("4q", known[0], *device or (0, 0, 0)))
 
 
-def run_words(table: int, loops: int, bases: int, operands: Sequence[int]) -> bytes:
-    """The words for `runner_on`; `operands` are the numbers of those that tensors are."""
-    return struct.pack(f"{4 + len(operands)}q", table, loops, bases, len(operands), *[8 * n for n in operands])
+# An operand that is to be made: its number, shape, NumPy's dtype, strides, our dtype, bytes, and whether its memory may be used again.
+New = tuple[int, Any, Any, Any, Any, int, bool]
+
+
+def run_words(
+    table: int, loops: int, bases: int, given: Sequence[int], new: Sequence[New] = ()
+) -> tuple[bytes, list[Any]]:
+    """The words for `runner_on`, and what they point to. `given` are the numbers of operands that tensors are."""
+    last, sizes, about = [None] * len(new), words_of("q"), words_of("q")
+    for _, shape, _, strides, *_ in new:
+        sizes.extend((*shape, *strides))
+    at = sizes.buffer_info()[0]
+    for number, shape, elements, _, dtype, size, again in new:
+        end = at + 8 * len(shape)
+        about.extend((id(elements), len(shape), at, end, id(dtype), size, 8 * number, again))
+        at = end + 8 * len(shape)
+    words = [table, loops, bases, len(given), len(new), about.buffer_info()[0], id(last), *[8 * n for n in given]]
+    return struct.pack(f"{len(words)}q", *words), [last, sizes, about, new]
 
 
 def operands_in(words: bytes) -> list[int]:
-    """The numbers of operands that tensors are, in such words."""
-    (count,) = struct.unpack_from("q", words, 24)
-    return [place // 8 for place in struct.unpack_from(f"{count}q", words, 32)]
+    """The numbers of operands that given tensors are, in such words."""
+    (count,) = struct.unpack_from("q", words, _GIVEN)
+    return [place // 8 for place in struct.unpack_from(f"{count}q", words, _PLACES)]

@@ -254,6 +254,14 @@ prepare, also_plain, switched_off = _entries.prepare, _entries.also_plain, _entr
 open_device, choose, wait = _entries.open_device, _entries.choose, _entries.wait
 
 
+def machine_code() -> tuple[int, Offsets] | None:
+    """Where the words are that machine code knows objects by, and how these lie; None where it cannot know them."""
+    _entries.open()
+    if _entries.known is None or _entries.offsets is None:
+        return None
+    return _entries.known.buffer_info()[0], _entries.offsets
+
+
 def device_layout() -> tuple[int, int, int] | None:
     """The class of arrays on a GPU, where in them memory is found, and where in that its address; None if no GPU is open."""
     return _entries.device
