@@ -21,6 +21,7 @@ import numpy as np
 
 from .._kernel.native.direct import address_function
 from .._tensor import Tensor
+from .fitting import fitting
 from .holders import MISSING, Attributes, Items, base_of, grad_of, plain, same, slot_of
 from .holders import Sequence as Elements
 from .numbers import Place, held_at
@@ -47,6 +48,9 @@ class Arguments:
         self.holders: list[Any] = []  # of what they held before the run
         self._grads: dict[int, Tensor | None] = {}  # gradients of tensors
         self._needs: list[tuple[str, str, _Chain]] = []
+        self._looks: list[range] = []  # which of these say what each tensor looks like
+        self._covered: set[int] = set()  # those of which one native call knows whether they hold
+        self.covering: str | None = None  # that call
         self._chain: _Chain = ()  # how what is described now is found
         self._found: list[tuple[str, _Chain]] = []  # expressions for all that is given, and how that is found
         self._kept: set[_Chain] = {()}  # how things are found that matter whether they are named or not
@@ -76,6 +80,11 @@ class Arguments:
     def conditions(self) -> list[tuple[str, str]]:
         """All that matter."""
         return [(condition, words) for condition, words, chain in self._needs if self._matters(chain)]
+
+    @property
+    def covered(self) -> list[tuple[str, str]]:
+        """Those of them that need not be looked at if `covering` is true."""
+        return [self._needs[i][:2] for i in sorted(self._covered)]
 
     def _keep(self, chain: _Chain) -> None:
         self._kept.update([chain[:i] for i in range(len(chain) + 1)])
@@ -227,7 +236,7 @@ class Arguments:
 
     def forget(self) -> None:
         """Lets go of the arguments themselves, when all has been asked about them."""
-        for held in (self.tensors, self.inputs, self.given, self.holders, self._needs, self._found):
+        for held in (self.tensors, self.inputs, self.given, self.holders, self._needs, self._looks, self._found):
             held.clear()
         self._kept, self._grads = set(), {}
 
@@ -249,7 +258,7 @@ class Arguments:
             self.need(text, "objects among the arguments are not known from elsewhere")
 
     def _tensor(self, t: Tensor, place: str, path: str) -> None:
-        array = t._array
+        array, first = t._array, len(self._needs)
         self.tensors.append((t, place, path))
         self._grads[id(t)] = grad_of(t)
         for at, value, words in (
@@ -268,6 +277,7 @@ class Arguments:
             for name, value in t.__dict__.items():
                 self._describe(value, f"{place}.__dict__[{name!r}]", f"{path}.{name}")
             self.inputs = inputs
+        self._looks.append(range(first, len(self._needs)))
 
     def carried(self, t: Tensor, owner: Any, key: Any, attribute: bool, path: str) -> Callable[[Any], Tensor]:
         """Describes a tensor that each run finds in a place and replaces there; gives a function that gets it."""
@@ -314,6 +324,12 @@ class Arguments:
                 text = f"({apart} and {away}) or {text}"
         if several:
             self.need(text, "which arguments lie in the same memory")
+        found = None if memory.shared else fitting([t for t, _, _ in several], memory.owners)
+        if found is not None:
+            places = "".join([f"{place}, " for _, place, _ in several])
+            self.covering = f"{self.constant(found[0])}(({places}))"
+            self.constant(found[1])
+            self._covered = {i for look in self._looks for i in look} | {len(self._needs) - 1}
 
 
 class Memory:

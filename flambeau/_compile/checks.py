@@ -43,6 +43,7 @@ class Guards:
                 holder.trains = True
             holder.close()
         self._conditions = [*moment.conditions, *arguments.conditions]
+        self._covered = set(arguments.covered)
         self._values = {**moment.values, **arguments.values}
         self._scan = Scan(self._holders)
         self.check: Callable[[Any, Any], bool] = self._generate()
@@ -56,8 +57,13 @@ class Guards:
             "        return False",
             "    try:",
         ]
-        for condition, _ in self._conditions:
-            lines += [f"        if not ({condition}):", "            return False"]
+        covering = arguments.covering
+        for condition, words in self._conditions:
+            if covering is None or (condition, words) not in self._covered:
+                lines += [f"        if not ({condition}):", "            return False"]
+        if covering is not None:
+            lines.append(f"        if {covering} is not True:")
+            lines += [f"            if not ({condition}): return False" for condition, _ in arguments.covered]
         lines += [
             "    except (AttributeError, IndexError, KeyError, TypeError):",
             "        return False",

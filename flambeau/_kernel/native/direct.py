@@ -113,10 +113,10 @@ def known_layout() -> bool:
     return list(shape) == [2, 3] and words[6] & 0xFFFFFFFF == probe.flags.num
 
 
-def _function(body: Any, parameters: Sequence[str], flags: int) -> Any:
+def _function(body: Any, parameters: Sequence[str], flags: int, **options: Any) -> Any:
     """A function of words as Python knows functions; its `self` are bytes."""
     name = body.__name__.strip("_")
-    return _Method(name.encode(), compile_function(name, body, parameters), flags, None)
+    return _Method(name.encode(), compile_function(name, body, parameters, **options), flags, None)
 
 
 @functools.cache
@@ -143,13 +143,13 @@ def bound_address(name: str, address: int, words: bytes) -> Any:
 
 
 @functools.cache
-def _compiled(body: Any) -> Any:
-    return _function(body, ["self", "args", "given"], _FASTCALL)
+def _compiled(body: Any, **options: Any) -> Any:
+    return _function(body, ["self", "args", "given"], _FASTCALL, **options)
 
 
-def bound_function(body: Any, words: bytes) -> Any:
-    """The same for a function of words."""
-    return _bound(_compiled(body), words)
+def bound_function(body: Any, words: bytes, **options: Any) -> Any:
+    """The same for a function of words; `options` are constants known to it."""
+    return _bound(_compiled(body, **options), words)
 
 
 def _slow_address(array: Any) -> int:

@@ -6,8 +6,7 @@ import functools
 import struct
 from typing import Any
 
-from .dialect import compile_function
-from .direct import bound_address
+from .direct import bound_function
 from .entry import KNOWN_NAMES, slot_offset
 from .site import machine_code
 
@@ -64,5 +63,4 @@ def giver(meta: type) -> Any:
     known = machine_code()
     if known is None:
         return lambda gradients, leaves: False
-    address = compile_function("give", _give, ["self", "args", "given"], place_of=known[1], slots=_Slots(meta))
-    return bound_address("give", address, struct.pack("2q", known[0], id(meta)))
+    return bound_function(_give, struct.pack("2q", known[0], id(meta)), place_of=known[1], slots=_Slots(meta))

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._core.allocation import LARGE
 from .dialect import compile_function, inline, run_loops
-from .direct import bound_address
+from .direct import bound_function
 from .entry import KNOWN_NAMES, fill
 from .site import machine_code
 
@@ -112,8 +112,7 @@ def runner_on(device: tuple[int, int, int] | None = None) -> Any:
     known = machine_code()
     if known is None:
         return lambda words, tensors: -1
-    address = compile_function("run_on", _run_on, ["self", "args", "given"], place_of=known[1])
-    return bound_address("run_on", address, struct.pack("4q", known[0], *device or (0, 0, 0)))
+    return bound_function(_run_on, struct.pack("4q", known[0], *device or (0, 0, 0)), place_of=known[1])
 
 
 # An operand that is to be made: its number, shape, NumPy's dtype, strides, our dtype, bytes, and whether its memory may be used again.
