@@ -21,6 +21,7 @@ from .cuda_driver import addresses
 from .cuda_layout import NUMPY, THREADS, Operand, Plan, blocks, memory_order, plan
 from .cuda_products import Products
 from .cuda_rows import RowKernels
+from .cuda_scans import Scans
 from .cuda_watch import Shadow, watching
 from .cudnn import Convolutions, settings
 from .placement import gpu_count
@@ -210,6 +211,7 @@ class Cuda:
         self.casts: dict[tuple[str, str], Any] = {}
         self.samplers: dict[tuple[str, str], Any] = {}
         self.along = RowKernels(self)
+        self.scans = Scans(self)
         self.product = Products(self)  # x @ y for arrays of one dtype
         self.convolutions = Convolutions(self)
         self.attention = Attention(self)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY
-from .._kernel.reduce import FOLDS, finish
+from .._kernel.reduce import FOLDS, finish, highest, lowest
 from .._kernel.render_rows import Schedule, held_packs, render_rows
 from .._kernel.rows import Rows, variances, visits
 from .cuda_layout import NUMPY, Operand, merged
@@ -97,6 +97,20 @@ class RowKernels:
             launch((x, out))
             x = out
         return x
+
+    def extremum(self, x: Any, dim: int, sign: int) -> list[Any]:
+        """The largest (sign 1) or smallest (-1) elements along a dimension, without it, and where they are first."""
+        operand = Operand(x.shape, x.strides, x.dtype)
+        shape = x.shape[:dim] + x.shape[dim + 1 :]
+        pieces = self._pieces(_down_columns(operand, (dim,)), math.prod(shape), x.shape[dim])
+        lead = (pieces,) if pieces > 1 else ()
+        found = [self.backend.empty((*lead, *shape), d) for d in (x.dtype, NUMPY["i64"])]
+        self.run("extremum", _first_extremum(sign, False), [x], found, (dim,), (), pieces)
+        if not lead:
+            return found
+        outs = [self.backend.empty(shape, a.dtype) for a in found]
+        self.run("extremum", _first_extremum(sign, True), found, outs, (0,))
+        return outs
 
     def run_down(self, name: str, rows: Rows, arrays: Sequence[Any], out: Any, dtype: Any) -> list[Any]:
         """A program along the rows of matrices, into another; and what it adds up over all rows, as arrays of a dtype."""
@@ -188,9 +202,9 @@ class RowKernels:
         if function is None:
             types = [*codes[: len(arrays)], *["f64"] * rows.numbers], codes[len(arrays) :]
             function = self.functions[key] = self.backend.compiled(name, render_rows(name, rows, *types, code, how))
-        between = outs[0].strides[0] if lead else 0
+        between = [] if rows.each else [o.strides[0] if lead else 0 for o in outs]
         steps = [s for a, b in zip(outer, inner) for s in (*a, *b)]
-        numbers = (m, n, piece, count, lanes, between, *sizes[1:], *lengths[1:], *steps)
+        numbers = (m, n, piece, count, lanes, *between, *sizes[1:], *lengths[1:], *steps)
         grid = (-(-m // (how.threads // lanes)) if n or not rows.each else 0, pieces)
         return Launch(function, grid, how.threads, numbers)
 
@@ -324,6 +338,26 @@ class RowKernels:
                 stages, lambda m, total, count: finish(m, total, count, how), each=False
             )
         return found
+
+
+@functools.cache
+def _first_extremum(sign: int, placed: bool) -> Rows:
+    """The extremum of a row and the first place that has it; `placed`: of elements whose places are an operand."""
+
+    def is_best(x: Any, best: Any) -> Any:
+        return (x == best) | ((x != x) & (best != best))
+
+    def where(given: Any) -> Any:
+        return given[0] if placed else given[-1]
+
+    def place(m: Any, x: Any, *given: Any) -> Any:
+        return m.where(is_best(x, given[placed]), where(given), highest("i64"))
+
+    def value(m: Any, x: Any, *given: Any) -> Any:  # of two zeros, the one that is there
+        return m.where(where(given) == given[placed + 1], x, lowest(x.type))
+
+    stages = ("max" if sign > 0 else "min", lambda m, x, *rest: x), ("first", place), ("max", value)
+    return Rows(stages, lambda m, best, place, value, count: (value, place), each=False, indexed=not placed)
 
 
 @functools.cache

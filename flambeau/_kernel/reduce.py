@@ -107,6 +107,7 @@ FOLDS = {
     "max": Fold(lowest, _same, _same, _plain, lambda m, a, b: m.maximum(a, b), "max"),
     "peak": Fold(lowest, _same, _same, _plain, lambda m, a, b: m.loose_maximum(a, b), "peak"),  # either of two zeros
     "min": Fold(highest, _same, _same, _plain, lambda m, a, b: m.minimum(a, b), "min"),
+    "first": Fold(highest, lambda t: "i64", lambda t: "i64", _plain, lambda m, a, b: m.minimum(a, b), "first"),  # of places
     "any": Fold(_zero, lambda t: "u8", lambda t: "u8", lambda m, x: m.cast(m.cast(x, "b1"), "u8"), lambda m, a, b: a | b, "any"),
     "all": Fold(_one, lambda t: "u8", lambda t: "u8", lambda m, x: m.cast(m.cast(x, "b1"), "u8"), lambda m, a, b: a & b, "all"),
     "count": Fold(

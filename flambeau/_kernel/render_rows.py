@@ -14,14 +14,18 @@ from .symbols import symbols
 from .value import SIZE, Value
 
 PACK = 16  # bytes that a thread reads at once
-_TEMPLATES = """template <int size> struct alignas(size < 16 ? size : 16) Pack { char bytes[size]; };
-template <int size> __device__ __forceinline__ Pack<size> from_lane(Pack<size> p, int away) {
+PACKS = "template <int size> struct alignas(size < 16 ? size : 16) Pack { char bytes[size]; };"
+_TEMPLATES = (
+    f"""{PACKS}
+"""
+    + """template <int size> __device__ __forceinline__ Pack<size> from_lane(Pack<size> p, int away) {
   union { Pack<size> p; int w[(size + 3) / 4]; } u;
   u.p = p;
   #pragma unroll
   for (int j = 0; j < (size + 3) / 4; ++j) u.w[j] = __shfl_xor_sync(0xffffffff, u.w[j], away);
   return u.p;
 }"""
+)
 
 
 class Schedule(NamedTuple):
@@ -133,7 +137,7 @@ def _pointers(prefix: str, numbers: Any) -> list[str]:
     return [f"char* {prefix}{k}" for k in numbers]
 
 
-def _offsets(name: str, index: str, rank: int, size: str, strides: str) -> list[str]:
+def offsets(name: str, index: str, rank: int, size: str, strides: str) -> list[str]:
     """Lines that turn a number into an offset, by extents `size`d and strides `strides`d of merged dimensions."""
     lines = [f"    long long rest = {index};"] if rank > 1 else []
     for d in range(rank - 1, 0, -1):
@@ -168,7 +172,7 @@ class _Text:
             self.lines.append(f"  Pack<8> f{k}; *(long long*)f{k}.bytes = p{k};")
         for k in range(len(types)):
             if k not in numbers:
-                self.lines += [f"  long long o{k} = 0;", *_offsets(f"o{k}", "row", how.outer, "m", f"s{k}_")]
+                self.lines += [f"  long long o{k} = 0;", *offsets(f"o{k}", "row", how.outer, "m", f"s{k}_")]
         for k in f.fixed[: len(f.fixed) - rows.numbers]:
             self.lines.append(
                 f"  Pack<{self.sizes[k]}> f{k}; if (row < m) f{k} = *(Pack<{self.sizes[k]}>*)(x{k} + o{k});"
@@ -229,7 +233,7 @@ class _Text:
         self.lines.append("  for (long long i = packed + lane; i < stop; i += lanes) {")
         for k in used:
             if k not in self.fixed:
-                self.lines += [f"  long long p{k} = o{k};", *_offsets(f"p{k}", "i", self.how.inner, "n", f"t{k}_")]
+                self.lines += [f"  long long p{k} = o{k};", *offsets(f"p{k}", "i", self.how.inner, "n", f"t{k}_")]
         self.lines += [f"  {call(lambda k: fixed_or(k, f'x{k} + p{k}'), 'i')}", "  }"]
 
     def pick(self, number: int, k: int, by: int) -> None:
@@ -238,7 +242,7 @@ class _Text:
         self.lines += [
             f"  Pack<{size}> q{number}; if (row < m && n > 0) {{", f"  long long place = *(long long*)f{by}.bytes;",
             "  if (place < 0 || place >= n) place = 0;", f"  long long at = o{k};",
-            *_offsets("at", "place", self.how.inner, "n", f"t{k}_"), f"  q{number} = *(Pack<{size}>*)(x{k} + at);", "  }",
+            *offsets("at", "place", self.how.inner, "n", f"t{k}_"), f"  q{number} = *(Pack<{size}>*)(x{k} + at);", "  }",
         ]  # fmt: skip
 
     def together(self, s: int, size: int) -> None:
@@ -268,7 +272,7 @@ def render_rows(
     """CUDA text. `code` is the element type that says how totals are kept.
 
     Parameters: pointers; number of rows m and their length n; elements that one block takes of a row; what
-    `count` is in the last step; lanes (threads that share a row); bytes between the results of two blocks of a row; extents;
+    `count` is in the last step; lanes (threads that share a row); bytes between the results of two blocks of a row, if there is one value a row; extents;
     strides of each operand, outer then inner; the bits of numbers.
     """
     f = _Functions(rows, inputs, outputs, code, how.few)
@@ -277,7 +281,8 @@ def render_rows(
     ranks = ("s", how.outer), ("t", how.inner)
     given = [k for k in range(operands) if not reads - rows.numbers <= k < reads]
     strides = [f"{p}{k}_{d}" for k in given for p, rank in ranks for d in range(rank)]
-    numbers = ["m", "n", "piece", "count", "lanes_given", "between", *sizes, *strides]
+    between = [] if rows.each else [f"between{k}" for k in range(reads, operands)]
+    numbers = ["m", "n", "piece", "count", "lanes_given", *between, *sizes, *strides]
     text = _Text(rows, [*inputs, *outputs], reads, f, how)
     early = [*f.early, *f.fixed]
     for j, (k, by) in enumerate(rows.picks):
@@ -315,7 +320,7 @@ def render_rows(
             keep = f"keep{k - reads - 1}(x{k} + o{k}, {made[k - reads - 1]});"
             text.lines.append(f"  if (lane == 0 && row < m) {keep}")
     else:
-        targets = [f"x{k} + o{k} + blockIdx.y * between" for k in range(reads, operands)]
+        targets = [f"x{k} + o{k} + blockIdx.y * between{k}" for k in range(reads, operands)]
         text.lines.append(
             f"  if (lane == 0 && row < m) last({', '.join([*fixed, *picked, *made, *targets, 'count'])});"
         )

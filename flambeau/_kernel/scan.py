@@ -10,7 +10,7 @@ from .symbols import Complex
 from .value import COMPUTE
 
 COLUMNS = 512
-_WIDE = {"f16": "f64", "bf16": "f64", "f32": "f64", "f64": "f64", "c64": "c128", "c128": "c128"}
+WIDE = {"f16": "f64", "bf16": "f64", "f32": "f64", "f64": "f64", "c64": "c128", "c128": "c128"}
 
 
 def log_add_exp(m: Any, a: Any, b: Any) -> Any:
@@ -28,36 +28,36 @@ def log_add_exp(m: Any, a: Any, b: Any) -> Any:
     return m.where((low == high) & (m.real_abs(high) == float("inf")), high, made)
 
 
-def _join(m: Any, fold: str, a: Any, b: Any) -> Any:
+def join(m: Any, fold: str, a: Any, b: Any) -> Any:
     return a + b if fold == "sum" else a * b if fold == "prod" else log_add_exp(m, a, b)
 
 
-_START = {"sum": 0, "prod": 1, "logsumexp": float("-inf")}
+START = {"sum": 0, "prod": 1, "logsumexp": float("-inf")}
 
 
 @kernel("(n)->(n)")
 def scan_rows(m: Any, x: Any, out: Any, fold: Any) -> None:
     """Running folds along rows."""
-    wide = _WIDE.get(x.type, "i64")
-    total = m.value(_START[fold], wide)
+    wide = WIDE.get(x.type, "i64")
+    total = m.value(START[fold], wide)
     for i in range(0, x.n):
-        total = _join(m, fold, total, m.cast(x[i], wide))
+        total = join(m, fold, total, m.cast(x[i], wide))
         out[i] = total
 
 
 @kernel("(r,c)->(r,c)")
 def scan_columns(m: Any, x: Any, out: Any, fold: Any) -> None:
     """Running folds down columns, for real types."""
-    wide = _WIDE.get(x.type, "i64")
+    wide = WIDE.get(x.type, "i64")
     rows, columns = x.shape[0], x.shape[1]
     total = m.local(wide, COLUMNS)
     for left in range(0, columns, COLUMNS):
         width = m.minimum(columns - left, COLUMNS)
         for j in independent(0, width):
-            total[j] = m.value(_START[fold], wide)
+            total[j] = m.value(START[fold], wide)
         for i in range(0, rows):
             for j in independent(0, width):
-                joined = _join(m, fold, total[j], m.cast(x[i, left + j], wide))
+                joined = join(m, fold, total[j], m.cast(x[i, left + j], wide))
                 total[j] = joined
                 out[i, left + j] = joined
 

@@ -16,7 +16,8 @@ _folder = pathlib.Path(tempfile.mkdtemp(prefix="flambeau_kernels_")) if COMPILER
 atexit.register(shutil.rmtree, _folder or "", ignore_errors=True)
 _libraries = {}
 _COMMAND = [COMPILER, "-std=c++20", "-O0", "-ffp-contract=off", "-w", "-fpermissive", "-fPIC", "-pthread"]
-_HEAD = """#include <cmath>
+_HEAD = """#include <atomic>
+#include <cmath>
 #include <cstring>
 #include <barrier>
 #include <thread>
@@ -44,6 +45,13 @@ static int __shfl_xor_sync(unsigned, int value, int away) {
   int got = exchanged[t ^ away]; warp_barriers[t / 32]->arrive_and_wait();
   return got;
 }
+static int __shfl_up_sync(unsigned, int value, int away, int width) {
+  int t = threadIdx.x;
+  exchanged[t] = value; warp_barriers[t / 32]->arrive_and_wait();
+  int got = exchanged[t % width < away ? t : t - away]; warp_barriers[t / 32]->arrive_and_wait();
+  return got;
+}
+template <class T> T atomicAdd(T* place, T value) { return std::atomic_ref<T>(*place).fetch_add(value); }
 template <class To, class From> To bits(From f) { To t; std::memcpy(&t, &f, sizeof(t)); return t; }
 #define __float_as_int bits<int, float>
 #define __float_as_uint bits<unsigned, float>

@@ -19,6 +19,8 @@ from flambeau._backend.cpu import cpu
 from flambeau._core.dtypes import BY_NUMPY
 from flambeau._core.state import CUDA, GRAD
 from flambeau._kernel.reduce import fold_rows
+from flambeau._ops.folds.cumulative import _extrema, scan_array
+from flambeau._ops.folds.folding import extremum
 from flambeau._ops.records.pointwise_op import Pointwise
 from flambeau._ops.registry import records
 from flambeau._tensor import wrap
@@ -66,10 +68,25 @@ class Along:
             raise NotHere
         return _there(getattr(torch, name)(x[0], dim).numpy())
 
+    def extremum(self, x, dim, sign):
+        return _there(extremum(cpu, np.array(x), dim, sign))
+
     def moments(self, *args):
         raise NotHere
 
     run = sums_down = moments
+
+
+class Scans:
+    """Running folds, by the CPU's."""
+
+    def run(self, fold, x, outs, dim):
+        if fold in ("max", "min"):
+            made = _extrema(cpu, np.array(x), dim, 1 if fold == "max" else -1)
+        else:
+            made = (scan_array(cpu, np.array(x), dim, fold, BY_NUMPY[outs[0].dtype]),)
+        for out, values in zip(outs, made):
+            out[...] = values
 
 
 class Errors(cuda_module.Errors):
@@ -86,7 +103,7 @@ class Backend(cuda_module.Cuda):
     def __init__(self):
         super().__init__()
         self.errors = Errors(self)
-        self.product, self.along = self.multiplied, Along()
+        self.product, self.along, self.scans = self.multiplied, Along(), Scans()
 
     def multiplied(self, x, y, added=None):
         made = np.matmul(x, y)

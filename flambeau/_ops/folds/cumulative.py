@@ -10,10 +10,10 @@ import ml_dtypes
 from ..._backend import threads
 from ..._backend.cpu import cpu
 from ..._core import return_types
-from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, dtype, float16, float32, float64, int64
 from ..._core.sizes import wrap_dim
-from ..._core.state import local, modes
+from ..._core.state import CUDA, local, modes
+from ..._dispatch import backend_of
 from ..._kernel.scan import recurrence, running_extremum, running_extremum_columns, scan_columns, scan_rows
 from ..._tensor import Tensor, wrap
 from ..basic import answer
@@ -54,27 +54,15 @@ def _scan(
 
 
 def scan_array(backend: Any, x: Any, dim: int, fold: str, d: dtype, back: bool = False) -> Any:
-    if backend is not cpu:
-        return _scan_elsewhere(backend.xp, x, dim, fold, d)
     if x.ndim == 0:
         return scan_array(backend, x.reshape(1), 0, fold, d).reshape(())
-    out = empty(x.shape, d.numpy)
-    if x.size:
+    out = backend.empty(x.shape, d.numpy)
+    if backend is not cpu:
+        key = (*[slice(None)] * dim, slice(None, None, -1 if back else None))
+        backend.scans.run(fold, x[key], [out[key]], dim)
+    elif x.size:
         _scan((scan_rows, scan_columns), (BY_NUMPY[x.dtype].code, d.code), x, [out], dim, back, fold=fold)
     return out
-
-
-def _scan_elsewhere(xp: Any, x: Any, dim: int, fold: str, d: dtype) -> Any:
-    if x.ndim == 0:
-        return x.astype(d.numpy)
-    wide = d.wide.numpy
-    x = x.astype(wide, copy=False)
-    if fold == "logsumexp":
-        high = xp.nan_to_num(x.real.max(axis=dim, keepdims=True), neginf=0.0)
-        made = xp.log(xp.cumsum(xp.exp(x - high), axis=dim)) + high
-    else:
-        made = (xp.cumsum if fold == "sum" else xp.cumprod)(x, axis=dim, dtype=wide)
-    return made.astype(d.numpy, copy=False)
 
 
 def _same_shape(x: Any, dim: int, d: dtype) -> Any:
@@ -86,9 +74,9 @@ def _from_end(fold: str, x: Tensor, dim: int) -> Tensor:
     op = ops.cumsum if fold == "sum" else ops.logcumsumexp
     if not x._array.ndim:
         return op(x, dim)
-    if x._k | modes.on:
+    if (x._k | modes.on) & ~CUDA:
         return ops.flip(op(ops.flip(x, (dim,)), dim), (dim,))
-    return wrap(scan_array(cpu, x._array, dim, fold, x.dtype, True), x.dtype)
+    return wrap(scan_array(backend_of(x._k), x._array, dim, fold, x.dtype, True), x.dtype, x._k)
 
 
 @primitive(
@@ -144,15 +132,11 @@ def _recurrence_back(g: Tensor, a: Tensor, dim: int) -> Tensor:
 )  # fmt: skip
 def recurrence_op(backend: Any, x: Any, a: Any, dim: int) -> Any:
     """s[i] = x[i] + a[i] * s[i - 1] along a dimension."""
-    xp = backend.xp
-    out = backend.empty(x.shape, x.dtype)
-    if backend is cpu:
-        if x.size:
-            run_rows(recurrence, (BY_NUMPY[x.dtype].code,) * 3, [x, a], [out], dim)
-        return out
-    given, factors, target = (xp.moveaxis(v, dim, 0) for v in (x, a, out))
-    for i in range(given.shape[0]):
-        target[i] = given[i] + factors[i] * target[i - 1] if i else given[i]
+    out, types = backend.empty(x.shape, x.dtype), (BY_NUMPY[x.dtype].code,) * 3
+    if backend is not cpu:
+        backend.kernel(recurrence, types)(*[to_last(v, dim) for v in (x, a, out)])
+    elif x.size:
+        run_rows(recurrence, types, [x, a], [out], dim)
     return out
 
 
@@ -204,17 +188,14 @@ def _extremum_rule(x: Any, dim: int) -> Any:
 
 
 def _extrema(backend: Any, x: Any, dim: int, sign: int) -> Any:
-    xp = backend.xp
     if x.ndim == 0:
-        return x.copy(), xp.zeros((), "int64")
+        return x.copy(), backend.zeros((), "int64")
     values, places = backend.empty(x.shape, x.dtype), backend.empty(x.shape, "int64")
-    if x.size:
-        code = BY_NUMPY[x.dtype].code
-        types = (code, code, "i64")
-        if backend is cpu:
-            _scan((running_extremum, running_extremum_columns), types, x, [values, places], dim, sign=sign)
-        else:
-            backend.kernel(running_extremum, types, sign=sign)(*[xp.moveaxis(a, dim, -1) for a in (x, values, places)])
+    if backend is not cpu:
+        backend.scans.run("max" if sign > 0 else "min", x, [values, places], dim)
+    elif x.size:
+        types = (BY_NUMPY[x.dtype].code, BY_NUMPY[x.dtype].code, "i64")
+        _scan((running_extremum, running_extremum_columns), types, x, [values, places], dim, sign=sign)
     return values, places
 
 

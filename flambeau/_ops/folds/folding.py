@@ -287,11 +287,9 @@ def _fold_elsewhere(backend: Any, x: Any, dims: Any, keepdim: bool, fold: str, r
 def extremum(backend: Any, x: Any, dim: int, sign: int, keepdim: bool = False) -> tuple[Any, Any]:
     """The largest (sign 1) or smallest (-1) elements along a dimension and where they are first."""
     if backend is not cpu:
-        xp = backend.xp
-        place = xp.expand_dims((xp.argmax if sign > 0 else xp.argmin)(x, axis=dim), dim)
-        value = xp.take_along_axis(x, place, dim)
-        return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
-    value, place = _extremum_of_row(x, sign) if x.ndim == 1 else _extremum(x, dim, sign)
+        value, place = backend.along.extremum(x, dim, sign)
+    else:
+        value, place = _extremum_of_row(x, sign) if x.ndim == 1 else _extremum(x, dim, sign)
     if not keepdim:
         return value, place
     shape = reduced_shape(x.shape, (dim,), True)

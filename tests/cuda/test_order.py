@@ -1,0 +1,138 @@
+"""Extrema with their places, orders, running folds and counts on a GPU, by kernels that the CPU runs."""
+
+import pytest
+
+import flambeau as torch
+from flambeau._backend import cuda_scans
+
+from .emulated import Kernel
+from .fake_gpu import back, on_gpu
+
+
+def same(made, expected):
+    """Results that are equal to the bit, and lie in memory in the same order."""
+    if isinstance(expected, torch.Tensor):
+        made, expected = (made,), (expected,)
+    for a, b in zip(made, expected, strict=True):
+        assert a.dtype is b.dtype and a.stride() == b.stride()
+        a = back(a)
+        assert ((a == b) | ((a != a) & (b != b))).all(), (a, b)
+        if b.is_floating_point():
+            assert a.signbit().logical_or(a != a).equal(b.signbit().logical_or(b != b))
+
+
+def planned(function, x, agree=same):
+    """The same as on the CPU; the last times that a call comes, by a plan."""
+    expected, there = function(x), on_gpu(x, x.requires_grad)
+    for turn in range(4):
+        before = Kernel.natively
+        made = function(there)
+        assert turn < 2 or Kernel.natively > before or not x.numel()
+    agree(made, expected)
+    return made, expected, there
+
+
+def some(shape, d):
+    """Numbers many of which are equal; among floats there are both zeros and NaN."""
+    x = (torch.randint(0, 7, shape) - (0 if d in (torch.uint8, torch.bool) else 3)).to(d)
+    if d.is_floating_point:
+        x = x * torch.where(torch.rand(shape) < 0.5, 1.0, -1.0).to(d)
+        x = torch.where(torch.rand(shape) < 0.05, float("nan"), x).to(d)
+    return x
+
+
+@pytest.mark.parametrize(
+    "shape, dim, d",
+    [
+        ((3, 5), 1, torch.float32),
+        ((2, 300), 1, torch.bfloat16),  # a row in registers
+        ((4, 33), 0, torch.int64),  # columns
+        ((2, 3, 4), 1, torch.float64),
+        ((7,), 0, torch.bool),
+        ((0, 3), 1, torch.float32),
+        ((1, 4200), 1, torch.uint8),  # in pieces
+        ((300, 3), 0, torch.float32),
+    ],
+)
+def test_extrema_and_where_they_are(gpu, shape, dim, d):
+    torch.manual_seed(0)
+    x = some(shape, d)
+    planned(lambda x: x.max(dim), x)
+    planned(lambda x: x.min(dim, keepdim=True), x)
+    if d is not torch.bool:
+        planned(lambda x: x.argmax(dim), x)
+        planned(lambda x: x.argmin(dim, keepdim=True), x)
+        planned(lambda x: x.argmax(), x) if x.numel() else None
+
+
+def test_extrema_of_strided_rows(gpu):
+    torch.manual_seed(0)
+    x = some((6, 20), torch.float32)
+    for view in (lambda x: x[::2, ::3], lambda x: x.t(), lambda x: x[:, None].expand(6, 2, 20)):
+        planned(lambda x: view(x).max(-1), x)
+
+
+# -- running folds -------------------------------------------------------------------------------------------------
+
+
+def close(made, expected):
+    a, b = back(made), expected.detach()
+    assert a.dtype is b.dtype and a.shape == b.shape
+    assert ((a == b) | ((a - b).abs() <= (1e-2 if b.itemsize == 2 else 1e-5) * (1 + b.abs()))).all(), (a, b)
+
+
+def scanned(function, x):
+    """A running fold and its gradient, as on the CPU."""
+    x = x.requires_grad_(x.is_floating_point() or x.is_complex())
+    made, expected, there = planned(function, x, close)
+    if x.requires_grad:
+        g = torch.arange(expected.numel()).reshape(expected.shape).cos().to(expected.dtype)
+        close(torch.autograd.grad(made, there, on_gpu(g))[0], torch.autograd.grad(expected, x, g)[0])
+
+
+@pytest.mark.parametrize(
+    "shape, dim, d",
+    [
+        ((3, 5), 1, torch.float32),  # several rows in a warp
+        ((2, 300), 1, torch.bfloat16),  # several warps
+        ((1, 1100), 1, torch.int32),  # several times round
+        ((4, 33), 0, torch.complex64),  # columns
+        ((2, 3, 4), 1, torch.bool),
+        ((0, 3), 1, torch.float32),
+        ((), 0, torch.float64),
+        ((2, 310), 1, torch.float32),  # in pieces
+        ((100, 3), 0, torch.int64),
+    ],
+)
+def test_running_sums(gpu, monkeypatch, shape, dim, d):
+    monkeypatch.setattr(cuda_scans, "_PIECE", 128 if shape == (2, 310) else 8192)
+    torch.manual_seed(0)
+    x = (torch.randn(shape) * 3).to(d)
+    scanned(lambda x: x.cumsum(dim), x)
+    planned(lambda x: x.t().cumsum(0), x.detach(), close) if x.ndim == 2 else None
+
+
+def test_running_products_and_logarithms_of_sums(gpu):
+    torch.manual_seed(0)
+    for shape, dim in (((3, 5), 1), ((4, 33), 0)):
+        x = torch.randn(shape)
+        scanned(lambda x: x.cumprod(dim), x.clone())
+        scanned(lambda x: x.logcumsumexp(dim), x.clone())
+
+
+@pytest.mark.parametrize(
+    "shape, dim, d",
+    [
+        ((3, 5), 1, torch.float32),
+        ((2, 300), 1, torch.bfloat16),
+        ((4, 33), 0, torch.int64),
+        ((2, 310), 1, torch.uint8),
+        ((100, 3), 0, torch.float64),
+    ],
+)
+def test_running_extrema(gpu, monkeypatch, shape, dim, d):
+    monkeypatch.setattr(cuda_scans, "_PIECE", 128 if shape == (2, 310) else 8192)
+    torch.manual_seed(0)
+    x = some(shape, d)
+    planned(lambda x: x.cummax(dim), x)
+    planned(lambda x: x.cummin(dim), x)
