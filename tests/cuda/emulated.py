@@ -1,4 +1,4 @@
-"""Kernels of CUDA text run by the CPU: a C++ compiler makes a library of them, blocks run one after the other, threads side by side."""
+"""Kernels of CUDA text run by the CPU: a C++ compiler makes a library of them, blocks run one after the other, their threads in turn."""
 
 import atexit
 import ctypes
@@ -15,43 +15,57 @@ COMPILER = shutil.which("g++")
 _folder = pathlib.Path(tempfile.mkdtemp(prefix="flambeau_kernels_")) if COMPILER else None
 atexit.register(shutil.rmtree, _folder or "", ignore_errors=True)
 _libraries = {}
-_COMMAND = [COMPILER, "-std=c++20", "-O0", "-ffp-contract=off", "-w", "-fpermissive", "-fPIC", "-pthread"]
-_HEAD = """#include <atomic>
-#include <cmath>
+_COMMAND = [COMPILER, "-std=c++20", "-O0", "-ffp-contract=off", "-w", "-fpermissive", "-fPIC"]
+_HEAD = """#include <cmath>
 #include <cstring>
-#include <barrier>
-#include <thread>
 #include <vector>
-#include <memory>
+#include <ucontext.h>
 using std::fma; using std::sqrt; using std::fabs; using std::floor; using std::ceil; using std::trunc; using std::rint;
 struct dim { int x, y, z; };
 struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
-thread_local dim threadIdx, blockIdx;
-dim blockDim, gridDim;
-std::unique_ptr<std::barrier<>> block_barrier;
-std::vector<std::unique_ptr<std::barrier<>>> warp_barriers;
-int exchanged[1024];
+// the threads of a block take turns: one goes on until it has to wait for others
+struct Turn { ucontext_t context; dim place; bool over; };
+static std::vector<Turn> turns;
+static std::vector<char> stacks;
+static ucontext_t outside;
+static int current;
+static void let_others() { swapcontext(&turns[current].context, &outside); }
+struct Barrier {
+  int need, arrived, generation;
+  void wait() {
+    int mine = generation;
+    if (++arrived == need) { arrived = 0; ++generation; }
+    else while (generation == mine) let_others();
+  }
+};
+static Barrier block_barrier;
+static std::vector<Barrier> warp_barriers;
+static int exchanged[1024];
+static dim blockIdx, blockDim, gridDim;
+#define threadIdx (turns[current].place)
 #define __global__
 #define __device__
 #define __forceinline__ inline
 #define __shared__ static
 #define __launch_bounds__(n)
 #define __restrict__
-static void __syncthreads() { block_barrier->arrive_and_wait(); }
+static void __syncthreads() { block_barrier.wait(); }
 static int __shfl_xor_sync(unsigned, int value, int away) {
   int t = threadIdx.x;
-  exchanged[t] = value; warp_barriers[t / 32]->arrive_and_wait();
-  int got = exchanged[t ^ away]; warp_barriers[t / 32]->arrive_and_wait();
+  exchanged[t] = value; warp_barriers[t / 32].wait();
+  int got = exchanged[t ^ away]; warp_barriers[t / 32].wait();
   return got;
 }
 static int __shfl_up_sync(unsigned, int value, int away, int width) {
   int t = threadIdx.x;
-  exchanged[t] = value; warp_barriers[t / 32]->arrive_and_wait();
-  int got = exchanged[t % width < away ? t : t - away]; warp_barriers[t / 32]->arrive_and_wait();
+  exchanged[t] = value; warp_barriers[t / 32].wait();
+  int got = exchanged[t % width < away ? t : t - away]; warp_barriers[t / 32].wait();
   return got;
 }
-template <class T> T atomicAdd(T* place, T value) { return std::atomic_ref<T>(*place).fetch_add(value); }
+// no thread is ever in the middle of these
+template <class T> T atomicAdd(T* place, T value) { T old = *place; *place = old + value; return old; }
+template <class T> T atomicCAS(T* place, T expected, T made) { T old = *place; if (old == expected) *place = made; return old; }
 template <class To, class From> To bits(From f) { To t; std::memcpy(&t, &f, sizeof(t)); return t; }
 #define __float_as_int bits<int, float>
 #define __float_as_uint bits<unsigned, float>
@@ -61,22 +75,44 @@ template <class To, class From> To bits(From f) { To t; std::memcpy(&t, &f, size
 #define __longlong_as_double bits<double, long long>
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 """
+_INSTRUCTIONS = {  # of GPUs, and what does the same here
+    'asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));': "_Float16 short_float; memcpy(&short_float, &h, 2); f = short_float;",
+    'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));': "_Float16 short_float = f; memcpy(&h, &short_float, 2);",
+}
 _TAIL = """
-extern "C" void emulate(void** given, int gx, int gy, int threads) {{
+static void** given;
+static void one() {{
+  {name}({arguments});
+  turns[current].over = true;
+}}
+extern "C" void emulate(void** arguments, int gx, int gy, int threads) {{
+  given = arguments;
   gridDim = {{gx, gy, 1}}; blockDim = {{threads, 1, 1}};
-  block_barrier.reset(new std::barrier<>(threads));
-  warp_barriers.clear();
-  for (int w = 0; w < (threads + 31) / 32; ++w) warp_barriers.emplace_back(new std::barrier<>(threads < 32 ? threads : 32));
+  turns.resize(threads); stacks.resize(threads * {stack}L);
   for (int y = 0; y < gy; ++y) for (int x = 0; x < gx; ++x) {{
-    std::vector<std::thread> all;
-    for (int t = 0; t < threads; ++t) all.emplace_back([=] {{
-      threadIdx = {{t, 0, 0}}; blockIdx = {{x, y, 0}};
-      {name}({arguments});
-    }});
-    for (auto& one : all) one.join();
+    blockIdx = {{x, y, 0}};
+    block_barrier = {{threads, 0, 0}};
+    warp_barriers.assign((threads + 31) / 32, {{threads < 32 ? threads : 32, 0, 0}});
+    for (int t = 0; t < threads; ++t) {{
+      Turn& turn = turns[t];
+      getcontext(&turn.context);
+      turn.context.uc_stack.ss_sp = &stacks[t * {stack}L];
+      turn.context.uc_stack.ss_size = {stack};
+      turn.context.uc_link = &outside;
+      turn.place = {{t, 0, 0}}; turn.over = false;
+      makecontext(&turn.context, one, 0);
+    }}
+    for (int left = threads; left;) {{
+      left = 0;
+      for (current = 0; current < threads; ++current) if (!turns[current].over) {{
+        swapcontext(&outside, &turns[current].context);
+        left += !turns[current].over;
+      }}
+    }}
   }}
 }}
 """
+_STACK = 1 << 16  # bytes of each thread's
 
 
 def _header():
@@ -95,7 +131,10 @@ def compiled(name, text):
         parameters = re.search(rf"void (?:__launch_bounds__\(\d+\) )?{name}\(([^)]*)\)", text).group(1).split(", ")
         kinds = [p.rpartition(" ")[0].replace("__restrict__", "").strip() for p in parameters]
         arguments = ", ".join(f"*({kind}*)given[{k}]" for k, kind in enumerate(kinds))
-        source = text.replace('extern "C"', "static") + _TAIL.format(name=name, arguments=arguments)
+        source = text.replace('extern "C"', "static")
+        for instruction, same in _INSTRUCTIONS.items():
+            source = source.replace(instruction, same)
+        source += _TAIL.format(name=name, arguments=arguments, stack=_STACK)
         key = hashlib.sha256((_HEAD + source).encode()).hexdigest()[:24]
         path = _folder / f"{key}.so"
         if not path.exists():
