@@ -34,7 +34,7 @@ _empty = empty
 _single, _bits = np.dtype(np.float32), np.dtype(np.uint16)
 _SHORT = 1 << 14  # vectors whose product is our own
 _MANY = 64  # rows that a tiny matrix is multiplied with in a way of its own
-_SHORT_WORK = 2  # what a row, or an element of the result, costs there in moved elements
+_THIN_WORK = 2  # what an element of the result costs there in moved ones
 _VECTORS_BY_BLAS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 
@@ -89,7 +89,7 @@ def product(x: Any, y: Any) -> Any:
     if x.ndim == 2 == y.ndim:
         m, k = x.shape
         n = y.shape[1]
-        if n <= thin.MOST and k <= thin.MOST and m >= _MANY and code in _PLAIN and not pay(m * _SHORT_WORK):
+        if n <= thin.MOST and k <= thin.MOST and m >= _MANY and code in _PLAIN:
             return _thin(code, x, y)
         if code in _PLAIN and (n > 1 or m == 1) and not pay((m + FETCH) * n * k // PRODUCTS):
             function, size = _kernel(code, m, n, False)
@@ -118,8 +118,11 @@ def _thin(code: str, x: Any, y: Any) -> Any:
         out.fill(0)
     elif n:
         dense = x.strides[-2:] == (k * size, size)
-        work = out.size * _SHORT_WORK
-        cpu.sized(work, thin.thin_product, (code,) * 3, inner=k, outer=n, dense=dense)(x, y, out)
+        work = out.size * _THIN_WORK
+        call = cpu.sized(work, thin.thin_product, (code,) * 3, inner=k, outer=n, dense=dense)
+        parts = threads.ranges(len(x), _MANY, work) if x.ndim == 2 else ()
+        cut = len(parts) > 1
+        cpu.side_by_side(call, [[x[a:b], y, out[a:b]] for a, b in parts] if cut else [[x, y, out]])
     return out
 
 

@@ -115,17 +115,6 @@ class Cpu:
         pool.run_walk(words, [start_of(a) for a in operands], count)
         return out
 
-    def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
-        """A generalized ufunc whose iterations are independent, split over the cores if `work` pays for it."""
-        if not threads.pay(work):
-            call(*arrays, *outs)
-        elif getattr(call, "ufunc", call) in addresses:
-            _on_all_cores(call)(*arrays, *outs)
-        else:  # a Python function around kernels
-            threads.over(
-                threads.ranges(len(outs[0])), lambda a, b: call(*[x[a:b] for x in arrays], *[o[a:b] for o in outs])
-            )
-
     def widest(self, call: Callable[..., Any], operands: list[Any], outer: int, work: int) -> None:
         """A kernel of a size (`sized`) over operands that have `outer` dimensions of one shape before its own: cores share the
         widest of them if `work` pays for it."""

@@ -282,11 +282,8 @@ class Cuda:
     def sized(self, work: int, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
         return self.kernel(kernel, types, **options)
 
-    def parallel(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
+    def into(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
         return call(*arrays, out=out)
-
-    def rows(self, call: Callable[..., Any], arrays: list[Any], outs: list[Any], work: int) -> None:
-        call(*arrays, *outs)
 
     def copy(self, source: Any, out: Any) -> None:
         """Writes an array of the same dtype into another, broadcast."""

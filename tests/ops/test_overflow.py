@@ -129,3 +129,11 @@ def test_combinations_of_more_than_there_are():
     for again in (False, True):
         with pytest.raises(RuntimeError, match="Storage size calculation overflowed"):
             torch.combinations(v, 2**61, again)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("count", [1, 5000])
+def test_integers_beyond_half_precision(count):
+    for dtype in (torch.uint16, torch.int32, torch.int64):
+        x = torch.tensor([65535] * count, dtype=dtype)
+        assert x.to(torch.float16).isinf().all() and torch.empty(count, dtype=torch.float16).copy_(x).isinf().all()

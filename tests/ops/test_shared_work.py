@@ -9,7 +9,7 @@ from flambeau._kernel.native import site
 F = torch.nn.functional
 
 
-@pytest.fixture(params=[1, 1 << 40], ids=["shared", "alone"])
+@pytest.fixture(params=[2, 1 << 40], ids=["shared", "alone"])
 def worth(monkeypatch, request):
     """Work from which threads pay: the least that there is, or more than there is."""
     before = torch.get_num_threads()
@@ -127,3 +127,16 @@ def test_gradients_of_parts(worth):
     z = torch.arange(24.0).reshape(4, 6).requires_grad_()
     z.mean(0).sum().backward()
     _equal(z.grad, np.full((4, 6), 0.25))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+def test_products(worth, dtype):
+    x, y = _numbers((200, 3), dtype), _numbers((3, 4), dtype)
+    _equal(x @ y, x.double().numpy() @ y.double().numpy())
+    wide = _numbers((30, 70), dtype)
+    _equal(wide.T @ wide, wide.double().numpy().T @ wide.double().numpy())
+    if dtype is not torch.int64:
+        sparse = (wide * (wide > 6)).to_sparse_csr()
+        _equal(sparse @ wide.T.contiguous(), (wide * (wide > 6)).double().numpy() @ wide.double().numpy().T)
+        index = _numbers((50, 4), torch.int64, 30)
+        _equal(F.embedding_bag(index, wide, mode="sum"), wide.double().numpy()[index.numpy()].sum(1))

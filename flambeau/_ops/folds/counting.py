@@ -45,11 +45,11 @@ def extent_of(x: Any) -> tuple[int, int]:
     if x.size < 2 * _ROW:
         return int(x.min()), int(x.max())
     code = BY_NUMPY[x.dtype].code
-    call = cpu.kernel(extent, (code, code, code))
+    call = cpu.sized(x.size, extent, (code, code, code))
     whole = x.size // _ROW
     low, high = np.empty((2, whole + 1), x.dtype)
     rows = x[: whole * _ROW].reshape(whole, _ROW)
-    cpu.rows(call, [rows], [low[:-1], high[:-1]], x.size)
+    call(rows, low[:-1], high[:-1])
     call(x[-_ROW:], low[-1:].reshape(()), high[-1:].reshape(()))
     return int(low.min()), int(high.max())
 

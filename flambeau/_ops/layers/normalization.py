@@ -350,9 +350,9 @@ def channel_windows(backend: Any, x: Any, before: int, after: int) -> Any:
     """The sums over neighbouring channels: so many before each, itself, and so many after it."""
     out = empty(x.shape, x.dtype)
     code = BY_NUMPY[x.dtype].code
-    call = cpu.kernel(window_sums, (code, "i64", "i64", code))
+    call = cpu.sized(x.size, window_sums, (code, "i64", "i64", code))
     source, made = (a.reshape(*x.shape[:2], -1) for a in (x, out))
-    cpu.rows(call, [source, np.int64(before), np.int64(after)], [made], x.size)
+    call(source, np.int64(before), np.int64(after), made)
     return out
 
 

@@ -45,9 +45,9 @@ def ctc_op(backend: Any, logs: Any, targets: Any, steps: Any, counts: Any, blank
     loss = np.empty(batch, logs.dtype)
     places = -(-(2 * targets.shape[1] + 1) // LANES) * LANES
     alpha = np.empty((batch, time, places), logs.dtype)
-    call = cpu.kernel(ctc_forward, (code, "i64", "i64", "i64", "i64", code, code))
+    call = cpu.sized(alpha.size * 16, ctc_forward, (code, "i64", "i64", "i64", "i64", code, code))
     arrays = [logs.transpose(1, 0, 2), targets, steps, counts, np.broadcast_to(np.int64(blank), batch)]
-    cpu.rows(call, arrays, [loss, alpha], alpha.size * 16)
+    call(*arrays, loss, alpha)
     return loss, alpha
 
 
@@ -61,12 +61,12 @@ def ctc_back(
     code = BY_NUMPY[logs.dtype].code
     out = np.empty(logs.shape, logs.dtype)
     room = np.empty((logs.shape[1], 3, alpha.shape[2]), logs.dtype)
-    call = cpu.kernel(ctc_backward, (code, "i64", "i64", "i64", "i64", code, code, code, code, code))
+    call = cpu.sized(alpha.size * 16, ctc_backward, (code, "i64", "i64", "i64", "i64", code, code, code, code, code))
     batch = logs.shape[1]
     arrays = [
         logs.transpose(1, 0, 2), targets, steps, counts, np.broadcast_to(np.int64(blank), batch), alpha, loss, cotangent,
     ]  # fmt: skip
-    cpu.rows(call, arrays, [out.transpose(1, 0, 2), room], alpha.size * 16)
+    call(*arrays, out.transpose(1, 0, 2), room)
     if zero:
         out[:, np.isinf(loss)] = 0
     return out

@@ -37,8 +37,8 @@ def sum_bags(backend: Any, x: Any, index: Any) -> Any:
     out = empty((len(index), x.shape[1]), x.dtype)
     wrong = np.empty(len(index), np.bool_)
     code = BY_NUMPY[x.dtype].code
-    call = cpu.kernel(sum_bag, (BY_NUMPY[index.dtype].code, code, code, "b1"))
-    cpu.rows(call, [index, x], [out, wrong], index.size * x.shape[1])
+    call = cpu.sized(index.size * x.shape[1], sum_bag, (BY_NUMPY[index.dtype].code, code, code, "b1"))
+    call(index, x, out, wrong)
     if wrong.any():
         _check_range(index, len(x))
     return out

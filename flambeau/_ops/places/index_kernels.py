@@ -7,7 +7,7 @@ can leave an array whatever another thread does to its indices.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -276,12 +276,33 @@ def _bounds(low: int, high: int) -> Any:
     return made
 
 
-def _in_parts(call: Any, parts: Sequence[tuple[int, int]], operands: Callable[[int, int], list[Any]]) -> bool:
-    """Runs a kernel on parts of its operands side by side; whether its last result, which is no operand, tells of a wrong index."""
-    found = empty(len(parts), _BOOL)
-    jobs = [[*operands(low, high), found[i : i + 1].reshape(())] for i, (low, high) in enumerate(parts)]
+_FIRST: tuple[slice, ...] = ()  # where an operand is cut into parts: along its first dimension,
+_SECOND = (slice(None),)  # or its second
+
+
+def _meets_wrong(
+    work: int, kernel: Any, types: tuple[str, ...], operands: Sequence[Any], cuts: Any, rows: Any, **options: Any
+) -> Any:
+    """Runs a kernel whose last result tells of a wrong index, and says whether there is one.
+
+    If the work pays for threads, they share the dimensions `rows` before the kernel's own, or without such parts of the operands, which
+    are cut as `cuts` says (None: not at all).
+    """
+    many = threads.pay(work)
+    call = cpu.form(many, kernel, types, **options)
+    if rows or not many:
+        found = empty(rows, _BOOL)
+        call(*operands, found)
+        return _any(found) if rows else found
+    length = next(a.shape[len(cut)] for a, cut in zip(operands, cuts) if cut is not None)
+    parts = threads.ranges(length, 16)
+    found = empty((len(parts), 1), _BOOL)
+    jobs: list[list[Any]] = []
+    for part, word in zip(parts, found):
+        own = [a if cut is None else a[(*cut, slice(*part))] for a, cut in zip(operands, cuts)]
+        jobs.append([*own, word.reshape(())])
     cpu.side_by_side(call, jobs)
-    return bool(_any(found))
+    return _any(found)
 
 
 def first_outside(backend: Any, index: Any, low: int, high: int) -> int | None:
@@ -299,15 +320,8 @@ def first_outside(backend: Any, index: Any, low: int, high: int) -> int | None:
         flat = as_index(index)
         if flat.ndim != 1 and (not flat.ndim or flat.flags.c_contiguous):
             flat = flat.reshape(-1)
-        many, bounds = threads.pay(flat.size), _bounds(low, high)
-        call = cpu.form(many, out_of_range, (_CODE[flat.dtype], "i64", "b1"))
-        if many and flat.ndim == 1:
-            outside = _in_parts(call, threads.ranges(flat.size), lambda a, b: [flat[a:b], bounds])
-        else:
-            answers = empty(flat.shape[:-1], _BOOL)
-            call(flat, bounds, answers)
-            outside = _any(answers) if answers.ndim else answers
-        if not outside:
+        given, types = (flat, _bounds(low, high)), (_CODE[flat.dtype], "i64", "b1")
+        if not _meets_wrong(flat.size, out_of_range, types, given, (_FIRST, None), flat.shape[:-1]):
             return None
     wrong = (index < low) | (index >= high)
     return int(index[wrong].reshape(-1)[0])
@@ -369,12 +383,13 @@ def _narrowed(x: Any, shape: tuple[int, ...], dim: int) -> Any:
     return x[tuple([slice(None) if i == dim else slice(n) for i, n in enumerate(shape)])]
 
 
-def as_columns(dim: int, arrays: Sequence[Any], merged: bool = True) -> Sequence[Any]:
-    """Arrays with `dim`, which is not the last, beside one dimension of columns at the end: all, if they are `merged`."""
+def as_columns(dim: int, arrays: Sequence[Any], work: int = 0) -> Sequence[Any]:
+    """Arrays with `dim`, which is not the last, beside one dimension of columns at the end: all of them, unless so much work is best
+    done on little memory at a time."""
     ndim = arrays[0].ndim
     if dim == ndim - 2:
         return arrays
-    if merged and all([a.flags.c_contiguous for a in arrays]):
+    if not threads.pay(work) and all([a.flags.c_contiguous for a in arrays]):
         return [a.reshape(*a.shape[: dim + 1], -1) for a in arrays]
     order = [*range(dim), *range(dim + 1, ndim - 1), dim, ndim - 1]
     return [a.transpose(order) for a in arrays]
@@ -397,36 +412,16 @@ def gather(backend: Any, x: Any, dim: int, index: Any) -> tuple[Any, int | None]
         return (None, bad) if bad is not None else (xp.take_along_axis(x, index, dim), None)
     index = as_index(index)
     out = empty(index.shape, x.dtype)
-    columns, many = dim < index.ndim - 1, threads.pay(index.size)
-    call, wide = _gatherer(x.dtype, index.dtype, columns, many)
+    code, wide = BITS[x.dtype.itemsize]
     operands: Sequence[Any] = (x.view(wide), index, out.view(wide))
-    if columns:
-        operands = as_columns(dim, operands, not many)  # many are best taken from little memory
-    if columns and many and index.ndim == 2:
-        cut = operands
-        wrong = _in_parts(call, threads.ranges(index.shape[1], 16), lambda a, b: [o[:, a:b] for o in cut])
+    work, types = index.size, (code, _CODE[index.dtype], code, "b1")
+    if dim < index.ndim - 1:
+        operands = as_columns(dim, operands, work)
+        wrong = _meets_wrong(work, gather_columns, types, operands, (_SECOND,) * 3, operands[1].shape[:-2])
     else:
-        found = empty(operands[1].shape[: -2 if columns else -1], _BOOL)
-        call(*operands, found)
-        wrong = _any(found)
+        cuts = None, _FIRST, _FIRST
+        wrong = _meets_wrong(work, gather_elements, types, operands, cuts, index.shape[:-1], from_end=False)
     return out, first_outside(backend, index, 0, size) if wrong else None
-
-
-@functools.cache
-def _gatherer(d: Any, index: Any, columns: bool, many: bool) -> tuple[Any, Any]:
-    """The kernel that gathers elements, for few or many of them, and the dtype it takes them in."""
-    code, wide = BITS[d.itemsize]
-    types, made = (code, _CODE[index], code, "b1"), functools.partial(cpu.form, many)
-    return made(gather_columns, types) if columns else made(gather_elements, types, from_end=False), wide
-
-
-@functools.cache
-def _scatterer(d: Any, index: Any, columns: bool, many: bool, how: str) -> tuple[Any, Any]:
-    """The same for elements that are written: what is only set may be seen as integers."""
-    code, wide = BITS[d.itemsize] if how == "set" else (BY_NUMPY[d].code, d)
-    types, made = (_CODE[index], code, code), functools.partial(cpu.form, many)
-    call = made(scatter_columns, types, how=how) if columns else made(scatter_elements, types, how=how, from_end=False)
-    return call, wide
 
 
 def scatter_where_valid(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str) -> int | None:
@@ -471,17 +466,20 @@ def scatter(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str) -
     if backend is not cpu:
         update_at(backend, target, grid_key(backend, index, dim), values, how)
         return
-    columns, many = dim < index.ndim - 1, threads.pay(index.size)
-    call, wide = _scatterer(x.dtype, index.dtype, columns, many, how)
+    code = BY_NUMPY[x.dtype].code
     if how == "set":
+        code, wide = BITS[x.dtype.itemsize]
         target, values = target.view(wide), values.view(wide)
     operands: Sequence[Any] = (index, values, target)
-    if columns:
-        operands = as_columns(dim, operands, not many)  # many are best taken from little memory
-    if columns and index.ndim == 2:
-        cpu.columns(call, operands, index.size, 16)
+    work, types = index.size, (_CODE[index.dtype], code, code)
+    if dim == index.ndim - 1:
+        cpu.sized(work, scatter_elements, types, how=how, from_end=False)(*operands)
+        return
+    call = cpu.sized(work, scatter_columns, types, how=how)
+    if index.ndim == 2:
+        cpu.columns(call, operands, work, 16)
     else:
-        call(*operands)
+        call(*as_columns(dim, operands, work))
 
 
 # -- along one dimension: an index for every row -------------------------------------------------------------------
@@ -508,31 +506,18 @@ def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False
     rows = dim < x.ndim - 1
     kind, types = gather_rows if rows else gather_elements, (code, _CODE[index.dtype], code, "b1")
     options = {"far": out.nbytes >= pool.settings[2]} if rows else {}
-    many = threads.pay(out.size)
-    call = cpu.form(many, kind, types, from_end=from_end, **options)
     if rows:
         source, made = as_columns(dim, (source, made))
-    lead = source.shape[: -2 if rows else -1]
-    if many and not lead:
-        parts = threads.ranges(index.size, 16)
-        return None if _in_parts(call, parts, lambda a, b: [source, index[a:b], made[a:b]]) else out
-    found = empty(lead, np.bool_)
-    call(source, index, made, found)
-    return None if _any(found) else out
+    lead, cuts = source.shape[: -2 if rows else -1], (None, _FIRST, _FIRST)
+    wrong = _meets_wrong(out.size, kind, types, (source, index, made), cuts, lead, from_end=from_end, **options)
+    return None if wrong else out
 
 
 def take_pairs(x: Any, rows: Any, columns: Any) -> Any:
     """The elements of a matrix at (row, column), two vectors of int64, or None if one is out of range."""
     out, code = empty(rows.size, x.dtype), BITS[x.dtype.itemsize][0]
-    many, source, made = threads.pay(rows.size), bits(x), bits(out)
-    call = cpu.form(many, gather_pairs, (code, "i64", "i64", code, "b1"))
-    if many:
-        parts = threads.ranges(rows.size)
-        wrong = _in_parts(call, parts, lambda a, b: [source, rows[a:b], columns[a:b], made[a:b]])
-    else:
-        wrong = empty((), _BOOL)
-        call(source, rows, columns, made, wrong)
-    return None if wrong else out
+    given, types = (bits(x), rows, columns, bits(out)), (code, "i64", "i64", code, "b1")
+    return None if _meets_wrong(rows.size, gather_pairs, types, given, (None, *(_FIRST,) * 3), ()) else out
 
 
 def update_rows(backend: Any, x: Any, dim: int, index: Any, values: Any, how: str, from_end: bool = False) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..._backend import threads
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import COMPLEX, float64, from_numpy_dtype
@@ -126,11 +125,7 @@ slope_op = pointwise(
 
 def _glu_gradient(g: Tensor, x: Tensor, dim: int) -> Tensor:
     n = x._array.shape[dim] // 2
-    if (
-        not (g._k | modes.on or x._k > GRAD or (x._k and local.grad))
-        and g.dtype is x.dtype
-        and threads.pay(x._array.size)
-    ):
+    if not (g._k | modes.on or x._k > GRAD or (x._k and local.grad)) and g.dtype is x.dtype:
         parts = [(*[slice(None)] * dim, part) for part in (slice(n), slice(n, None))]
         out, (a, b) = empty(x._array.shape, x.dtype.numpy), [x._array[part] for part in parts]
         for op, part, given in ((halves_op, parts[0], [g._array, b]), (slope_op, parts[1], [g._array, a, b])):

@@ -9,7 +9,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..._backend import threads
 from ..._backend.copies import duplicate, place
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty_like
@@ -44,6 +43,7 @@ from ..._errors import taught
 from ..._tensor import Tensor, read_as, wrap
 
 _ndarray = np.ndarray
+_FEW = 4096  # elements up to which NumPy's casts are as fast
 
 
 def combine(best: dtype | None, zero: dtype | None, number: dtype | None) -> dtype:
@@ -239,17 +239,16 @@ def cast_array(array: Any, d: dtype) -> Any:
         return wide.astype(d.numpy) if d is complex32 else cast_array(wide, d)
     if kind == "c" and d.category != COMPLEX:
         array = array.real if d.category != BOOL else array != 0
-    if d.category == INTEGER and kind not in "biu" and (d is uint64 or not d.code or not threads.pay(array.size)):
+    call = cast_kernel(BY_NUMPY[array.dtype], d) if array.size > _FEW else None
+    if call is not None:
+        return cpu.into(call, [array], empty_like(array, d.numpy))
+    if d.category == INTEGER and kind not in "biu":
         with np.errstate(all="ignore"):
             if 0 in array.strides and not array.flags.c_contiguous:
                 array = duplicate(array)
             if d.itemsize < 4 or d.name == "uint32":  # through int64, so that values wrap as they do in C
                 return array.astype(np.int64).astype(d.numpy)
             return array.astype(d.numpy)
-    if array.size > 4096 and (d.wide is not d or kind == "V" or array.dtype.char == "e" or threads.pay(array.size)):
-        call = cast_kernel(BY_NUMPY[array.dtype], d)
-        if call is not None:
-            return cpu.into(call, [array], empty_like(array, d.numpy))
     if d is float8_e8m0fnu:  # powers of two alone: no sign, and the smallest for zero
         array = np.maximum(np.abs(array.astype(np.float32)), np.float32(2.0**-127))
     if 0 in array.strides and not array.flags.c_contiguous:  # NumPy would put what is repeated innermost
@@ -257,7 +256,7 @@ def cast_array(array: Any, d: dtype) -> Any:
         with np.errstate(all="ignore"):
             np.copyto(made, array, casting="unsafe")
         return made
-    if array.dtype.itemsize > d.itemsize and d.category >= FLOATING:
+    if d.category >= FLOATING and (array.dtype.itemsize > d.itemsize or d.itemsize < 4):
         with np.errstate(all="ignore"):
             return array.astype(d.numpy)
     return array.astype(d.numpy)
@@ -320,7 +319,7 @@ def laid(array: Any, t: Tensor) -> Any:
 
 def write(target: Any, source: Any, d: dtype) -> None:
     """Writes elements, cast and broadcast, into an array of dtype `d` on the same device, many of them by all cores."""
-    if not threads.pay(target.size) or target.__class__ is not _ndarray:
+    if target.size <= _FEW or target.__class__ is not _ndarray:
         target[...] = source if source.dtype == target.dtype else cast_array(source, d)
         return
     call = cast_kernel(BY_NUMPY[source.dtype], d) if source.dtype != target.dtype else None

@@ -205,10 +205,7 @@ def _compute(op: Pointwise, t: Tensor, others: tuple[Any, ...], k: int) -> None:
         raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(full)}")
     if results[0] is t.dtype and t.dtype is compute:
         target = t._array
-        if backend is cpu:
-            cpu.into(call, arrays, target)
-        else:
-            call(*arrays, out=target)
+        backend.into(call, arrays, target)
     else:
         write(t._array, op.run(backend, call, arrays, results), t.dtype)
     bump(t)

@@ -111,14 +111,10 @@ def product_op(backend: Any, x: Any, y: Any, places: Places) -> Any:
     made = np.zeros((places.shape[0], y.shape[1]), wide.dtype)
     code = BY_NUMPY[wide.dtype].code
     if places.starts is not None:
-        call = cpu.kernel(row_products, ("i64", "i64", "i64", code, code, code))
-        starts = places.starts
-
-        def rows(start: Any, stop: Any, out: Any) -> None:
-            call(start, stop, places.columns, held, wide, out)
-
+        work, starts = max(len(held), 1) * y.shape[1], places.starts
+        call = cpu.sized(work, row_products, ("i64", "i64", "i64", code, code, code))
         if len(made):
-            cpu.rows(rows, [starts[:-1], starts[1:]], [made], max(len(held), 1) * y.shape[1])
+            call(starts[:-1], starts[1:], places.columns, held, wide, made)
     else:
         call = cpu.kernel(entry_products, ("i64", "i64", code, code, code))
         call(places.rows, places.columns, held, wide, made)

@@ -118,7 +118,7 @@ def _align_op(backend: Any, x: Any, rois: Any, bins: tuple[int, int], scale: flo
     out = backend.empty((len(rois), x.shape[1], *bins), x.dtype)
     if out.size:
         planes = backend.xp.swapaxes(x, 0, 1)[None]
-        backend.rows(backend.kernel(_kernels.sample, _types(x)), [planes, *tables], [out], out.size * 16)
+        backend.sized(out.size * 16, _kernels.sample, _types(x))(planes, *tables, out)
     return out
 
 
@@ -138,7 +138,7 @@ def _spread_op(
     if g.size:
         tables = [t[None] for t in _tables(backend, rois, shape, bins, scale, samples, aligned)]
         given = [backend.xp.swapaxes(g, 0, 1), *tables]
-        backend.rows(backend.kernel(_kernels.spread, _types(g)), given, [out], g.size * 16)
+        backend.sized(g.size * 16, _kernels.spread, _types(g))(*given, out)
     return backend.xp.ascontiguousarray(backend.xp.swapaxes(out, 0, 1))
 
 
@@ -194,7 +194,7 @@ def _places_op(backend: Any, x: Any, rois: Any, bins: tuple[int, int], scale: fl
         across = _windows(corners[:, 0], corners[:, 2], bins[1], x.shape[3])
         given = [backend.xp.swapaxes(x, 0, 1)[:, None], *[backend.xp.asarray(t)[None] for t in (image, down, across)]]
         types = (BY_NUMPY[x.dtype].code, "i64", "i64", "i64", "i64")
-        backend.rows(backend.kernel(_kernels.largest, types), given, [index], index.size * 16)
+        backend.sized(index.size * 16, _kernels.largest, types)(*given, index)
     return index
 
 

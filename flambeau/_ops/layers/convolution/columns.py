@@ -64,8 +64,8 @@ class _Layout:
         self.window, self.positions = math.prod(kernel), math.prod(counts)
         self.extents = [nothing(c, np.int8) for c in self.counts]  # operands that tell a kernel how many there are
 
-    def _kernel(self, which: Any, types: tuple[str, ...]) -> Any:
-        return cpu.kernel(which, types, step_down=self.stride[0], step_right=self.stride[1])
+    def _kernel(self, work: int, which: Any, types: tuple[str, ...]) -> Any:
+        return cpu.sized(work, which, types, step_down=self.stride[0], step_right=self.stride[1])
 
     def parts(self, conv: Conv, itemsize: int) -> Iterator[slice]:
         """Ranges of images whose windows stay within bounds."""
@@ -79,8 +79,8 @@ class _Layout:
         code = BY_NUMPY[x.dtype].code
         out = empty((channels, *self.kernel, n, *self.counts), x.dtype)
         given = x.reshape(n, channels, *self.size).swapaxes(0, 1)
-        call = self._kernel(lay_out_windows, (code, "i64", "i64", "i8", "i8", code))
-        cpu.rows(call, [given, *self.tables, *self.extents], [out], out.size)
+        call = self._kernel(out.size, lay_out_windows, (code, "i64", "i64", "i8", "i8", code))
+        call(given, *self.tables, *self.extents, out)
         return out.reshape(channels * self.window, n * self.positions)
 
     def images(self, columns: Any, out: Any) -> None:
@@ -89,9 +89,7 @@ class _Layout:
         code = BY_NUMPY[out.dtype].code
         given = columns.reshape(channels, *self.kernel, n, *self.counts)
         target = out.reshape(n, channels, *self.size).swapaxes(0, 1)
-        cpu.rows(
-            self._kernel(add_up_windows, (code, "i64", "i64", code)), [given, *self.tables], [target], columns.size
-        )
+        self._kernel(columns.size, add_up_windows, (code, "i64", "i64", code))(given, *self.tables, target)
 
 
 @functools.lru_cache(256)

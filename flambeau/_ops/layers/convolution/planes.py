@@ -85,7 +85,7 @@ def add_bias(out: Any, bias: Any) -> None:
     if bias is None or not out.size:
         return
     code = CODES[out.dtype]
-    cpu.rows(cpu.kernel(raise_all, (code, code)), [bias], [out.reshape(*out.shape[:2], -1)], out.size)
+    cpu.sized(out.size, raise_all, (code, code))(bias, out.reshape(*out.shape[:2], -1))
 
 
 def copy(source: Any, target: Any, bias: Any = None, split: bool = False) -> None:
@@ -94,11 +94,8 @@ def copy(source: Any, target: Any, bias: Any = None, split: bool = False) -> Non
         source, target = source[:, :, None], target[:, :, None]
     code = CODES[source.dtype]
     number = np.zeros((), source.dtype) if bias is None else bias.reshape(-1, *(1,) * (source.ndim - 4))
-    call = cpu.kernel(kernels.copy_rows, (code, code, code), chunk=kernels.lanes(code), added=bias is not None)
-    if split:
-        cpu.rows(call, [source, number], [target], target.size)
-    else:
-        call(source, number, target)
+    make = functools.partial(cpu.sized, target.size) if split else cpu.kernel
+    make(kernels.copy_rows, (code,) * 3, chunk=kernels.lanes(code), added=bias is not None)(source, number, target)
 
 
 def fill(planes: Planes, buffer: Any, x: Any, stride: Ints, before: Ints, split: bool = False) -> None:
@@ -151,11 +148,8 @@ def _copy_pair(x: Any, target: Any, one: Any, beside: Any, two: Any, split: bool
         ]
         code = CODES[x.dtype]
         chunk = kernels.lanes(code)
-        call = cpu.kernel(kernels.split_rows, (code,) * 3, chunk=chunk if common >= chunk else chunk // 2)
-        if split:
-            cpu.rows(call, [given], outs, outs[0].size)
-        else:
-            call(given, *outs)
+        make = functools.partial(cpu.sized, outs[0].size) if split else cpu.kernel
+        make(kernels.split_rows, (code,) * 3, chunk=chunk if common >= chunk else chunk // 2)(given, *outs)
     for into, (source, to) in ((target, one), (beside, two)):
         if to[-1].stop - to[-1].start > common:
             rest = slice(source[-1].start + 2 * common, source[-1].stop, 2)

@@ -17,12 +17,13 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ...._backend.copies import rows_of
-from ...._backend.cpu import cpu, native_call, start_of
+from ...._backend.cpu import native_call, start_of
 from ...._core import allocation
 from ...._core.allocation import empty
 from ...._kernel import lanes as kernels
 from ...._kernel.conv import lanes
 from ...._kernel.native import pool
+from ...._kernel.ufunc import splitting
 from ..channels import is_channels_last
 from .description import Conv, Ints
 
@@ -51,7 +52,7 @@ def dense(x: Any) -> Any:
     images, channels, positions = len(x), x.shape[1], math.prod(x.shape[2:])
     out = empty(x.shape, x.dtype)
     given, made = x.transpose(0, 2, 3, 1).reshape(images, -1), out.reshape(images, channels, positions)
-    cpu.rows(kernels.from_lanes("f32"), [given, np.arange(positions) * (4 * channels)], [made], x.size)
+    splitting(kernels.from_lanes("f32"))(given, np.arange(positions) * (4 * channels), made)
     return out
 
 
