@@ -41,7 +41,7 @@ class Errors:
 
 
 class Cpu:
-    name = "cpu"
+    name, bits = "cpu", 0  # `bits`: what `_k` of its tensors has
     errors = Errors()
     xp = np
     attention = None  # kernels of a device's own, which take 16-bit floats as they are

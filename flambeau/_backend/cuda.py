@@ -11,7 +11,7 @@ import numpy as np
 from .._core.allocation import not_planned
 from .._core.config import when_changed
 from .._core.dtypes import BY_NUMPY
-from .._core.state import local
+from .._core.state import CUDA, local
 from .._kernel.native.site import choose, open_device
 from .._kernel.render_cuda import render_dense, render_kernel, render_pointwise
 from .._kernel.render_random import SAMPLERS, render_random
@@ -203,7 +203,7 @@ class Errors:
 
 
 class Cuda:
-    name = "cuda"
+    name, bits = "cuda", CUDA
 
     def __init__(self) -> None:
         self.kernels: dict[tuple[str, str], Function] = {}

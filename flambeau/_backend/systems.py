@@ -2,7 +2,7 @@
 
 Matrices that fit in a core's cache are factored by our own kernels, batches of them on all cores; larger matrices, and complex ones
 that are not small, by the LAPACK below NumPy. Row-major memory of a matrix is column-major memory of its transpose, which is what its routines get.
-Every function gives None where another way is to be taken.
+Every function gives None where another way is to be taken, as for arrays of another device.
 """
 
 from __future__ import annotations
@@ -239,6 +239,8 @@ def sign_and_size(a: Any) -> Any:
 
 def row_order(pivots: Any, m: int) -> Any:
     """The order of m rows that sequences of exchanges give, or None if one of them is beyond the rows."""
+    if not isinstance(pivots, np.ndarray) or pivots.dtype != np.int32:
+        return None
     order, wrong = empty((*pivots.shape[:-1], m), np.dtype(np.int64)), empty(pivots.shape[:-1], np.dtype(np.bool_))
     cpu.kernel(elimination.row_order, ("i32", "i64", "b1"))(pivots, order, wrong)
     return None if lapack.failed(wrong) else order

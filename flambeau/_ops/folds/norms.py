@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..._backend.copies import rows_of
-from ..._backend.cpu import cpu
 from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, complex64, dtype, promote_types
 from ..._core.sizes import wrap_dim, wrap_dims
-from ..._core.state import CUDA
 from ..._kernel.rows import Rows
 from ..._tensor import Tensor, wrap
 from ..records.batched_places import renormed
@@ -30,9 +28,8 @@ def _power_norm(backend: Any, x: Any, p: float, dims: Any, keepdim: bool, d: dty
     own = BY_NUMPY[x.dtype]
     if own.wide is not own:
         x, own = x.astype(own.wide.numpy), own.wide
-    k = 0 if backend is cpu else CUDA
-    powers = ops.pow(ops.abs(wrap(x, own, k)), p)
-    total = wrap(fold_array(backend, powers._array, dims, keepdim, "sum", powers.dtype), powers.dtype, k)
+    powers = ops.pow(ops.abs(wrap(x, own, backend.bits)), p)
+    total = wrap(fold_array(backend, powers._array, dims, keepdim, "sum", powers.dtype), powers.dtype, backend.bits)
     return ops.pow(total, 1.0 / p)._array.astype(d.numpy)
 
 

@@ -245,7 +245,7 @@ def _of_each_sorted(backend: Any, kernel: Any, x: Any, dim: int, keepdim: bool, 
     shape = reduced_shape(x.shape, (dim,), False)
     value, place = backend.empty(shape, x.dtype), backend.empty(shape, "int64")
     code = BY_NUMPY[x.dtype].code
-    call = (cpu.small if backend is cpu else backend.kernel)(kernel, (code, "i64", code, "i64"), **options)
+    call = backend.sized(0, kernel, (code, "i64", code, "i64"), **options)
     call(to_last(values, dim), to_last(places, dim), value, place)
     if keepdim:
         shape = reduced_shape(x.shape, (dim,), True)

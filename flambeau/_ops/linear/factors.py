@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ..._backend import lapack, systems
-from ..._backend.cpu import cpu
 from ..._core import return_types
 from ..._core.config import deprecated
 from ..._core.dtypes import from_numpy_dtype, int32, int64
@@ -65,7 +64,7 @@ def triangular_op(backend: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
 
 
 def _substituted(backend: Any, a: Any, b: Any, upper: bool, unit: bool = False) -> Any:
-    made = systems.triangular(a, b, upper, unit) if backend is cpu else None
+    made = systems.triangular(a, b, upper, unit)
     return lapack.solve_triangular(backend.xp, a, b, upper, unit) if made is None else made
 
 
@@ -144,7 +143,7 @@ def cholesky_op(backend: Any, a: Any, upper: bool) -> Any:
     lower = conjugated(a.swapaxes(-1, -2)) if upper else a
     info = backend.zeros(a.shape[:-2], np.dtype(np.int32))
     try:
-        made = systems.cholesky(lower) if backend is cpu else None
+        made = systems.cholesky(lower)
         if made is None:
             with lapack.few_threads(a.size):
                 made = xp.linalg.cholesky(lower)
@@ -326,13 +325,13 @@ def _lu_shapes(a: Any, pivot: bool) -> list[Any]:
 @primitive(batch=leading, meta=_lu_shapes, grad=_lu_grad, name="linalg_lu_factor_ex", planned=True)
 @column_major(0)
 def lu_op(backend: Any, a: Any, pivot: bool) -> Any:
-    made = systems.lu(a) if pivot and backend is cpu else None
+    made = systems.lu(a) if pivot else None
     return lapack.lu_factor(backend.xp, a, pivot) if made is None else made
 
 
 @primitive(differentiable=False, meta=lambda pivots, m: ((*pivots.shape[:-1], m), int64), batch=leading, planned=True)
 def lu_order(backend: Any, pivots: Any, m: int) -> Any:
-    made = systems.row_order(pivots, m) if backend is cpu and pivots.dtype == np.int32 else None
+    made = systems.row_order(pivots, m)
     return lapack.permutation(backend.xp, pivots, m) if made is None else made
 
 

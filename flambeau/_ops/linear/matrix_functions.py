@@ -94,7 +94,7 @@ class _Exponential:
         return x if len(a) == 1 else [*x, self._solve(a[0], b[1] - product(self.backend, a[1], x[0]))]
 
     def _solve(self, a: Any, b: Any) -> Any:
-        made = systems.solve(a, b) if self.backend is cpu else None
+        made = systems.solve(a, b)
         return self.xp.linalg.solve(a, b) if made is None else made[0]
 
     def __call__(self, a: list[Any]) -> list[Any]:

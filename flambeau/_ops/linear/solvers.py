@@ -9,7 +9,6 @@ import numpy as np
 
 from ..._backend import lapack, systems
 from ..._backend.copies import rows_of
-from ..._backend.cpu import cpu
 from ..._core import return_types
 from ..._core.dtypes import COMPLEX, from_numpy_dtype, int64
 from ..._core.info import finfo
@@ -62,7 +61,7 @@ def solve_op(backend: Any, a: Any, b: Any) -> Any:
     """(x with a @ x = b, place of the first zero pivot or 0) for equal batches of matrices."""
     xp = backend.xp
     try:
-        found = systems.solve(a, b) if backend is cpu else None
+        found = systems.solve(a, b)
         if found is not None:
             return found
         with lapack.few_threads(a.size):
@@ -89,7 +88,7 @@ def _inverse_grad(gs: Any, outs: Any) -> Tensor:
 def inverse_op(backend: Any, a: Any) -> Any:
     xp = backend.xp
     try:
-        found = systems.inverse(a) if backend is cpu else None
+        found = systems.inverse(a)
         if found is not None:
             return found
         with lapack.few_threads(a.size):
@@ -253,7 +252,7 @@ def _cofactors(g: Tensor, a: Tensor) -> Tensor:
     planned=True,
 )  # fmt: skip
 def det_op(backend: Any, a: Any) -> Any:
-    made = systems.determinant(a) if backend is cpu else None
+    made = systems.determinant(a)
     if made is None:
         with np.errstate(all="ignore"), lapack.few_threads(a.size):
             made = backend.xp.asarray(backend.xp.linalg.det(a))
@@ -301,7 +300,7 @@ def _slogdet_grad(given: Any, a: Tensor, outs: Any) -> Tensor | None:
     planned=True,
 )
 def slogdet_op(backend: Any, a: Any) -> Any:
-    made = systems.sign_and_size(a) if backend is cpu else None
+    made = systems.sign_and_size(a)
     if made is not None:
         return tuple(rows_of(m) for m in made)
     with np.errstate(all="ignore"), lapack.few_threads(a.size):
@@ -434,7 +433,7 @@ def _least_squares_shapes(a: Any, b: Any, rcond: float, values: bool) -> list[An
 def least_squares(backend: Any, a: Any, b: Any, rcond: float, values: bool) -> Any:
     """(solution of least norm, rank, singular values if wanted) for a whole batch."""
     xp = backend.xp
-    made = systems.least_squares(a, b, rcond) if backend is cpu and not values and a.size else None
+    made = None if values else systems.least_squares(a, b, rcond)
     if made is not None:
         return *made, np.zeros(0, a.real.dtype)
     if not a.size:

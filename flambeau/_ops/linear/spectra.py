@@ -8,7 +8,6 @@ import numpy as np
 
 from ..._backend import lapack, systems
 from ..._backend.copies import rows_of
-from ..._backend.cpu import cpu
 from ..._core import return_types
 from ..._core.config import deprecated
 from ..._core.dtypes import COMPLEX, int64
@@ -83,7 +82,7 @@ def qr_op(backend: Any, a: Any, mode: str) -> Any:
     xp = backend.xp
     if mode == "r":
         return xp.zeros((0,), a.dtype), converged("linalg.qr", xp.linalg.qr, a, mode="r")
-    made = systems.qr(a, mode == "complete") if backend is cpu else None
+    made = systems.qr(a, mode == "complete")
     if made is not None:
         return made
     return tuple(converged("linalg.qr", xp.linalg.qr, a, mode=mode))
@@ -369,7 +368,7 @@ def _eigh_grad(given: Any, outs: Any, uplo: str) -> Tensor:
 )
 @column_major(1)
 def eigh_op(backend: Any, a: Any, uplo: str) -> Any:
-    made = converged("linalg.eigh", systems.eigh, a, uplo, True) if backend is cpu else None
+    made = converged("linalg.eigh", systems.eigh, a, uplo, True)
     return tuple(made or converged("linalg.eigh", backend.xp.linalg.eigh, a, UPLO=uplo))
 
 
@@ -377,7 +376,7 @@ def eigh_op(backend: Any, a: Any, uplo: str) -> Any:
     batch=leading, meta=lambda a, uplo: (a.shape[:-1], dtype_of(a).to_real()), differentiable=False, planned=True
 )
 def eigvalsh_op(backend: Any, a: Any, uplo: str) -> Any:
-    made = converged("linalg.eigvalsh", systems.eigh, a, uplo, False) if backend is cpu else None
+    made = converged("linalg.eigvalsh", systems.eigh, a, uplo, False)
     return rows_of(made[0] if made else converged("linalg.eigvalsh", backend.xp.linalg.eigvalsh, a, UPLO=uplo))
 
 

@@ -10,7 +10,7 @@ from ..._core.allocation import empty
 from ..._core.dtypes import COMPLEX, float64, from_numpy_dtype
 from ..._core.layouts import contiguous_format
 from ..._core.sizes import wrap_dim
-from ..._core.state import CUDA, GRAD, META, local, modes
+from ..._core.state import GRAD, META, local, modes
 from ..._tensor import Tensor, wrap
 from ..records.batching import along
 from ..records.declare import pointwise
@@ -142,8 +142,7 @@ def _glu_meta(x: Any, dim: int) -> Any:
 @primitive(name="glu", grad={"x": _glu_gradient}, meta=_glu_meta, batch=along)
 def glu_op(backend: Any, x: Any, dim: int) -> Any:
     n, before, d = x.shape[dim] // 2, (slice(None),) * dim, from_numpy_dtype(x.dtype)
-    k = 0 if backend is cpu else CUDA
-    a, b = wrap(x[(*before, slice(n))], d, k), wrap(x[(*before, slice(n, None))], d, k)
+    a, b = [wrap(x[(*before, part)], d, backend.bits) for part in (slice(n), slice(n, None))]
     return halves_op.call(a, b)._array
 
 

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from ..._core.dtypes import FLOATING, default, from_numpy_dtype
-from ..._core.state import CUDA
 from ..._kernel.math import bessel as bessel  # register functions of `m`
 from ..._kernel.math import specialmath
 from ..._tensor import Tensor, wrap
@@ -136,7 +135,7 @@ def _offsets(x: Tensor, p: int) -> Tensor:
     batch=leading, meta=same, grad={"x": lambda g, x, p: g * ops.sum(ops.digamma(_offsets(x, p)), -1)}, name="mvlgamma"
 )
 def mvlgamma_op(backend: Any, x: Any, p: int) -> Any:
-    t = wrap(x, from_numpy_dtype(x.dtype), CUDA if backend.name == "cuda" else 0)
+    t = wrap(x, from_numpy_dtype(x.dtype), backend.bits)
     total = ops.sum(ops.lgamma(_offsets(t, p)), -1)
     return (total + 0.25 * math.log(math.pi) * p * (p - 1))._array
 

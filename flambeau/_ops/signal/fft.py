@@ -37,10 +37,9 @@ _INVERSE_NAMES = ("forward", "ortho", "backward")
 
 def _along(backend: Any, name: str, x: Any, dim: int, scale: str, n: int | None = None) -> Any:
     """One transform along one dimension: ours if there are many of them, or NumPy's, split over the threads."""
-    if backend is cpu and x.size >= fourier.LEAST:
-        made = _by_kernel(name, x, dim, scale, n or x.shape[dim])
-        if made is not None:
-            return made
+    made = _by_kernel(name, x, dim, scale, n or x.shape[dim])
+    if made is not None:
+        return made
     large = backend is cpu and threads.pay(x.size)
     if backend is cpu and x.size and not large:
         bare = _bare(name, x.dtype, n or x.shape[dim], scale)
@@ -81,7 +80,8 @@ _KINDS = {
 
 def _by_kernel(name: str, x: Any, dim: int, scale: str, n: int) -> Any:
     """A transform by our own kernels, None if they are not for it; "real" is the real part of the inverse one."""
-    kind = _KINDS.get((name, x.dtype.kind == "c"))
+    few = x.size < fourier.LEAST or not isinstance(x, np.ndarray)
+    kind = None if few else _KINDS.get((name, x.dtype.kind == "c"))
     if kind is None:
         return None
     inverse = name not in ("fft", "rfft")
@@ -167,10 +167,9 @@ def real_of_inverse(backend: Any, x: Any, dims: tuple[int, ...], scale: int) -> 
     """The real part of an inverse transform."""
     for dim in reversed(dims[:-1]):
         x = _along(backend, "ifft", x, dim, _INVERSE_NAMES[scale])
-    if backend is cpu and x.size >= fourier.LEAST:
-        made = _by_kernel("real", x, dims[-1], _INVERSE_NAMES[scale], x.shape[dims[-1]])
-        if made is not None:
-            return made
+    made = _by_kernel("real", x, dims[-1], _INVERSE_NAMES[scale], x.shape[dims[-1]])
+    if made is not None:
+        return made
     return backend.xp.ascontiguousarray(_along(backend, "ifft", x, dims[-1], _INVERSE_NAMES[scale]).real)
 
 
