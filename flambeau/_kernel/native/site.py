@@ -277,7 +277,7 @@ def forget_all() -> None:
 
 
 def site(
-    slow: Callable[..., Any], remember: Callable[..., None], table: Table, parameters: Sequence[str],
+    slow: Callable[..., Any], remember: Callable[..., object], table: Table, parameters: Sequence[str],
     positional: int | None = None, runtime: int = 0, by_element: bool = False, name: str = "", doc: str | None = None,
 ) -> Any:  # fmt: skip
     """A function like `slow` that carries out plans of the table by itself.

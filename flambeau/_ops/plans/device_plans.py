@@ -27,16 +27,19 @@ class Memory:
     def __init__(self, table: Table, names: Sequence[str], positional: int, writes: Sequence[str] = ()):
         self.table, self.names, self.positional, self.writes = table, names, positional, writes
 
-    def remember(self, function: Callable[..., Any], values: Sequence[Any], history: int) -> None:
-        """Makes the plan of a call that comes again."""
-        if Watch.current is not None and Watch.current.here():
-            return
-        backend = backend_of(CUDA)
+    def remember(self, function: Callable[..., Any], values: Sequence[Any], history: int) -> bool:
+        """Makes the plan of a call that comes again, if it is one on a GPU; whether it is."""
         tensors = [v for v in taken_apart(values) if isinstance(v, Tensor)]
+        if not any([t._k & CUDA for t in tensors]):
+            return False
+        if Watch.current is not None and Watch.current.here():
+            return True
+        backend = backend_of(CUDA)
         usual = all([t._k | GRAD == CUDA | GRAD and t._array.__class__ is backend.xp.ndarray for t in tensors])
         if usual and backend.ready():
             words = description(values, Tensor, history, form=backend.form())
             self.table.add(words, self.plan(backend, function, values, bool(history)) or NO_PLAN, values)
+        return True
 
     def remember_views(self, plan: Callable[[], Any], values: Sequence[Any], history: int) -> None:
         """The same of views, whose plan is known."""

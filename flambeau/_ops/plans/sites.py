@@ -43,8 +43,7 @@ def pointwise_site(
         """Makes the plan of a call that succeeded, unless one of its arguments is not plain."""
         if out.__class__ is not Tensor or any([a is absent for a in args]):
             return
-        if out._k & CUDA:
-            on_device.remember(slow, args, _history(args))
+        if on_device.remember(slow, args, _history(args)):
             return
         if any([a._k > GRAD for a in args if isinstance(a, Tensor)]):
             return
@@ -72,8 +71,7 @@ def in_place_site(op: Any, slow: Callable[..., Any], names: Sequence[str], runti
         """Makes the plan of a call without history that succeeded."""
         if any([a is absent for a in args]) or not isinstance(out, Tensor):
             return
-        if out._k & CUDA:
-            on_device.remember(slow, args, _history(args))
+        if on_device.remember(slow, args, _history(args)):
             return
         if any([a._k > GRAD or a._array.__class__ is not np.ndarray for a in args if isinstance(a, Tensor)]):
             return
@@ -175,8 +173,7 @@ def _remembering(
         if allocation.watcher is not None and allocation.watcher.here():
             return  # inside of a call that is watched
         tensors = [a for a in taken_apart(values) if isinstance(a, Tensor)]
-        if tensors and tensors[0]._k & CUDA:
-            on_device.remember(_way(function), values, _history(values))
+        if on_device.remember(_way(function), values, _history(values)):
             return
         if not tensors or any([a._k > GRAD or a._array.__class__ is not np.ndarray for a in tensors]):
             return
