@@ -9,7 +9,7 @@ from typing import Any
 
 from ._backend.cpu import cpu
 from ._backend.placement import gpu_count
-from ._core.config import OutOfMemoryError
+from ._core.config import memory_problem
 from ._core.state import (
     ANOMALY,
     AUTOCAST,
@@ -93,9 +93,7 @@ def run_special(op: Any, args: tuple[Any, ...], k: int) -> Any:
         else:
             out = op.compute(given, k)
     except MemoryError as error:
-        if k & CUDA:
-            raise OutOfMemoryError(f"{op.name}: CUDA out of memory. {error}") from error
-        raise
+        raise (memory_problem(error) or error) from error
     finally:
         local.captures = tapes
     if k & GRAD and local.grad:

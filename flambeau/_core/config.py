@@ -197,5 +197,16 @@ class OutOfMemoryError(RuntimeError):
     """A device has no memory left for a tensor."""
 
 
+def memory_problem(error: Exception) -> RuntimeError | None:
+    """The refusal of an array that is too large, by NumPy or CuPy, as PyTorch's kind of error; None for any other error."""
+    if isinstance(error, MemoryError):
+        if error.__class__.__module__.startswith("cupy"):
+            return OutOfMemoryError(f"CUDA out of memory. {error}")
+        return RuntimeError(f"DefaultCPUAllocator: can't allocate memory: {error}")
+    if "array is too big" in str(error) or "Maximum allowed" in str(error):
+        return RuntimeError(f"Storage size calculation overflowed: {error}")
+    return None
+
+
 class AcceleratorError(RuntimeError):
     """A device reported an error."""

@@ -7,6 +7,7 @@ from typing import Any
 from .._autograd import engine
 from .._backend.copies import duplicate, row_major
 from .._core.allocation import zeros as zeroed
+from .._core.config import memory_problem
 from .._core.dtypes import COMPLEX, QUANTIZED, dtype, from_numpy_dtype
 from .._core.state import CUDA, GRAD, META, local, modes
 from .._dispatch import backend_of
@@ -18,7 +19,7 @@ from .records.rewriting import rewrite_history
 from .records.shape_rules import dense, same
 from .records.tangents import linear
 from .records.writable import check_writable
-from .registry import expose, memory_problem, ops
+from .registry import expose, ops
 
 
 def _cast_shape(x: Any, d: dtype) -> Any:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._core.config import memory_problem
 from .._core.state import modes
 from .._errors import teach
 from .._tensor import Tensor
@@ -246,15 +247,6 @@ def _for_foreign(function: Any, args: Any, named: Any) -> Any:
     if isinstance(error, TypeError):
         teach(error)
     raise  # the error that is being handled
-
-
-def memory_problem(error: Exception) -> RuntimeError | None:
-    """NumPy's refusal of an array that is too large, as PyTorch's kind of error; None for any other error."""
-    if isinstance(error, MemoryError):
-        return RuntimeError(f"DefaultCPUAllocator: can't allocate memory: {error}")
-    if "array is too big" in str(error) or "Maximum allowed" in str(error):
-        return RuntimeError(f"Storage size calculation overflowed: {error}")
-    return None
 
 
 def public_form(op: Any) -> Any:

@@ -274,3 +274,21 @@ def test_a_function_that_writes_to_buffers(gpu):
         assert mean._storage.version == variance._storage.version == i
         assert type(out.grad_fn).__name__ == "NativeBatchNormBackward0"
     assert n >= 3
+
+
+class OutOfMemory(MemoryError):
+    """As CuPy's allocator raises it."""
+
+
+OutOfMemory.__module__ = "cupy.cuda.memory"
+
+
+@pytest.mark.parametrize("call", [lambda x: x + 1, lambda x: F.softmax(x, 0), lambda x: x.double()])
+def test_a_gpu_without_memory_is_told_from_a_computer_without(gpu, monkeypatch, call):
+    def refused(*args):
+        raise OutOfMemory("Out of memory allocating 512 bytes")
+
+    x = on_gpu([1.0, 2.0])
+    monkeypatch.setattr(gpu, "empty", refused)
+    with pytest.raises(torch.cuda.OutOfMemoryError, match="CUDA out of memory"):
+        call(x)

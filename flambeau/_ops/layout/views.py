@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..._backend.copies import LARGE, row_major
+from ..._core.config import memory_problem
 from ..._core.dtypes import dtype as dtype_class
 from ..._core.dtypes import from_numpy_dtype
 from ..._core.layouts import (
@@ -31,7 +32,7 @@ from ..records.primitive import primitive
 from ..records.rules import type_name
 from ..records.tangents import linear
 from ..records.view_op import view_of, view_primitive
-from ..registry import expose, memory_problem, ops, public, relabel
+from ..registry import expose, ops, public, relabel
 from .striding import address, element_strides, storage_bounds, strided, view_strides
 
 _RESHAPES_WITHOUT_COPY = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)

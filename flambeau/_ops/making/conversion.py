@@ -8,6 +8,7 @@ import numpy as np
 
 from ..._backend.copies import SHARED, duplicate, row_major
 from ..._backend.placement import as_device, bits
+from ..._core.config import memory_problem
 from ..._core.devices import CPU, device
 from ..._core.dtypes import (
     BY_NAME,
@@ -314,7 +315,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
                 return wrap(duplicate(array), input.dtype)
             return wrap(array.copy("K"), input.dtype)
         except (MemoryError, ValueError) as error:
-            raise (registry.memory_problem(error) or error) from None
+            raise (memory_problem(error) or error) from None
     return clone_format(input, memory_format)
 
 

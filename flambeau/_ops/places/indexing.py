@@ -11,6 +11,7 @@ from ..._autograd.node import Node
 from ..._backend import threads
 from ..._backend.copies import duplicate, place
 from ..._backend.cpu import cpu
+from ..._core.config import memory_problem
 from ..._core.dtypes import FLOATING, INTEGER, bool_, from_numpy_dtype, int64, uint8
 from ..._core.state import CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, SPECIAL, local, modes
 from ..._tensor import InferenceMeta, Tensor, bump, refuse_inference, wrap
@@ -232,7 +233,7 @@ def _picked(x: Tensor, key: tuple[Any, ...]) -> Tensor:
     try:
         out = wrap(op.forward(cpu, x._array, *[index._array for index in key], dims), x.dtype)
     except (MemoryError, ValueError) as error:
-        raise (registry.memory_problem(error) or error) from None
+        raise (memory_problem(error) or error) from None
     if x._k and local.grad and x.dtype.category >= FLOATING:
         node = Node(op, (x._edge or (x, 0), *[None] * count), [None, *key, dims, None])
         if any([index._autograd_meta.__class__ is InferenceMeta for index in key]):

@@ -15,13 +15,14 @@ from ..._backend import threads
 from ..._backend.cpu import cpu
 from ..._core import allocation
 from ..._core.allocation import empty, empty_strided, offered
+from ..._core.config import memory_problem
 from ..._core.dtypes import FLOATING, bool_, complex32, dtype, promote_types, scalar_dtype
 from ..._core.sizes import broadcast_shapes
 from ..._core.state import BATCHED, CUDA, GRAD, META, local
 from ..._dispatch import backend_of
 from ..._kernel.native.walks import arranged, arrangement
 from ..._tensor import Tensor, alias, wrap
-from ..registry import derivative_name, memory_problem, ops, parameter_names, records, relabel
+from ..registry import derivative_name, ops, parameter_names, records, relabel
 from .casting import as_tensor, broadcast_error, cast_array, combine, operand_arrays
 from .pointwise_call import calling
 from .rules import Rule, arithmetic
@@ -317,8 +318,6 @@ class Pointwise:
         try:
             made = self.run(backend, call, arrays, results)
         except (ValueError, MemoryError) as error:
-            if k & CUDA and isinstance(error, MemoryError):
-                raise
             raise memory_problem(error) or broadcast_error(args) from error
         device = k & CUDA
         if self.outputs == 1:
@@ -341,8 +340,6 @@ class Pointwise:
         try:
             return wrap(self.run(backend_of(k), found[0], arrays, found[1:]), found[1], k & CUDA)
         except (ValueError, MemoryError) as error:
-            if k & CUDA and isinstance(error, MemoryError):
-                raise
             raise memory_problem(error) or broadcast_error(args) from error
 
     def run(self, backend: Any, call: Any, arrays: list[Any], results: tuple[dtype, ...]) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..._autograd.node import Node, SavedOutput
+from ..._core.config import memory_problem
 from ..._core.dtypes import dtype, from_numpy_dtype
 from ..._core.state import CUDA, GRAD, META, POSTPONED, SAVED_HOOKS, local, modes
 from ..._dispatch import backend_of
@@ -29,7 +30,7 @@ from ..._tensor import (
     storage_of,
 )
 from ..plans.sites import LONGEST_CHAIN, planned_call
-from ..registry import derivative_name, memory_problem, parameter_names, records
+from ..registry import derivative_name, parameter_names, records
 from .primitive_call import arrays_call, derivative, fitted, list_call, plain_call, single_backward, view_call, wrapped
 from .saved import pack, trace, versions_of
 from .shape_rules import DataDependent

@@ -10,12 +10,13 @@ import numpy as np
 from ..._autograd import engine
 from ..._autograd.node import Node
 from ..._backend.cpu import cpu
+from ..._core.config import memory_problem
 from ..._core.dtypes import BY_NUMPY, from_numpy_dtype
 from ..._core.state import CUDA, GRAD, SPECIAL, local, modes
 from ..._dispatch import backend_of, special
 from ..._tensor import Tensor, wrap
 from ..plans.sites import planned_formula
-from ..registry import memory_problem, ops
+from ..registry import ops
 from .saved import fetch
 
 _ndarray = np.ndarray
