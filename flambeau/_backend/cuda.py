@@ -160,9 +160,10 @@ class Kernel:
 
 
 _WRONG = {
-    "class": "Target is out of bounds: class numbers of a loss on the GPU, in a call before this one, were not among the classes",
-    "index": "index out of range: a call on the GPU before this one was given an index beyond the size of its dimension",
-}
+    "class": IndexError("Target is out of bounds: class numbers of a loss on the GPU, in a call before this one, were not among the classes"),
+    "index": IndexError("index out of range: a call on the GPU before this one was given an index beyond the size of its dimension"),
+    "chance": RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: bernoulli's probabilities in a call on the GPU before this one"),
+}  # fmt: skip
 
 
 class Errors:
@@ -172,9 +173,9 @@ class Errors:
         self.backend = backend
         self.words: Any = None
 
-    def word(self) -> tuple[Any, Any]:
-        """What a program adds the number of wrong targets to, as an operand and as a result."""
-        operand = self.place("class")
+    def word(self, what: str = "class") -> tuple[Any, Any]:
+        """What a program adds the number of wrong elements to, as an operand and as a result."""
+        operand = self.place(what)
         return operand, operand
 
     def row(self, array: Any, size: int) -> tuple[Any, Operand]:
@@ -197,9 +198,9 @@ class Errors:
     def check(self) -> None:
         """Raises for what went wrong since the last time."""
         if self.words is not None and self.words.any():
-            wrong = next(text for text, word in zip(_WRONG.values(), self.words) if word)
+            wrong = next(error for error, word in zip(_WRONG.values(), self.words) if word)
             self.words[:] = 0
-            raise IndexError(wrong)
+            raise type(wrong)(*wrong.args)
 
 
 class Cuda:
@@ -328,14 +329,15 @@ class Cuda:
             )
         return call(array)
 
-    def draw(self, sampler: str, key: int, shape: Any, code: str, numbers: Sequence[float]) -> Any:
-        """An array of random numbers that depend on the key; None if there is no such sampler on a GPU."""
+    def draw(self, sampler: str, key: int, shape: Any, code: str, numbers: Sequence[float], out: Any = None) -> Any:
+        """An array of random numbers that depend on the key, `out` if that contiguous one is given; None if there is no such sampler on a
+        GPU."""
         if sampler not in SAMPLERS or code in PART:
             return None
         not_planned()
         chosen = SAMPLERS[sampler]
         numbers = (*numbers, *chosen.defaults[len(numbers) :])
-        made = self.empty(shape, NUMPY[code])
+        made = self.empty(shape, NUMPY[code]) if out is None else out
         if made.size:
             kernel = self.samplers.get((sampler, code))
             if kernel is None:

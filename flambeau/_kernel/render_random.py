@@ -79,7 +79,9 @@ def log_normal(m: Any, words: list[Value], type: str, mean: Value, std: Value) -
 
 
 def exponential(m: Any, words: list[Value], type: str, rate: Value) -> Value:
-    return -m.log(_positive(m, words, _kind(type))) / m.cast(rate, _kind(type))
+    kind = _kind(type)
+    time = m.maximum(-m.log(_positive(m, words, kind)), 2.0 ** (-54 if kind == "f64" else -25))  # never zero
+    return time / m.cast(rate, kind)
 
 
 def cauchy(m: Any, words: list[Value], type: str, median: Value, sigma: Value) -> Value:

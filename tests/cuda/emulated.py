@@ -73,11 +73,25 @@ template <class To, class From> To bits(From f) { To t; std::memcpy(&t, &f, size
 #define __uint_as_float bits<float, unsigned>
 #define __double_as_longlong bits<long long, double>
 #define __longlong_as_double bits<double, long long>
+static float from_half(unsigned short h) {
+  int e = (h >> 10) & 31, m = h & 1023;
+  float f = e == 31 ? (m ? NAN : INFINITY) : e ? std::ldexp(1024.0f + m, e - 25) : std::ldexp((float)m, -24);
+  return h & 0x8000 ? -f : f;
+}
+static unsigned short to_half(float f) {
+  int e = 0, sign = std::signbit(f) ? 0x8000 : 0;
+  float a = std::fabs(f);
+  if (a != a) return 0x7fff;
+  if (a >= 65520.0f) return sign | 0x7c00;
+  if (a < 0x1p-14f) return sign | (int)std::nearbyint(a * 0x1p24f);
+  std::frexp(a, &e);
+  return sign | (((e + 13) << 10) + (int)std::nearbyint(std::ldexp(a, 11 - e)));
+}
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 """
 _INSTRUCTIONS = {  # of GPUs, and what does the same here
-    'asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));': "_Float16 short_float; memcpy(&short_float, &h, 2); f = short_float;",
-    'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));': "_Float16 short_float = f; memcpy(&h, &short_float, 2);",
+    'asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));': "f = from_half(h);",
+    'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));': "h = to_half(f);",
 }
 _TAIL = """
 static void** given;

@@ -142,7 +142,7 @@ def addresses():
 class _Pinned(ctypes.Structure):
     """Memory of the CPU that kernels see: a buffer with an address."""
 
-    _fields_ = [("words", ctypes.c_int64 * 2)]
+    _fields_ = [("words", ctypes.c_int64 * 8)]
 
     @property
     def ptr(self):
@@ -156,7 +156,7 @@ xp = types.SimpleNamespace(
     asnumpy=lambda a: a.numpy().copy(),
     zeros=lambda shape, dtype: Array.of(np.zeros(shape, dtype)),
     cuda=types.SimpleNamespace(
-        get_current_stream=lambda: types.SimpleNamespace(ptr=77),
+        get_current_stream=lambda: types.SimpleNamespace(ptr=77, synchronize=lambda: None),
         Device=lambda index: contextlib.nullcontext(),
         alloc_pinned_memory=lambda size: _Pinned(),
         runtime=types.SimpleNamespace(getDevice=lambda: 0),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend import placement
 from ..._backend.placement import as_device, bits, cuda_problem
 from ..._core import allocation
 from ..._core.config import OutOfMemoryError, config
@@ -175,12 +176,15 @@ def remembered(slow: Any) -> Any:
         watching = allocation.watcher is not None and allocation.watcher.here()
         if found is None:
             found = slow(*args, **named)
-            if found._k or found._array.nbytes > _REMEMBERED:
+            if found._k & ~CUDA or found._array.nbytes > _REMEMBERED or (found._k and placement.gpu_count() > 1):
                 return found
             if len(kept) >= _RESULTS:
                 kept.clear()
-            found = kept[key] = wrap(allocation.unchanging(found._array.copy()), found.dtype)
-        return wrap(found._array if watching else found._array.copy(), found.dtype)
+            array = found._array.copy() if found._k else allocation.unchanging(found._array.copy())
+            if found._k:
+                backend_of(CUDA).xp.cuda.get_current_stream().synchronize()  # other streams copy it
+            found = kept[key] = wrap(array, found.dtype, found._k)
+        return wrap(found._array if watching else found._array.copy(), found.dtype, found._k)
 
     return quick(fast, named_too=True)(slow)
 

@@ -152,8 +152,11 @@ def draw(function: Callable[..., Any], engine: MersenneState, d: dtype, *args: A
         return wrap(np.asarray(function(engine, *args)), d)
 
 
-def draw_at(k: int, function: Callable[..., Any], engine: MersenneState, d: dtype, shape: Any, *args: Any) -> Tensor:
-    """`draw` on the device that the bits in `k` name: a GPU has numbers of its own for a key from the stream."""
+def draw_at(
+    k: int, function: Callable[..., Any], engine: MersenneState, d: dtype, shape: Any, *args: Any, into: Any = None
+) -> Tensor:
+    """`draw` on the device that the bits in `k` name: a GPU has numbers of its own for a key from the stream. It writes them into contiguous
+    memory that is given, if it can."""
     if k & META:
         return wrap(empty_meta(shape, d), d, META)
     if not k & CUDA:
@@ -161,5 +164,5 @@ def draw_at(k: int, function: Callable[..., Any], engine: MersenneState, d: dtyp
     backend = backend_of(CUDA)
     with drawing(engine):
         key = int(engine.words64(1)[0])
-    made = backend.draw(function.__name__, key, shape, d.code, [a for a in args if isinstance(a, (int, float))])
+    made = backend.draw(function.__name__, key, shape, d.code, [a for a in args if isinstance(a, (int, float))], into)
     return wrap(backend.from_numpy(draw(function, engine, d, shape, *args)._array) if made is None else made, d, CUDA)

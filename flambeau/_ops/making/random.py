@@ -14,10 +14,11 @@ from ..._core import random_draws as draws
 from ..._core import random_transforms as transforms
 from ..._core.allocation import LARGE
 from ..._core.devices import _local as current
-from ..._core.dtypes import FLOATING, default, dtype, float32, int64
+from ..._core.dtypes import FLOATING, default, dtype, float32, float64, int64
 from ..._core.random import FEW, MersenneState
 from ..._core.state import CUDA, DUAL, GRAD, META, local, modes
 from ..._dispatch import backend_of
+from ..._kernel.rows import Rows
 from ..._tensor import Tensor, bump, wrap
 from ..records.inplace import assign
 from ..records.out import resize_out, write_out
@@ -89,14 +90,15 @@ def fill(t: Tensor, name: str, function: Callable[..., Any], generator: Any, *pa
         if function is transforms.normal and not contiguous and not t._k & CUDA:
             function = _normal_one_by_one
         order = None if contiguous else _memory_order(array)
-        shape = array.shape if order is None else tuple(array.shape[i] for i in order)
-        values = draw_at(t._k, function, engine, t.dtype, shape, t.dtype.numpy, *params)
-        if order is not None:
-            values = ops.permute(values, sorted(range(array.ndim), key=order.__getitem__))
+        place = array if order is None else array.transpose(order)
+        into = place if not modes.on and place.flags.c_contiguous else None
+        values = draw_at(t._k, function, engine, t.dtype, place.shape, t.dtype.numpy, *params, into=into)
         if modes.on:
-            assign(t, values, name)
+            back = sorted(range(array.ndim), key=(order or range(array.ndim)).__getitem__)
+            assign(t, values if order is None else ops.permute(values, back), name)
         else:
-            array[...] = values._array
+            if values._array is not into:
+                place[...] = values._array
             bump(t)
     if node is not None:
         rewrite_history(t, (node, 0))
@@ -439,6 +441,24 @@ def random_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> T
     )
 
 
+def chosen_there(k: int, engine: MersenneState, d: dtype, chances: Tensor) -> Tensor:
+    """Zeros, and ones with the probabilities that a tensor on a GPU has."""
+    backend = backend_of(k)
+    array = ops.contiguous(chances)._array
+    word, bad = backend.errors.word("chance")
+    backend.along.run("check_chances", _IMPOSSIBLE, [array.reshape(-1), word], [bad], (0,))
+    kind = float64 if chances.dtype is float64 else float32
+    return ops.to_dtype(ops.lt(draw_at(k, draws.uniform, engine, kind, array.shape, kind.numpy), chances), d)
+
+
+_IMPOSSIBLE = Rows(
+    (("count", lambda m, p, word, count: m.cast(~((p >= 0.0) & (p <= 1.0)), "i64")),),
+    lambda m, word, bad, count: word + bad,
+    each=False,
+    fixed=1,
+)
+
+
 @public("Tensor.bernoulli_")
 def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fills with 0 and 1; `p` is the probability of 1, a number or a tensor."""
@@ -451,10 +471,12 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     node = history_of("bernoulli", input, p)
     if not input._k & META:
         order = _memory_order(input._array)
-        wide = np.broadcast_to(host_array(p), input._array.shape).transpose(order)
-        values = draw(draws.bernoulli_tensor, engine, input.dtype, wide, input.dtype.numpy)
         if input._k & CUDA:
-            values = wrap(backend_of(CUDA).from_numpy(values._array), input.dtype, CUDA)
+            wide = ops.permute(ops.expand(ops.detach(p), input._array.shape), order)
+            values = chosen_there(CUDA, engine, input.dtype, wide)
+        else:
+            chances = np.broadcast_to(host_array(p), input._array.shape).transpose(order)
+            values = draw(draws.bernoulli_tensor, engine, input.dtype, chances, input.dtype.numpy)
         values = ops.permute(values, sorted(range(len(order)), key=order.__getitem__))
         assign(input, values, "bernoulli", check=False)
     if node is not None:

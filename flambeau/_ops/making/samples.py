@@ -10,7 +10,7 @@ import numpy as np
 from ..._core import random_draws as draws
 from ..._core import random_samplers as samplers
 from ..._core import random_transforms as transforms
-from ..._core.dtypes import FLOATING, default, dtype, float32, int64
+from ..._core.dtypes import FLOATING, default, dtype, float32, float64, int64
 from ..._core.layouts import contiguous_format
 from ..._core.state import CUDA, DUAL, GRAD, META, local
 from ..._dispatch import backend_of
@@ -24,9 +24,9 @@ from ..registry import ops, public, quick, relabel
 from . import random
 from .conversion import host_array
 from .factory import memory, shape_argument
-from .generator import draw, engine_of
+from .generator import draw, draw_at, engine_of
 from .implicit import drawn_dirichlet, drawn_gamma
-from .random import bernoulli_, drawn_few, history_of, new_tensor
+from .random import bernoulli_, chosen_there, drawn_few, history_of, new_tensor
 
 
 def _quick_normals(mean: Any = 0.0, std: Any = 1.0, size: Any = None) -> Any:
@@ -41,11 +41,13 @@ def _quick_normals(mean: Any = 0.0, std: Any = 1.0, size: Any = None) -> Any:
 
 
 def _sampled(
-    name: str, function: Callable[..., Any], generator: Any, d: dtype, sources: tuple[Any, ...], *args: Any
-) -> Tensor:
-    """Samples drawn for the elements of tensors; gradients through them are zero."""
+    name: str, function: Callable[..., Any], generator: Any, d: dtype, sources: tuple[Any, ...], *args: Any, there: Any = None
+) -> Tensor:  # fmt: skip
+    """Samples drawn for the elements of tensors; gradients through them are zero. `there(bits, engine, d, *sources)` draws them on a GPU;
+    without that, the CPU does."""
     if local.batches:
-        return random.mapped.sampled(lambda *sources: _sampled(name, function, generator, d, sources, *args), sources)
+        again = lambda *sources: _sampled(name, function, generator, d, sources, *args, there=there)
+        return random.mapped.sampled(again, sources)
     k = 0
     for t in sources:
         if isinstance(t, Tensor):
@@ -54,10 +56,12 @@ def _sampled(
     if k & META:
         shape = np.broadcast_shapes(*[t._array.shape for t in sources if isinstance(t, Tensor)])
         values = wrap(memory(shape, d, META), d, META)
+    elif k & CUDA and there is not None:
+        values = there(k, engine, d, *[ops.detach(t) if isinstance(t, Tensor) else t for t in sources])
     else:
         values = draw(function, engine, d, *[host_array(t) if isinstance(t, Tensor) else t for t in sources], *args)
-    if k & CUDA:
-        values = wrap(backend_of(CUDA).from_numpy(values._array), d, CUDA)
+        if k & CUDA:
+            values = wrap(backend_of(CUDA).from_numpy(values._array), d, CUDA)
     node = history_of(name, *sources)
     if node is not None:
         values._edge, values._k = (node, 0), values._k | GRAD
@@ -77,6 +81,13 @@ def _normal_of_tensors(engine: Any, mean: Any, std: Any, numpy_dtype: Any) -> An
     if isinstance(std, np.ndarray) and not bool((std >= 0).all()):
         raise RuntimeError("normal expects all elements of std >= 0.0")
     return transforms.normal_tensor(engine, mean, std, numpy_dtype)
+
+
+def _normal_there(k: int, engine: Any, d: dtype, mean: Any, std: Any) -> Tensor:
+    if isinstance(std, Tensor) and not bool(ops.all(ops.ge(std, 0))):
+        raise RuntimeError("normal expects all elements of std >= 0.0")
+    shape = np.broadcast_shapes(*[t._array.shape for t in (mean, std) if isinstance(t, Tensor)])
+    return ops.to_dtype(ops.add(ops.mul(draw_at(k, transforms.normal, engine, d, shape, d.numpy), std), mean), d)
 
 
 @quick(_quick_normals)
@@ -119,7 +130,8 @@ def normal(
             np.broadcast_shapes(mean._array.shape, std._array.shape)
         except ValueError:
             raise broadcast_error((mean, std)) from None
-    made = _sampled("normal", _normal_of_tensors, generator, d, (mean, std), d.numpy)
+    there = None if d.is_complex else _normal_there
+    made = _sampled("normal", _normal_of_tensors, generator, d, (mean, std), d.numpy, there=there)
     relabel(made, f"NormalBackward{isinstance(mean, Tensor) + 2 * isinstance(std, Tensor)}")
     return made if out is None else write_out(out, made, "normal")
 
@@ -142,7 +154,9 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any =
         resize_out(out, input._array.shape)
         return bernoulli_(out, input, generator=generator)
     _check_floating("bernoulli_tensor_cpu_p_", input)
-    made = _sampled("bernoulli", draws.bernoulli_tensor, generator, input.dtype, (input,), input.dtype.numpy)
+    made = _sampled(
+        "bernoulli", draws.bernoulli_tensor, generator, input.dtype, (input,), input.dtype.numpy, there=chosen_there
+    )
     return made if out is None else write_out(out, made, "bernoulli")
 
 
@@ -172,18 +186,41 @@ def multinomial(
         return random.mapped.sampled(lambda t: _multinomial_rows(t, num_samples, replacement, generator), (input,))
     if input._k & META:
         return ops.empty((*array.shape[:-1], num_samples), dtype=int64, device="meta")
-    weights = host_array(input)
-    wide = weights.astype(np.float32) if weights.dtype.itemsize == 2 else weights
-    if not bool(((wide >= 0) & (wide < np.inf)).all()):
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if array.size and not bool((wide.sum(-1) > 0).all()):
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    made = draw(
-        transforms.multinomial, engine_of(generator, "multinomial", input._k), int64, weights, num_samples, replacement
-    )
+    engine = engine_of(generator, "multinomial", input._k)
     if input._k & CUDA:
-        made = wrap(backend_of(CUDA).from_numpy(made._array), int64, CUDA)
+        made = _multinomial_there(input._k & CUDA, engine, ops.detach(input), num_samples, replacement)
+    else:
+        weights = host_array(input)
+        wide = weights.astype(np.float32) if weights.dtype.itemsize == 2 else weights
+        _check_weights(bool(((wide >= 0) & (wide < np.inf)).all()), not array.size or bool((wide.sum(-1) > 0).all()))
+        made = draw(transforms.multinomial, engine, int64, weights, num_samples, replacement)
     return made if out is None else write_out(out, made, "multinomial")
+
+
+def _check_weights(usable: bool, positive: bool) -> None:
+    if not usable:
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not positive:
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+
+
+def _multinomial_there(k: int, engine: Any, weights: Tensor, count: int, replacement: bool) -> Tensor:
+    """On a GPU: the places of the largest among weights divided by waiting times, which come in the order of the weights; several draws
+    with replacement are looked up among the sums of the weights before each."""
+    d = weights.dtype if weights.dtype.itemsize > 2 else float32
+    weights = ops.to_dtype(weights, d)
+    usable = ops.all(ops.logical_and(ops.ge(weights, 0), ops.lt(weights, np.inf)))
+    positive = ops.all(ops.gt(ops.sum(weights, -1), 0))
+    if not bool(ops.logical_and(usable, positive)):
+        _check_weights(bool(usable), bool(positive))
+    if replacement and count > 1:
+        sums = ops.cumsum(ops.to_dtype(weights, float64), -1)
+        shape = (*sums._array.shape[:-1], count)
+        places = ops.mul(draw_at(k, draws.uniform, engine, float64, shape, float64.numpy), ops.narrow(sums, -1, -1, 1))
+        return ops.clamp_max(ops.searchsorted(sums, places, right=True), sums._array.shape[-1] - 1)
+    times = draw_at(k, transforms.exponential, engine, d, weights._array.shape, d.numpy, 1.0)
+    order = ops.div(weights, times)
+    return ops.argmax(order, -1, True) if count == 1 else ops.topk(order, count)[1]
 
 
 def _multinomial_rows(input: Tensor, num_samples: int, replacement: bool, generator: Any) -> Tensor:

@@ -496,15 +496,14 @@ def searchsorted_op(backend: Any, bounds: Any, values: Any, sorter: Any, right: 
         if kernels.first_outside(backend, sorter, 0, bounds.shape[-1]) is not None:
             raise RuntimeError("torch.searchsorted(): sorter index out of range")
         bounds = xp.take_along_axis(bounds, sorter, -1)
-    side = "right" if right else "left"
-    if backend is not cpu:
-        if bounds.ndim == 1:
-            return xp.asarray(xp.searchsorted(bounds, values, side)).astype(d.numpy)
-        above = bounds[..., None, :] <= values[..., None] if right else bounds[..., None, :] < values[..., None]
-        return above.sum(-1).astype(d.numpy)
+    code = BY_NUMPY[values.dtype].code
+    if backend is not cpu:  # a thread for each value
+        out = backend.empty(values.shape, d.numpy)
+        all_ = bounds if bounds.ndim == 1 else bounds[..., None, :]
+        backend.kernel(_bisect, (code, code, d.code), right=right)(all_, values[..., None], out[..., None])
+        return out
     flat = values.reshape(-1) if bounds.ndim == 1 else values
     out = empty(flat.shape, d.numpy)
-    code = BY_NUMPY[values.dtype].code
     work = out.size * _SEARCH_WORK
     call = cpu.sized(work, _bisect, (code, code, d.code), right=right)
     parts = threads.ranges(flat.size, 1 << 12, work) if bounds.ndim == 1 else ()

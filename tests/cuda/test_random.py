@@ -1,0 +1,88 @@
+"""Random numbers on a GPU that is none: they are drawn there, and those of tensors have the distribution that these give."""
+
+import pytest
+
+import flambeau as torch
+from flambeau._core import state
+from flambeau._ops.making.generator import default_of
+
+from .fake_gpu import Array, back, on_gpu
+
+CUDA = torch.device("cuda")
+
+
+def drawn(seed, make):
+    default_of(state.CUDA).manual_seed(seed)
+    return back(make())
+
+
+@pytest.mark.parametrize("make", [
+    lambda: torch.rand(3, 5, device=CUDA), lambda: torch.randn(15, device=CUDA), lambda: torch.randint(0, 9, (7,), device=CUDA),
+    lambda: on_gpu(torch.zeros(4, 6)).uniform_(), lambda: on_gpu(torch.zeros(4, 6)).t().normal_(2.0, 3.0),
+    lambda: on_gpu(torch.zeros(4, 6))[:, ::2].exponential_(),
+])  # fmt: skip
+def test_the_same_seed_gives_the_same_numbers(gpu, make):
+    first, second, other = drawn(1, make), drawn(1, make), drawn(2, make)
+    assert torch.equal(first, second) and not torch.equal(first, other)
+
+
+def test_numbers_are_drawn_into_their_place(gpu):
+    torch.rand(4, 5, device=CUDA)
+    before = Array.made
+    made = torch.rand(4, 5, device=CUDA)
+    assert Array.made == before + 1
+    before = Array.made
+    made.normal_()
+    turned = made.t()  # a view
+    assert turned.uniform_() is turned and Array.made <= before + 3
+    values = back(made)
+    assert bool(((values >= 0) & (values < 1)).all())
+
+
+def test_gaps_are_left_alone(gpu):
+    whole = on_gpu(torch.full((4, 6), 7.0))
+    whole[:, ::2].uniform_()
+    values = back(whole)
+    assert bool((values[:, 1::2] == 7).all()) and bool((values[:, ::2] < 1).all())
+
+
+def test_weights_say_how_often_a_place_is_drawn(gpu):
+    weights = torch.tensor([[0.0, 1.0, 3.0, 0.0], [5.0, 0.0, 0.0, 5.0]])
+    many = back(torch.multinomial(on_gpu(weights), 4000, replacement=True))
+    assert many.shape == (2, 4000) and many.dtype is torch.int64
+    for row, wanted in zip(many, weights / weights.sum(-1, keepdim=True)):
+        shares = torch.bincount(row, minlength=4) / 4000
+        assert bool((shares[wanted == 0] == 0).all()) and float((shares - wanted).abs().max()) < 0.05
+    one = torch.cat([back(torch.multinomial(on_gpu(weights), 1)) for _ in range(200)], 1)
+    assert set(one[0].tolist()) == {1, 2} and set(one[1].tolist()) == {0, 3}
+    assert 0.6 < float((one[0] == 2).float().mean()) < 0.9
+    half = back(torch.multinomial(on_gpu(weights[1]).half(), 1))
+    assert half.shape == (1,) and half.item() in (0, 3)
+
+
+@pytest.mark.parametrize("weights, message", [
+    ([1.0, -1.0], "element < 0"), ([1.0, float("nan")], "`nan`"), ([float("inf"), 1.0], "`inf`"), ([0.0, 0.0], "sum of probabilities <= 0"),
+])  # fmt: skip
+def test_weights_that_are_none(gpu, weights, message):
+    with pytest.raises(RuntimeError, match=message):
+        torch.multinomial(on_gpu(weights), 1)
+
+
+def test_chances_of_elements(gpu):
+    chances = torch.tensor([0.0, 1.0, 0.25]).repeat(1000, 1)
+    made = back(torch.bernoulli(on_gpu(chances)))
+    assert made[:, 0].sum() == 0 and made[:, 1].sum() == 1000 and 200 < made[:, 2].sum() < 300
+    written = on_gpu(torch.full((1000, 3), 7.0)).bernoulli_(on_gpu(chances))
+    assert set(back(written).unique().tolist()) == {0.0, 1.0}
+    torch.bernoulli(on_gpu([0.5, 1.5]))
+    with pytest.raises(RuntimeError, match="p_in >= 0 && p_in <= 1"):
+        gpu.errors.check()
+    gpu.errors.check()  # once
+
+
+def test_normal_numbers_of_tensors(gpu):
+    mean, std = torch.tensor([0.0, 10.0]).repeat(2000, 1), torch.tensor([1.0, 0.5])
+    made = back(torch.normal(on_gpu(mean), on_gpu(std)))
+    assert float((made.mean(0) - mean[0]).abs().max()) < 0.2 and float((made.std(0) - std).abs().max()) < 0.1
+    with pytest.raises(RuntimeError, match=r"std >= 0\.0"):
+        torch.normal(on_gpu([0.0]), on_gpu([-1.0]))
