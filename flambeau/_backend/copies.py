@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.allocation import empty, empty_like
+from .._core.allocation import SHARED, empty, empty_like
 from .._core.layouts import is_disjoint
 from .._kernel import turning
 from .._kernel.lang import independent, kernel
@@ -24,7 +24,6 @@ from .._kernel.value import SIZE
 from . import threads
 
 LARGE = 1 << 14  # elements from which blocks and threads pay for arrays in another order
-SHARED = 1 << 19  # bytes from which threads pay for any array
 _BLOCK = 64
 _BITS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 _CODES = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}

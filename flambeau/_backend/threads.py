@@ -11,12 +11,14 @@ from typing import Any
 
 from .._core.config import checked_count
 from .._kernel.jit import cache_size
+from .._kernel.native import pool
 from .._kernel.native.pool import MOST_THREADS, settings
 from .._kernel.streaming import past
 
 # Work is counted in elements that an operation reads, combines with a few others and writes. From so many on other threads are asked
 # to help, which takes the interpreter about 10 µs (a pointwise operation takes 40 to 80 for so many), and Python's own may run meanwhile.
-WORTHWHILE = 1 << 18
+# Native loops, which need no interpreter to hand parts over, do so from half of that on.
+WORTHWHILE = 2 * pool.WORTHWHILE
 # How many multiplications of a product of matrices, whose operands lie in registers, take as long as one such element.
 PRODUCTS = 4
 _X86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -160,8 +162,8 @@ def over(parts: Sequence[tuple[int, int]], function: Callable[..., Any], *given:
 
 
 def parts(work: int) -> int:
-    """Into how many parts so many elements are worth cutting: about 32,768 each, at most one for each thread."""
-    return max(1, min(_pool.size, work >> 15))
+    """Into how many parts so many elements are worth cutting for the native pool: at most one for each thread."""
+    return max(1, min(_pool.size, work // pool.SHARE))
 
 
 def pay(work: int) -> bool:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.copies import SHARED, fill
+from .._backend.copies import fill
 from .._backend.cuda_watch import Watch as DeviceWatch
-from .._core.allocation import allocator
+from .._core.allocation import SHARED, allocator
 from .._core.state import CUDA, GRAD, local, uncollected
 from .._dispatch import backend_of
 from .._kernel.lang import kernel

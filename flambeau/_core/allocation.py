@@ -16,7 +16,7 @@ from .layouts import like_strides
 from .state import local
 
 LARGE = 1 << 17  # bytes from which the place in memory matters
-FILLED_BY_ALL = 1 << 19  # bytes from which filling memory is worth several threads
+SHARED = 1 << 19  # bytes from which writing memory is worth several threads
 _LAZY = 1 << 28  # zeros from this size on are best left to the system, which gives them when they are touched
 _empty, _zeros = np.empty, np.zeros
 allocator: list[Callable[[Any, Any], Any]] = [_empty]
@@ -86,7 +86,7 @@ def zeros(shape: Any, dtype: Any) -> Any:
     if watcher is not None and watcher.here():
         return watcher.zeros(shape, dtype)
     size = _empty(shape, dtype).nbytes  # nobody touches its pages
-    if not FILLED_BY_ALL <= size < _LAZY:
+    if not SHARED <= size < _LAZY:
         return _zeros(shape, dtype)
     out = allocator[0](shape, dtype)
     filler[0](out, 0)
@@ -101,7 +101,7 @@ def unchanging(array: Any) -> Any:
 
 def fill(array: Any, value: Any) -> None:
     """Sets all elements of an array on any device."""
-    if array.nbytes < FILLED_BY_ALL or array.__class__ is not np.ndarray:
+    if array.nbytes < SHARED or array.__class__ is not np.ndarray:
         array.fill(value)
     else:
         filler[0](array, value)

@@ -21,9 +21,8 @@ from ..._core.state import STARTING, held_over_forks
 
 MOST_OPERANDS = 16
 APART = 8192  # bytes between the scratch memory of threads: one core must not prefetch what another writes
-# Elements from which a loop is worth a second thread, and (as a power of two) how many each thread should get at least.
-WORTHWHILE = 1 << 17
-_SHARE_BITS = 15
+# Elements from which a loop is worth a second thread, and how many each thread should get at least.
+WORTHWHILE, SHARE = 1 << 17, 1 << 15
 MOST_THREADS = 256  # that work on one operation
 # How many threads one operation may use, and the bytes from which large results go their own way to memory: those of any loop, and
 # those of light ones, which wait for nothing else.
@@ -57,7 +56,7 @@ def _started() -> Any:
         pause, patience = _PAUSE.get(platform.machine().lower(), ("", 1000))
         address = compile_module(
             FUNCTIONS, memory(MOST_THREADS), pause=pause, patience=patience, most=MOST_THREADS, worthwhile=WORTHWHILE,
-            share=1 << _SHARE_BITS,
+            share=SHARE,
         )  # fmt: skip
         found = _state["entry"] = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address)
         return found

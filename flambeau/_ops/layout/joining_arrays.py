@@ -12,12 +12,11 @@ import numpy as np
 from ..._backend import threads
 from ..._backend.copies import braid, copy_lines
 from ..._backend.cpu import cpu, native_call, start_of
-from ..._core.allocation import empty, empty_strided
+from ..._core.allocation import SHARED, empty, empty_strided
 from ..._core.layouts import is_channels_last, strides_in_order
 from ..._kernel.native import pool
 from ..._kernel.ufunc import addresses
 
-_LARGE = 1 << 19  # bytes from which our own copies pay
 _LINE = 64  # bytes of a row from which they do on one core
 _SHARE = 1 << 16  # bytes that one of them should get at least
 _THIN = 8  # elements of a row below which the loop along columns is the longer one
@@ -40,9 +39,9 @@ def joined(arrays: Any, dim: int, channels: bool = True) -> Any:
     for a in arrays:
         size += a.nbytes
     first, count = arrays[0], threads.get_num_threads()
-    if size >= _LARGE and len(arrays) == 2 and _are_pairs(arrays[0], arrays[1], dim):
+    if size >= SHARED and len(arrays) == 2 and _are_pairs(arrays[0], arrays[1], dim):
         return _interleaved(arrays[0], arrays[1], dim)
-    if size < _LARGE or (count == 1 and first.nbytes < math.prod(first.shape[:dim]) * _LINE):
+    if size < SHARED or (count == 1 and first.nbytes < math.prod(first.shape[:dim]) * _LINE):
         made = _concatenate(arrays, dim)  # row-major if all are
         return made if made.flags.c_contiguous else _joined_in_order(arrays, dim, channels)
     if channels and all([is_channels_last(a.shape, a.strides) for a in arrays]):

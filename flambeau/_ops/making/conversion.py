@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._backend.copies import SHARED, duplicate, row_major
+from ..._backend.copies import duplicate, row_major
 from ..._backend.placement import as_device, bits
+from ..._core.allocation import SHARED
 from ..._core.config import memory_problem
 from ..._core.devices import CPU, device
 from ..._core.dtypes import (
