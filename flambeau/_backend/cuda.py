@@ -12,6 +12,7 @@ from .._core.allocation import not_planned
 from .._core.config import when_changed
 from .._core.dtypes import BY_NUMPY
 from .._core.state import CUDA, local
+from .._kernel.count_cuda import count
 from .._kernel.native.site import choose, open_device
 from .._kernel.render_cuda import render_dense, render_kernel, render_pointwise
 from .._kernel.render_random import SAMPLERS, render_random
@@ -19,6 +20,7 @@ from .._kernel.value import COMPUTE, PART, is_integer
 from .cuda_attention import Attention
 from .cuda_driver import addresses
 from .cuda_layout import NUMPY, THREADS, Operand, Plan, blocks, memory_order, plan
+from .cuda_orders import Orders
 from .cuda_products import Products
 from .cuda_rows import RowKernels
 from .cuda_scans import Scans
@@ -27,6 +29,7 @@ from .cudnn import Convolutions, settings
 from .placement import gpu_count
 
 _PLANS = 4096  # layouts remembered by one kernel
+_COUNTING = 264  # blocks that count: each adds its counts to those of all
 _CHOICE = 58  # the first bit of a word in which switches stand, beside the address of a stream
 _OPTIONS = ("--fmad=false", "--std=c++17")  # bodies say where a product and a sum are one operation
 
@@ -212,6 +215,7 @@ class Cuda:
         self.casts: dict[tuple[str, str], Any] = {}
         self.samplers: dict[tuple[str, str], Any] = {}
         self.along = RowKernels(self)
+        self.orders = Orders(self)
         self.scans = Scans(self)
         self.product = Products(self)  # x @ y for arrays of one dtype
         self.convolutions = Convolutions(self)
@@ -312,6 +316,19 @@ class Cuda:
             inside = COMPUTE.get(code, code)
             found = self.copies[code] = self.pointwise("copy", lambda m, x: x, (code,), (code,), (inside,))
         return found
+
+    def count(self, x: Any, length: int, even: Sequence[float] = (), weights: Any = None) -> Any:
+        """How often each of so many integers from 0 on occurs in a vector, or which weights have it; or how many elements lie in bins of
+        `even` width: low and high end, number of bins and width of all."""
+        weight = None if weights is None else BY_NUMPY[weights.dtype].code
+        out = self.empty((length,), NUMPY["i64" if weight is None else "f64"])
+        out.fill(0)
+        if x.size and length:
+            kernel = self.compiled("count", count("count", BY_NUMPY[x.dtype].code, bool(even), weight))
+            steps = x.strides[0], 0 if weights is None else weights.strides[0]
+            given = x, 0 if weights is None else weights, out, x.size, *steps, length, *(even or (0.0,) * 4)
+            kernel((min(blocks(x.size), _COUNTING),), (THREADS,), given)
+        return out
 
     def cast(self, array: Any, code: str) -> Any:
         """A copy in another type; floats become integers through int64, so that large ones wrap as they do in C."""

@@ -112,6 +112,16 @@ class RowKernels:
         self.run("extremum", _first_extremum(sign, True), found, outs, (0,))
         return outs
 
+    def extent(self, x: Any) -> tuple[Any, Any]:
+        """The least and the greatest element, which the CPU waits for."""
+        pieces = self._pieces(False, 1, x.size)
+        found = self.backend.empty((pieces, 2), x.dtype)
+        outs = [found[slice(None) if pieces > 1 else 0, k, ...] for k in range(2)]
+        self.run("extent", _EXTENT, [x], outs, tuple(range(x.ndim)), (), pieces)
+        both = self.backend.asnumpy(found)
+        both = both if both.dtype.kind in "iu" else both.astype(np.float64)
+        return both[:, 0].min(), both[:, 1].max()
+
     def run_down(self, name: str, rows: Rows, arrays: Sequence[Any], out: Any, dtype: Any) -> list[Any]:
         """A program along the rows of matrices, into another; and what it adds up over all rows, as arrays of a dtype."""
         self.run(name, rows._replace(down=()), arrays, [out], (1,))
@@ -338,6 +348,13 @@ class RowKernels:
                 stages, lambda m, total, count: finish(m, total, count, how), each=False
             )
         return found
+
+
+_EXTENT = Rows(
+    (("min", lambda m, x, *rest: x), ("max", lambda m, x, *rest: x)),
+    lambda m, low, high, count: (low, high),
+    each=False,
+)
 
 
 @functools.cache

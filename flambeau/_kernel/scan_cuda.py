@@ -30,6 +30,13 @@ template <int size> __device__ __forceinline__ Pack<size> from_below(Pack<size> 
   for (int j = 0; j < (size + 3) / 4; ++j) u.w[j] = __shfl_up_sync(0xffffffff, u.w[j], away, width);
   return u.p;
 }
+// Packs are written as words, as `render_cuda` does.
+template <int size> __device__ __forceinline__ void write(char* to, Pack<size> p) {
+  #pragma unroll
+  for (int j = 0; j < size / 16; ++j) ((uint4*)to)[j] = ((uint4*)p.bytes)[j];
+  if (size == 8) *(uint2*)to = *(uint2*)p.bytes;
+  if (size == 4) *(unsigned int*)to = *(unsigned int*)p.bytes;
+}
 typedef Pack<STATE> State;
 #define WIDTH (LANES < 32 ? LANES : 32)
 
@@ -181,7 +188,7 @@ def scan(
     packs = [
         *[f"      Pack<{sizes[k] * items}> w{k};" for k in results],
         f"      #pragma unroll\n      for (int j = 0; j < {items}; ++j) put(made[j].bytes, {', '.join(f'w{k}.bytes + j * {sizes[k]}' for k in results)});",
-        *[f"      *(Pack<{sizes[k] * items}>*)(x{k} + o{k} + at * {sizes[k]}) = w{k};" for k in results],
+        *[f"      write(x{k} + o{k} + at * {sizes[k]}, w{k});" for k in results],
     ]
     written = "\n".join(["    if (packed && at + ITEMS <= stop) {", *packs, "    } else {", f"    {each}", "    }"])
     places = " | ".join(f"(unsigned long long)(x{k} + o{k})" for k in range(len(types)))

@@ -179,9 +179,13 @@ def most_frequent(m: Any, x: Any, place: Any, value: Any, at: Any) -> None:
 @kernel("(n),(n)->(),()")
 def middle(m: Any, x: Any, place: Any, value: Any, at: Any, skip: Any) -> None:
     """The lower median of every sorted row; NaN, which are last, count as missing (`skip`) or else are the result."""
-    count = m.value(0, "i64")
-    for i in range(x.n):
-        count = count + m.cast(x[i] == x[i], "i64")
+    count = m.value(0, "i64")  # of numbers, by bisection
+    length = x.n + 0
+    while length > 0:
+        half = length >> 1
+        number = x[count + half] == x[count + half]
+        length = m.where(number, length - half - 1, half)
+        count = m.where(number, count + half + 1, count)
     found = m.maximum(count - 1, 0) >> 1
     if not skip:
         found = m.where(count < x.n, count, found)

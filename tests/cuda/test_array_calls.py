@@ -21,6 +21,7 @@ from flambeau._core.state import CUDA, GRAD
 from flambeau._kernel.reduce import fold_rows
 from flambeau._ops.folds.cumulative import _extrema, scan_array
 from flambeau._ops.folds.folding import extremum
+from flambeau._ops.folds.sorting import sort_array
 from flambeau._ops.records.pointwise_op import Pointwise
 from flambeau._ops.registry import records
 from flambeau._tensor import wrap
@@ -71,6 +72,9 @@ class Along:
     def extremum(self, x, dim, sign):
         return _there(extremum(cpu, np.array(x), dim, sign))
 
+    def extent(self, x):
+        return x.min(), x.max()
+
     def moments(self, *args):
         raise NotHere
 
@@ -89,6 +93,19 @@ class Scans:
             out[...] = values
 
 
+class Orders:
+    """Orders, by the CPU's."""
+
+    def sort(self, x, dim, descending, length=None):
+        return _there(sort_array(cpu, np.array(x), dim, descending, length))
+
+    def top(self, x, dim, k, largest):
+        return self.sort(x, dim, largest, k)
+
+    def at(self, x, dim, k, nans=0):
+        return None
+
+
 class Errors(cuda_module.Errors):
     """Places of NumPy's that kernels write to."""
 
@@ -103,7 +120,7 @@ class Backend(cuda_module.Cuda):
     def __init__(self):
         super().__init__()
         self.errors = Errors(self)
-        self.product, self.along, self.scans = self.multiplied, Along(), Scans()
+        self.product, self.along, self.scans, self.orders = self.multiplied, Along(), Scans(), Orders()
 
     def multiplied(self, x, y, added=None):
         made = np.matmul(x, y)

@@ -3,7 +3,7 @@
 import pytest
 
 import flambeau as torch
-from flambeau._backend import cuda_scans
+from flambeau._backend import cuda_orders, cuda_scans
 
 from .emulated import Kernel
 from .fake_gpu import back, on_gpu
@@ -136,3 +136,93 @@ def test_running_extrema(gpu, monkeypatch, shape, dim, d):
     x = some(shape, d)
     planned(lambda x: x.cummax(dim), x)
     planned(lambda x: x.cummin(dim), x)
+
+
+# -- orders --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "shape, dim, d",
+    [
+        ((3, 5), 1, torch.float32),  # several rows of a block
+        ((2, 70), 1, torch.float64),  # runs that are merged
+        ((70, 2), 0, torch.bfloat16),
+        ((2, 3, 4), 1, torch.int64),
+        ((33,), 0, torch.uint8),
+        ((7,), 0, torch.bool),
+        ((0, 3), 1, torch.float32),
+        ((3, 0), 1, torch.float32),
+    ],
+)
+def test_sorts(gpu, monkeypatch, shape, dim, d):
+    monkeypatch.setattr(cuda_orders, "BYTES", 128)
+    monkeypatch.setattr(cuda_orders, "_COUNT", 32)
+    torch.manual_seed(0)
+    x = some(shape, d)
+    planned(lambda x: x.sort(dim), x)
+    planned(lambda x: x.sort(dim, descending=True), x)
+    planned(lambda x: x.t().sort(0), x) if x.ndim == 2 and d is torch.float64 else None
+
+
+@pytest.mark.parametrize(
+    "shape, dim, d",
+    [
+        ((2, 40), 1, torch.float32),
+        ((40, 3), 0, torch.float64),
+        ((2, 300), 1, torch.bfloat16),  # in pieces
+        ((1, 300), 1, torch.int64),
+        ((2, 40), 1, torch.uint8),
+        ((0, 40), 1, torch.float32),
+    ],
+)
+def test_the_first_of_an_order(gpu, monkeypatch, shape, dim, d):
+    monkeypatch.setattr(cuda_orders, "_SHORT", 16)
+    monkeypatch.setattr(cuda_orders, "_PIECE", 64)
+    torch.manual_seed(0)
+    x = some(shape, d)
+    planned(lambda x: x.topk(7, dim), x)
+    planned(lambda x: x.topk(6, dim, largest=False), x)
+
+
+@pytest.mark.parametrize("d", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8], ids=str)
+def test_what_is_at_one_place_of_an_order(gpu, d):
+    torch.manual_seed(0)
+    for shape, dim in (((4, 40), 1), ((31, 3), 0)):
+        x = some(shape, d)
+        planned(lambda x: x.kthvalue(3, dim, keepdim=True), x)
+        planned(lambda x: x.median(dim), x)
+        planned(lambda x: x.nanmedian(dim), x)
+
+
+def test_medians_of_few_long_rows_are_sorted_for(gpu, monkeypatch):
+    monkeypatch.setattr(cuda_orders, "_LONG", 10)
+    x = some((2, 40), torch.float32)
+    planned(lambda x: x.kthvalue(3), x)
+    planned(lambda x: x.median(1), x)
+    planned(lambda x: x.nanmedian(1), x)
+    planned(lambda x: x.mode(1), x)
+
+
+# -- counts --------------------------------------------------------------------------------------------------------
+
+
+def test_integers_are_counted(gpu):
+    torch.manual_seed(0)
+    for d, length in ((torch.int64, 0), (torch.uint8, 5000)):  # the longer counts lie in the memory of all blocks
+        x, w = torch.randint(0, 9, (300,)).to(d), torch.randn(300)
+        made = torch.bincount(on_gpu(x), minlength=length)
+        same(made, torch.bincount(x, minlength=length))
+        close(torch.bincount(on_gpu(x), on_gpu(w), length), torch.bincount(x, w, length))
+    same(torch.bincount(on_gpu(x[::3])), torch.bincount(x[::3]))
+    same(torch.bincount(on_gpu(x[:0]), minlength=3), torch.bincount(x[:0], minlength=3))
+    with pytest.raises(RuntimeError, match="non-negative"):
+        torch.bincount(on_gpu(torch.tensor([3, -1])))
+
+
+@pytest.mark.parametrize("d", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_elements_are_counted_in_bins(gpu, d):
+    torch.manual_seed(0)
+    x = (torch.randn(6, 50) * 3).to(d)
+    planned(lambda x: torch.histc(x, 10, -3, 2), x)
+    same(torch.histc(on_gpu(x), 7), torch.histc(x, 7))
+    same(torch.histc(on_gpu(x.t()[::3]), 7), torch.histc(x.t()[::3], 7))

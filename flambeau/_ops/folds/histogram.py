@@ -11,7 +11,8 @@ from ..._backend.cpu import cpu
 from ..._core import return_types
 from ..._core.dtypes import BY_NUMPY, FLOATING, INTEGER, float32, float64
 from ..._core.sizes import check_room
-from ..._core.state import CUDA, META
+from ..._core.state import META
+from ..._dispatch import backend_of
 from ..._kernel.sort import upper_bound
 from ..._tensor import Tensor, computed
 from ..records.casting import checked_number
@@ -29,13 +30,23 @@ _NEGATIVE = "bincount only supports 1-d non-negative integral inputs."
 
 @primitive(meta=data_dependent, tensors=2, differentiable=False, name="bincount")
 def bincount_op(backend: Any, x: Any, weights: Any, length: int) -> Any:
-    xp = backend.xp
-    if weights is None and backend is cpu and x.size >= _FEW and x.dtype.kind in "iu" and x.dtype != np.uint64:
+    single = weights is not None and weights.dtype == float32.numpy
+    if backend is not cpu:
+        made = backend.count(x, length, weights=weights)
+        return backend.cast(made, "f32") if single else made
+    if weights is None and x.size >= _FEW and x.dtype.kind in "iu" and x.dtype != np.uint64:
         return tallied(x, 0, length)
     if weights is None:
-        return xp.bincount(x, minlength=length).astype("int64", copy=False)
-    kind = weights.dtype if weights.dtype == float32.numpy else float64.numpy
-    return xp.bincount(x, weights.astype("float64"), length).astype(kind)
+        return np.bincount(x, minlength=length).astype("int64", copy=False)
+    made = np.bincount(x, weights.astype("float64"), length)
+    return made.astype(float32.numpy) if single else made
+
+
+def _extent(backend: Any, x: Any) -> tuple[Any, Any]:
+    """The least and the greatest element of an array that is not empty."""
+    if backend is not cpu:
+        return backend.along.extent(x)
+    return extent_of(x) if x.dtype.kind in "iu" and x.ndim == 1 else (x.min(), x.max())
 
 
 @public()
@@ -56,9 +67,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise RuntimeError(_NEGATIVE)
     if weights is not None and weights._array.shape != array.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    low, largest = 0, -1
-    if array.size:
-        low, largest = extent_of(array) if not input._k & CUDA else (int(array.min()), int(array.max()))
+    low, largest = map(int, _extent(backend_of(input._k), array)) if array.size else (0, -1)
     if low < 0:
         raise RuntimeError(_NEGATIVE)
     if largest >= _LARGEST:
@@ -71,20 +80,22 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 @primitive(meta=lambda x, bins, low, high: ((bins,), dtype_of(x)), differentiable=False, name="histc")
 def histc_op(backend: Any, x: Any, bins: int, low: float, high: float) -> Any:
-    xp = backend.xp
     kind = x.dtype.type  # every step is rounded to the elements' own precision, as PyTorch does
     values = x.reshape(-1)
-    if backend is cpu and x.dtype.itemsize >= 4 and x.size >= _FEW and bins < 1 << 24:
+    if backend is not cpu:
+        even = kind(low), kind(high), kind(bins), kind(kind(high) - kind(low))
+        return backend.cast(backend.count(values, bins, [float(n) for n in even]), BY_NUMPY[x.dtype].code)
+    if x.dtype.itemsize >= 4 and x.size >= _FEW and bins < 1 << 24:
         return tallied_bins(values, bins, low, high).astype(x.dtype)
     values = values[(values >= kind(low)) & (values <= kind(high))]
     places = ((values - kind(low)) * kind(bins) / kind(kind(high) - kind(low))).astype("int64")
-    return xp.bincount(xp.minimum(places, bins - 1), minlength=bins).astype(x.dtype)
+    return np.bincount(np.minimum(places, bins - 1), minlength=bins).astype(x.dtype)
 
 
-def _range(name: str, array: Any, low: float, high: float) -> tuple[float, float]:
+def _range(name: str, x: Tensor, low: float, high: float) -> tuple[float, float]:
     """The outer edges: those of the data where none are given, widened if they are equal."""
-    if low == high and array.size:
-        low, high = float(array.min()), float(array.max())
+    if low == high and x._array.size:
+        low, high = map(float, _extent(backend_of(x._k), x._array))
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
     if low == high:
@@ -111,7 +122,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         checked_number(bound, input.dtype)
     low, high = float(min), float(max)
     if low != high or not input._k & META:  # whose range nobody knows
-        low, high = _range("torch.histc", computed(input)._array, low, high)
+        low, high = _range("torch.histc", computed(input), low, high)
     return histc_op(input, int(bins), low, high)
 
 

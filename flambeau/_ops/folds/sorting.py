@@ -37,7 +37,7 @@ _SORT_WORK = 8  # how much more than moving an element sorting it costs
 def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | None = None) -> tuple[Any, Any]:
     """Stably sorted elements along a dimension and their places; only the first `length` of them if given."""
     if backend is not cpu:
-        return _sort_elsewhere(backend.xp, x, dim, descending, length)
+        return backend.orders.sort(x, dim, descending, length)
     n = x.shape[dim]
     length = n if length is None else length
     if 0 < x.size <= FEW:
@@ -99,17 +99,6 @@ def _sort_long(start: int, stop: int, rows: Any, values: Any, places: Any, code:
             values[part], places[part] = (a[:, : values.shape[1]] for a in scratch[:2])
         else:
             call(rows[part], values[part], places[part], *scratch[2:])
-
-
-def _sort_elsewhere(xp: Any, x: Any, dim: int, descending: bool, length: int | None) -> Any:
-    keys = x.astype(xp.float32) if x.dtype == bfloat16.numpy else x
-    if descending:  # reversed twice, so that equal elements keep their order
-        places = x.shape[dim] - 1 - xp.flip(xp.argsort(xp.flip(keys, dim), axis=dim, kind="stable"), dim)
-    else:
-        places = xp.argsort(keys, axis=dim, kind="stable")
-    if length is not None:
-        places = places[(slice(None),) * dim + (slice(0, length),)]
-    return xp.take_along_axis(x, places, dim), places
 
 
 @primitive(
@@ -186,10 +175,11 @@ def _top_rule(x: Any, dim: int, k: int, largest: bool) -> Any:
     tangent=chosen_along(),
 )
 def top_op(backend: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
-    xp = backend.xp
     if x.ndim == 0:
-        return x.copy(), xp.zeros((), "int64")
-    if k > MOST or k == 0 or backend is not cpu:
+        return x.copy(), backend.zeros((), "int64")
+    if backend is not cpu:
+        return backend.orders.top(x, dim, k, largest)
+    if k > MOST or k == 0:
         return sort_array(backend, x, dim, largest, k)
     x = gathered(x, dim)
     shape = (*x.shape[:-1], k)
@@ -230,7 +220,7 @@ def _comparable(x: Any) -> Any:
 
 def _is_small(backend: Any, x: Any, dim: int) -> bool:
     """Whether sorting is sooner done than looking for a part of the order."""
-    return backend is cpu and x.shape[dim] <= _SHORT and not threads.pay(x.size * _SORT_WORK)
+    return backend is not cpu or (x.shape[dim] <= _SHORT and not threads.pay(x.size * _SORT_WORK))
 
 
 def _of_sorted(values: Any, places: Any, dim: int, at: int, keepdim: bool) -> tuple[Any, Any]:
@@ -253,12 +243,19 @@ def _of_each_sorted(backend: Any, kernel: Any, x: Any, dim: int, keepdim: bool, 
     return value, place
 
 
-def _places_of(backend: Any, x: Any, dim: int, at: int) -> Any:
+def _chosen(backend: Any, x: Any, dim: int, keepdim: bool, at: int, nans: int) -> tuple[Any, Any] | None:
+    """What is at a place of each sorted row, and where, by a GPU that need not sort for that; `nans` as it takes them."""
+    found = None if backend is cpu else backend.orders.at(x, dim, at + 1, nans)
+    if found is None or keepdim:
+        return found
+    shape = reduced_shape(x.shape, (dim,), False)
+    return found[0].reshape(shape), found[1].reshape(shape)
+
+
+def _places_of(x: Any, dim: int, at: int) -> Any:
     """Where that is, without the dimension, which would be at a place if rows were sorted; cores share the rows."""
-    x = _comparable(x)
-    if backend is not cpu:
-        return backend.xp.argpartition(x, at, axis=dim)[(slice(None),) * dim + (at,)]
     not_planned()
+    x = _comparable(x)
     rows = np.moveaxis(x, dim, -1)
     flat = rows.reshape(-1, rows.shape[-1])
     places = np.empty(len(flat), np.int64)
@@ -270,10 +267,10 @@ def _places_of(backend: Any, x: Any, dim: int, at: int) -> Any:
     return places.reshape(rows.shape[:-1])
 
 
-def _taken(xp: Any, x: Any, places: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
+def _taken(x: Any, places: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     """Elements at places (without the dimension), and the places."""
-    places = xp.expand_dims(places.copy(), dim)  # of its own, not a part of all places
-    values = xp.take_along_axis(x, places, dim)
+    places = np.expand_dims(places.copy(), dim)  # of its own, not a part of all places
+    values = np.take_along_axis(x, places, dim)
     return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
 
 
@@ -284,12 +281,13 @@ def _one_rule(x: Any, dim: int, keepdim: bool, *rest: Any) -> Any:
 
 @primitive(grad={"x": chosen_grad}, name="kthvalue", meta=_one_rule, batch=along, tangent=chosen_along())
 def kth_op(backend: Any, x: Any, dim: int, keepdim: bool, k: int) -> Any:
-    xp = backend.xp
     if x.ndim == 0:
-        return x.copy(), xp.zeros((), "int64")
+        return x.copy(), backend.zeros((), "int64")
+    if (found := _chosen(backend, x, dim, keepdim, k - 1, 0)) is not None:
+        return found
     if _is_small(backend, x, dim):
         return _of_sorted(*sort_array(backend, x, dim, False), dim, k - 1, keepdim)
-    return _taken(xp, x, _places_of(backend, x, dim, k - 1), dim, keepdim)
+    return _taken(x, _places_of(x, dim, k - 1), dim, keepdim)
 
 
 @public(out=True, planned=True)
@@ -314,11 +312,12 @@ def kthvalue(input: Tensor, k: Any, dim: int = -1, keepdim: bool = False) -> Any
 
 def _median(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
     """The lower median; NaN counts as missing (`skip`), or else is the result where there is one."""
-    xp = backend.xp
-    n = x.shape[dim]
+    at = (x.shape[dim] - 1) // 2
+    if (found := _chosen(backend, x, dim, keepdim, at, 2 if skip else 1)) is not None:
+        return found
     if _is_small(backend, x, dim) or (x != x).any():
         return _of_each_sorted(backend, middle, x, dim, keepdim, skip=skip)
-    return _taken(xp, x, _places_of(backend, x, dim, (n - 1) // 2), dim, keepdim)
+    return _taken(x, _places_of(x, dim, at), dim, keepdim)
 
 
 @primitive(
@@ -397,9 +396,8 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 
 @primitive(grad={"x": chosen_grad}, name="mode", meta=_one_rule, batch=along, tangent=chosen_along())
 def mode_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
-    xp = backend.xp
     if x.ndim == 0:
-        return x.copy(), xp.zeros((), "int64")
+        return x.copy(), backend.zeros((), "int64")
     return _of_each_sorted(backend, most_frequent, x, dim, keepdim)
 
 
