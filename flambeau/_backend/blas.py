@@ -53,7 +53,7 @@ class Scratch(threading.local):
         return memory
 
 
-_workspace = Scratch()
+workspace = Scratch()
 
 
 @functools.lru_cache(4096)
@@ -94,7 +94,7 @@ def product(x: Any, y: Any) -> Any:
         if code in _PLAIN and (n > 1 or m == 1) and not pay((m + FETCH) * n * k // PRODUCTS):
             function, size = _kernel(code, m, n, False)
             out = _empty((m, n), d)
-            function(x, y, _workspace.take(size), out)
+            function(x, y, workspace.take(size), out)
             return out
     elif x.ndim == y.ndim > 2 and code in _PLAIN and x.shape[:-2] == y.shape[:-2]:
         if y.shape[-1] <= thin.MOST and x.shape[-1] <= thin.MOST and x.shape[-2] >= _MANY:
@@ -146,10 +146,10 @@ def _batches(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
         code, None, items, m, k, n, c is not None, threads.get_num_threads(), to.shape[-3] if to.size else 1
     )
     if c is None:
-        function(a, b, _workspace.take(size), to)
+        function(a, b, workspace.take(size), to)
     else:
         factors = [_ONE[code] if factor == 1 else np.asarray(factor, x.dtype) for factor in (alpha, beta)]
-        function(a, b, added[0], *factors, _workspace.take(size), to)
+        function(a, b, added[0], *factors, workspace.take(size), to)
     return out
 
 
@@ -175,7 +175,7 @@ def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
             one = _ONE[code]
             factors = one if alpha == 1 else alpha, one if beta == 1 else beta
             out = _empty((m, n), d)
-            function(x, y, _expanded(c, m, n), *factors, _workspace.take(size), out)
+            function(x, y, _expanded(c, m, n), *factors, workspace.take(size), out)
             return out
         if x.ndim == y.ndim > 2 and code in _PLAIN and x.shape[:-2] == y.shape[:-2]:
             return _batches(code, x, y, c, beta, alpha)
@@ -244,7 +244,7 @@ def _multiply(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any) -> Any:
         code, pairs, items, shape[-2], k, shape[-1], c is not None, threads.get_num_threads(), inner
     )
     a, b, to, *rest = operands
-    scratch = _workspace.take(size)
+    scratch = workspace.take(size)
     function(*((a, b, scratch, to) if factors is None else (a, b, rest[0], *factors, scratch, to)))
     if half and not pairs:
         with np.errstate(over="ignore"):
@@ -260,7 +260,7 @@ def _product_of_matrices(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: An
     sizes = (n, k, m) if turned else (m, k, n)
     function, needed = _planned(code, None, 1, *sizes, c is not None, threads.get_num_threads())
     out = empty((m, n), x.dtype)
-    scratch = _workspace.take(needed)
+    scratch = workspace.take(needed)
     a, b, to = (y.T, x.T, out.T) if turned else (x, y, out)
     if c is None:
         function(a, b, scratch, to)
@@ -294,10 +294,10 @@ def _product_of_pairs(pairs: str, x: Any, y: Any, c: Any, beta: Any, alpha: Any)
     function, size = _planned_pairs(pairs, m, x.shape[1], n, c is not None, threads.get_num_threads())
     out = empty((m, n), x.dtype)
     if c is None:
-        function(x.view(_bits), y.view(_bits), _workspace.take(size), out.view(_bits))
+        function(x.view(_bits), y.view(_bits), workspace.take(size), out.view(_bits))
     else:
         factors = [_ONE["f32"] if factor == 1 else np.asarray(factor, _single) for factor in (alpha, beta)]
-        function(x.view(_bits), y.view(_bits), _expanded(c, m, n).view(_bits), *factors, _workspace.take(size),
+        function(x.view(_bits), y.view(_bits), _expanded(c, m, n).view(_bits), *factors, workspace.take(size),
                  out.view(_bits))  # fmt: skip
     return out
 

@@ -66,6 +66,12 @@ class NodeWatch(Watch):
         self.new.append(memory)
         return self.shown(array)
 
+    def scratch(self, size: int) -> Any:
+        made = self.empty(size, np.uint8)
+        for memory in self.new[-1:]:
+            memory.momentary = bool(size)
+        return made
+
     def has(self, array: Any) -> bool:
         return any([m.holds(address_of(array)) for m in self.blocks])
 

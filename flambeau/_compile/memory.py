@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from bisect import insort
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,14 +13,19 @@ import numpy as np
 # Where a block comes from: an argument, a tensor that the program knows, what Python made in a step, a native loop's results.
 INPUT, CONSTANT, GIVEN, MADE = range(4)
 _LINE = 64  # blocks begin at cache lines
+_END = 1 << 62  # a step that never comes
 _GOOD = 1.02  # how much more than it must be an arena may be without another attempt
+
+
+Span = tuple[int, int, int]  # from this step, to that one, so many bytes
 
 
 class Memory:
     """A block of memory. Offsets in it count from `address`, where its array begins; it reaches from `low` to `high`."""
 
     __slots__ = (
-        "address", "array", "device", "first", "fresh", "high", "instead", "kind", "last", "low", "number", "offset", "source",
+        "address", "array", "device", "first", "fresh", "high", "host", "instead", "kind", "last", "low", "momentary", "number",
+        "offset", "source",
     )  # fmt: skip
 
     def __init__(self, kind: int, array: Any, source: Any = None):
@@ -28,9 +34,11 @@ class Memory:
         self.address = address_of(array)
         ends = [(n - 1) * s for n, s in zip(array.shape, array.strides)] if array.size else []
         self.low, self.high = sum([e for e in ends if e < 0]), sum([e for e in ends if e > 0]) + array.itemsize
-        self.number = 0  # among the operands of the program
+        self.number = 0  # among the operands of the program, or that of what it lies in
         self.fresh = False  # whether each run makes it anew, because others keep it
-        self.first, self.last, self.offset = -1, -1, 0  # when it is used, and where it lies in the arena
+        self.first, self.last, self.offset = -1, -1, 0  # when it is used, and where it lies in the arena or its host
+        self.momentary = False  # whether it is scratch memory of one operation, for which each thread has a piece
+        self.host: Memory | None = None  # a fresh block in which it lies until that is written
         self.instead: Memory | None = None  # the block whose place it takes, which nobody needs any more
 
     @property
@@ -45,6 +53,9 @@ class Memory:
         if self.device:
             return self.array.__class__(shape, d, self.array.data + offset, strides)
         return np.ndarray(shape, d, self.array.reshape(-1).view(np.uint8), offset, strides)
+
+
+_Place = tuple[Memory | None, int]  # a host, or none in the arena, and bytes from where that begins
 
 
 def address_of(array: Any) -> int:
@@ -73,27 +84,34 @@ def is_temporary(block: Memory) -> bool:
     return block.kind == MADE and not block.fresh
 
 
-def placed(blocks: Sequence[Memory]) -> int:
-    """Gives blocks, each of which is used from its `first` to its `last` step, places in an arena; how large that is."""
-    spans: dict[Memory, tuple[int, int, int]] = {}  # of blocks that have a place of their own: from, to, bytes
+def placed(blocks: Sequence[Memory], hosts: Sequence[tuple[int, Memory]] = ()) -> int:
+    """Gives blocks, each of which is used from its `first` to its `last` step, places in an arena; how large that is.
+
+    Some may lie in `hosts`, until these are written: fresh blocks, with the first step at which each may be there.
+    """
+    spans: dict[Memory, Span] = {}  # of blocks that have a place of their own
     for block in sorted(blocks, key=lambda b: b.first):
         own = _root(block)
         first, last, _ = spans.get(own, (block.first, block.last, 0))
         spans[own] = min(first, block.first), max(last, block.last), -(-block.nbytes // _LINE) * _LINE
-    least = _least(list(spans.values()))
-    size, best = 0, dict[Memory, int]()
+    hosts = sorted(hosts, key=lambda h: h[1].first)  # those that are written soon come first: others have room for more
+    written = [(host.first, _END, host.nbytes) for _, host in hosts]
+    least = _least([*spans.values(), *written]) - sum([need for *_, need in written])
+    size, best = -1, dict[Memory, _Place]()
     for urgency in _ORDERS:
-        need, places = _laid(spans, sorted(spans, key=lambda b: urgency(*spans[b])))
-        if not best or need < size:
+        need, places = _laid(spans, sorted(spans, key=lambda b: urgency(*spans[b])), hosts)
+        if size < 0 or need < size:
             size, best = need, places
         if size <= least * _GOOD:
             break
     for block in blocks:
-        block.offset = best[_root(block)]
+        block.host, block.offset = best[_root(block)]
+        if block.host is not None:
+            block.host.first = min(block.host.first, block.first)
     return size
 
 
-def _least(spans: Sequence[tuple[int, int, int]]) -> int:
+def _least(spans: Sequence[Span]) -> int:
     """How much must be there at one time."""
     changes: dict[int, int] = {}
     for first, last, need in spans:
@@ -122,20 +140,33 @@ def _root(block: Memory) -> Memory:
     return block
 
 
-def _laid(spans: dict[Memory, tuple[int, int, int]], order: Sequence[Memory]) -> tuple[int, dict[Memory, int]]:
-    """Each block, in this order, at the lowest place that is free during its time: how much they need, and where they are."""
-    there: list[tuple[int, int, int, int]] = []  # offset, end, from, to
-    places, size = dict[Memory, int](), 0
+def _laid(
+    spans: dict[Memory, Span], order: Sequence[Memory], hosts: Sequence[tuple[int, Memory]]
+) -> tuple[int, dict[Memory, _Place]]:
+    """Each block, in this order, at the first place that is free during its time: how large the arena is, and where they are."""
+    there: dict[Memory | None, list[tuple[int, int, int, int]]] = {}  # by host: offset, end, from, to
+    places, size = dict[Memory, _Place](), 0
     for block in order:
         first, last, need = spans[block]
-        start = 0
-        for offset, end, begin, until in there:
-            if begin <= last and first <= until:
-                if start + need <= offset:
-                    break
-                start = max(start, end)
-        places[block] = start
-        there.append((start, start + need, first, last))
-        there.sort()
-        size = max(size, start + need)
+        for host in [h for since, h in hosts if since <= first and last < h.first and need <= h.nbytes]:
+            start = _free(there.get(host, ()), spans[block])
+            if start + need <= host.nbytes:
+                break
+        else:
+            host, start = None, _free(there.get(None, ()), spans[block])
+            size = max(size, start + need)
+        places[block] = host, start
+        insort(there.setdefault(host, []), (start, start + need, first, last))
     return size, places
+
+
+def _free(there: Sequence[tuple[int, int, int, int]], span: Span) -> int:
+    """The lowest place between others that is free during a time."""
+    first, last, need = span
+    start = 0
+    for offset, end, begin, until in there:
+        if begin <= last and first <= until:
+            if start + need <= offset:
+                break
+            start = max(start, end)
+    return start

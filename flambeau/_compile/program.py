@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.allocation import LARGE
 from .._core.layouts import is_disjoint
 from .._core.state import CUDA, local
 from .._dispatch import backend_of
@@ -16,11 +17,13 @@ from .._kernel.native.site import device_layout
 from .._tensor import Tensor
 from .breaks import Otherwise
 from .fuse import fused, live
-from .graph import Graph, Value
+from .graph import COMPUTES, Graph, Value
 from .lower import Lowering
-from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, give_back, overlay, placed
+from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, give_back, is_temporary, overlay, placed
+from .order import delayed
+from .overwritten import without_copies
 from .recompute import made_again
-from .running import Born, Frame, Gifts, Run, Stretch, fresh, layout
+from .running import ARENA, DEVICE_ARENA, SCRATCH, Born, Frame, Gifts, Run, Stretch, fresh, layout
 from .steps import Call, Launch, Step, may_be_python
 from .unread import without_unread
 from .writes import Accumulate
@@ -44,7 +47,8 @@ class Program:
     """
 
     def __init__(self, graph: Graph, finish: Callable[[Lowering, Sequence[Tensor]], Lowered] | None = None):
-        self.graph, self._finish = made_again(graph.once()), finish  # `finish` chooses the form of what was found out
+        self.graph = delayed(made_again(without_copies(graph.once())))
+        self._finish = finish  # chooses the form of what was found out
         without_unread(self.graph.nodes, self.graph.outputs)
         self._lock = threading.Lock()
         self._lowered: Lowered | None = None
@@ -138,19 +142,40 @@ class Lowered:
             if may_be_python(step):  # what its node reads must be there until then
                 for v in self.nodes[step.node].operands():
                     self.places[v][0].last = max(self.places[v][0].last, i)
-        for i, memory in enumerate(blocks, 1):
-            memory.number = i
-        self.operands = 1 + len(blocks)
-        made = [m for m in blocks if m.kind == MADE]
-        self.temporary = [m for m in made if not m.fresh]
-        self.fresh = [m for m in made if m.fresh]
+        self.temporary = [m for m in blocks if is_temporary(m)]
+        self.fresh = [m for m in blocks if m.kind == MADE and m.fresh]
         overlay([(i, *pair) for i, step in enumerate(steps) for pair in step.pairs()])
-        self.arena = max(placed([m for m in self.temporary if not m.device]), 1)
-        self.device_arena = placed([m for m in self.temporary if m.device])
+        self.arena, self.device_arena = [self._arranged(steps, device) for device in (False, True)]
+        momentary = [m for m in self.temporary if m.momentary]
+        self.scratch = placed(momentary)
+        own = [m for m in blocks if not is_temporary(m)]
+        for number, memory in enumerate(own, SCRATCH + 1):
+            memory.number = number
+        for memory in self.temporary:
+            memory.number = memory.host.number if memory.host else DEVICE_ARENA if memory.device else ARENA
+        for memory in momentary:
+            memory.number = SCRATCH
+        self.operands = SCRATCH + 1 + len(own)
         self.from_inputs = [(m.number, m.source) for m in blocks if m.kind == INPUT]
         self.from_constants = [(m.number, m.source) for m in blocks if m.kind == CONSTANT]
         native = [step for step in steps if not isinstance(step, Call)]
         self.given = {m for step in native for m in (*step.reads(), *step.writes()) if m.kind == GIVEN}
+
+    def _arranged(self, steps: Sequence[Step], device: bool) -> int:
+        """Gives blocks of one device places; how large its arena is.
+
+        A large result that is written late has room for others until then. It is not made before a step that may free memory.
+        """
+        hosts, since = list[tuple[int, Memory]](), 0
+        by_first = {m.first: list[Memory]() for m in self.fresh}
+        for m in self.fresh:
+            if m.device == device and m.nbytes >= LARGE and not m.low:
+                by_first[m.first].append(m)
+        for i, step in enumerate(steps):
+            if isinstance(step, Call) and step.what.opaque not in (False, COMPUTES):
+                since = i + 1
+            hosts += [(since, m) for m in by_first.get(i, ())]
+        return placed([m for m in self.temporary if m.device == device and not m.momentary], hosts)
 
     def _find_tensors(self) -> None:
         """Which values Python needs, and until which step."""
@@ -223,6 +248,8 @@ class Lowered:
             frame = self._frames.pop()
         except IndexError:
             frame = Frame(self)
+        if self.scratch:
+            frame.begin()
         if self.whole:
             given = [*[inputs[i] for i in self.used], *self.known]
             before = len(given)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._backend.blas import workspace
 from .._core.allocation import LARGE, allocator, empty_strided
 from .._core.state import CUDA
 from .._dispatch import backend_of
@@ -25,6 +26,8 @@ from .steps import Call, may_be_python
 if TYPE_CHECKING:
     from .program import Lowered
 
+# Numbers among the operands of a program: its arenas on the CPU and on a GPU, and the scratch memory of the thread.
+ARENA, DEVICE_ARENA, SCRATCH = 1, 2, 3
 _KEPT = 1 << 20  # bytes of small results, whose memory may be kept for the next run, at most
 
 # Shape, NumPy's dtype, strides in elements and bytes, dtype, is it small, what makes an array on a GPU (of which it is one, then).
@@ -72,12 +75,12 @@ class Frame:
     """What one run needs for itself: an arena, the addresses of operands, tables."""
 
     def __init__(self, program: Lowered):
-        self.arena = allocator[0](program.arena, np.uint8)
+        self.arena = allocator[0](max(program.arena, 1), np.uint8)
         self.device_arena = backend_of(CUDA).empty((program.device_arena,), np.uint8) if program.device_arena else None
         self.bases = words_of("q", [0] * program.operands)
-        starts = [0 if arena is None else address_function()(arena) for arena in (self.arena, self.device_arena)]
-        for memory in program.temporary:
-            self.bases[memory.number] = starts[memory.device] + memory.offset
+        for number, arena in ((ARENA, self.arena), (DEVICE_ARENA, self.device_arena)):
+            self.bases[number] = 0 if arena is None else address_function()(arena)
+        self.need, self.scratch = program.scratch, None
         self.at = self.bases.buffer_info()[0]
         self.tables = [part.encoded() if isinstance(part, Stretch) else None for part in program.parts]
         self.starts = [0 if table is None else table[0].buffer_info()[0] for table in self.tables]
@@ -94,6 +97,12 @@ class Frame:
             words, keep = run_words(self.starts[i], len(getattr(part, "steps", ())), self.at, given, born)
             self.words.append(words)
             self._keep.append(keep)
+
+    def begin(self) -> None:
+        """Gets the scratch memory of this thread, which operations outside of programs use, too."""
+        scratch = workspace.take(self.need)
+        if scratch is not self.scratch:
+            self.scratch, self.bases[SCRATCH] = scratch, address_function()(scratch)
 
 
 def fresh(layouts: Sequence[Layout]) -> list[Tensor]:
@@ -172,21 +181,17 @@ class Run:
         return self.tensor(v)
 
     def _part(self, v: Value, memory: Memory, offset: int) -> Tensor:
-        block = self.blocks.get(memory)
+        block, start = self.blocks.get(memory if memory.host is None else memory.host), memory.offset + offset
         if memory.device:
-            whole, start = (self.frame.device_arena, memory.offset) if block is None else (block._array, 0)
-            assert whole is not None
-            t = wrap(whole.__class__(v.shape, v.dtype.numpy, whole.data + (start + offset), v.strides), v.dtype, CUDA)
-            t._storage = None if block is None else storage_of(block)
-            return t
-        if block is None:
-            return wrap(
-                np.ndarray(v.shape, v.dtype.numpy, self.frame.arena, memory.offset + offset, v.strides), v.dtype
-            )
-        whole = block._array
-        flat = whole.transpose(sorted(range(whole.ndim), key=lambda d: -whole.strides[d])).reshape(-1).view(np.uint8)
-        t = wrap(np.ndarray(v.shape, v.dtype.numpy, flat, offset, v.strides), v.dtype)
-        t._storage = storage_of(block)
+            whole: Any = self.frame.device_arena if block is None else block._array
+            t = wrap(whole.__class__(v.shape, v.dtype.numpy, whole.data + start, v.strides), v.dtype, CUDA)
+        else:
+            whole = self.frame.arena if block is None else block._array
+            axes = sorted(range(whole.ndim), key=lambda d: -whole.strides[d])
+            flat = whole.transpose(axes).reshape(-1).view(np.uint8)
+            t = wrap(np.ndarray(v.shape, v.dtype.numpy, flat, start, v.strides), v.dtype)
+        if memory.fresh and block is not None:
+            t._storage = storage_of(block)
         return t
 
     def _known(self, v: Value, t: Tensor) -> None:

@@ -241,7 +241,7 @@ class Launch(Step):
 
     def encode(self, plan: Plan) -> None:
         plan.keep.append(self.keep)
-        at = [(m.number, offset, len(LAUNCH) + i) for m, offset, i in self.operands]
+        at = [(m.number, m.offset + offset, len(LAUNCH) + i) for m, offset, i in self.operands]
         plan.work(launcher(), launch_words(*self.lead, self.call), 0, at, fails=True)
 
 
@@ -321,4 +321,4 @@ def may_be_python(step: Step) -> bool:
 
 def numbered(operands: Sequence[Operand]) -> list[tuple[int, int]]:
     """Operands as plans have them."""
-    return [(0 if m is None else m.number, offset) for m, offset in operands]
+    return [(0, offset) if m is None else (m.number, m.offset + offset) for m, offset in operands]

@@ -36,9 +36,13 @@ class Accumulate:
 
 
 def whole_of(v: Value) -> Value:
-    """The value that a view is a part of."""
-    while v.node is not None and getattr(v.node.op, "view", False):
-        v = next(v.node.operands())
+    """The value in whose memory another lies: what a view shows, or what a node gave back."""
+    while v.node is not None:
+        shown = getattr(v.node.op, "view", False)
+        found = next((o for o in v.node.operands() if shown or o.number == v.number), v)
+        if found is v:
+            break
+        v = found
     return v
 
 

@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from program_reference import captured
+from program_reference import agrees, captured
 
 import flambeau as torch
 from flambeau._compile.memory import MADE, Memory, overlay, placed
@@ -33,6 +33,41 @@ def test_blocks_that_are_needed_at_one_time_lie_apart():
             for b in blocks[:i]:
                 apart = a.last < b.first or b.last < a.first
                 assert apart or a.offset + a.nbytes <= b.offset or b.offset + b.nbytes <= a.offset
+
+
+def test_blocks_lie_in_results_that_are_not_written_yet():
+    draw = random.Random(1)
+    for _ in range(50):
+        hosts = [block(draw.randrange(4000, 9000), draw.randrange(10, 50), 50) for _ in range(4)]
+        since = [draw.randrange(h.first) for h in hosts]
+        written = {h: h.first for h in hosts}
+        blocks = []
+        for _ in range(40):
+            first = draw.randrange(50)
+            blocks.append(block(draw.randrange(1, 3000), first, first + draw.randrange(10)))
+        without, size = placed(blocks), placed(blocks, list(zip(since, hosts)))
+        assert size <= without and any(b.host is not None for b in blocks)
+        for i, a in enumerate(blocks):
+            if a.host is not None:
+                assert since[hosts.index(a.host)] <= a.first and a.last < written[a.host]
+                assert a.offset + a.nbytes <= a.host.nbytes and a.host.first <= a.first
+            for b in blocks[:i]:
+                apart = a.host is not b.host or a.last < b.first or b.last < a.first
+                assert apart or a.offset + a.nbytes <= b.offset or b.offset + b.nbytes <= a.offset
+
+
+def test_a_program_computes_in_the_memory_of_its_last_results():
+    def function(x, y):
+        first = (x @ x).cumsum(0)  # as large as the result
+        return first.sum(0), torch.cumsum(y, 0)
+
+    def make(seed):
+        torch.manual_seed(seed)
+        return [torch.randn(300, 300), torch.randn(300, 300)]
+
+    program = agrees(function, make)
+    assert program._lowered.arena <= 300 * 300 * 4 + 64
+    assert any(m.host is not None for m in program._lowered.temporary)
 
 
 def test_results_take_the_places_of_operands_that_nobody_needs_any_more():

@@ -243,7 +243,8 @@ class Watch:
         if not isinstance(source, Watched):
             if isinstance(source, np.ndarray) and source.ndim and source.flags.writeable:
                 raise Unplannable("memory that was made elsewhere")
-            source = np.asarray(source).astype(target.dtype)
+            source = np.asarray(source)
+            source = source.astype(target.dtype, copy=source.flags.writeable)  # one number for all elements stays one
             source.flags.writeable = False
         elif self.place(source)[0] == self.place(target)[0]:
             raise Unplannable("a copy within one array")

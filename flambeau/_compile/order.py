@@ -1,0 +1,58 @@
+"""The order of operations: one whose results take more memory than its operands waits until the results are needed.
+
+The gradient of a large weight is made of a small input and a small gradient. Nobody reads it before the backward pass is over, and until
+then the memory that it will lie in has room for other values (`memory.py`).
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from .._ops.records.pointwise_op import Pointwise
+from .graph import Graph, Value, is_view
+from .writes import changes, whole_of
+
+_LARGE = 1 << 14  # bytes of results that are worth it
+
+
+def delayed(graph: Graph) -> Graph:
+    """The same program, in which such operations stand right before the first one that needs them; each value is made by one node.
+
+    At no time in between more memory is needed. Views go with those who need them. Pointwise operations stay where they are, beside others
+    with which they become one loop.
+    """
+    nodes, end = graph.nodes, len(graph.nodes)
+    outside = {*graph.inputs, *graph.constants}
+    needed = dict.fromkeys(map(whole_of, graph.outputs), end)  # until which node memory is needed
+    needed.update(dict.fromkeys(outside, end))
+    wanted: dict[Value, int] = {}  # by which node a value is needed first
+    written: dict[Value, int] = {}  # by which node memory is written next
+    barrier = end  # the next node that changes something that lasts: what may raise an error stays before it
+    waiting: dict[int, list[int]] = {}  # nodes that stand before others now
+    for i in range(end - 1, -1, -1):
+        node, at = nodes[i], i
+        operands = dict.fromkeys(map(whole_of, node.operands()))
+        if changes(node):
+            written.update({whole_of(v): i for v in node.writes})
+            barrier = i if node.opaque or any([whole_of(v) in outside for v in node.writes]) else barrier
+        elif not node.opaque:
+            uses = [wanted.get(v, end) for v in node.outs if v is not None]
+            until = min([barrier, *uses, *[written.get(v, end) for v in operands]])
+            made = sum([_bytes(v) for v in node.outs if v is not None and whole_of(v) is v])
+            kept = sum([_bytes(v) for v in operands if needed.get(v, i) < until])
+            if is_view(node) or (made >= _LARGE and made > kept and not isinstance(node.op, Pointwise)):
+                at = until
+        if at > i:
+            waiting.setdefault(at, []).append(i)
+        for v in operands:
+            needed[v] = max(needed.get(v, at), at)
+        for v in node.operands():
+            wanted[v] = min(wanted.get(v, at), at)
+    moved = {k for others in waiting.values() for k in others}
+    order = [k for i in range(end + 1) for k in (*waiting.get(i, [])[::-1], *[i] * (i < end and i not in moved))]
+    graph.nodes = [nodes[k] for k in order]
+    return graph
+
+
+def _bytes(v: Value) -> int:
+    return prod(v.shape) * v.dtype.itemsize
