@@ -111,17 +111,18 @@ class RowKernels:
         kernel = row_kernel(name, rows, (*layout, "rn", *["n"] * (2 * sums)), inputs)
         call = self.cpu.kernel(kernel, (*types, *["f64"] * sums, *[kind] * sums), adjacent=True)
         parts = threads.ranges(length, work=first.size * _weight(rows, types[:inputs]))
-        totals, room = zeros((len(parts), sums, n), _DOUBLE), empty((len(parts), sums, n), _NUMPY[kind])
+        totals, room = zeros((sums, len(parts), n), _DOUBLE), empty((sums, len(parts), n), _NUMPY[kind])
         jobs = []
         for i, (low, high) in enumerate(parts):
             cut = [a[low:high] if dims[:1] == "r" else a for a, dims in zip((*given, out), (*layout, "rn"))]
-            jobs.append([*cut, *[a[i, k] for a in (totals, room) for k in range(sums)]])
+            jobs.append([*cut, *[a[k, i] for a in (totals, room) for k in range(sums)]])
         self.cpu.side_by_side(call, jobs)
-        if len(parts) > 1:
-            made = empty((sums, n), dtype)
-            self.run("add_parts", _SUM, [totals], [made], (0,))
-            return list(made)
-        return [totals[0, k].astype(dtype) for k in range(sums)]
+        if len(parts) == 1:
+            return [totals[k, 0].astype(dtype) for k in range(sums)]
+        made = [empty((n,), dtype) for _ in range(sums)]
+        for k in range(sums):
+            self.run("add_parts", _SUM, [totals[k]], [made[k]], (0,))
+        return made
 
     def moments(self, x: Any, dims: Sequence[int], free: float, root: bool) -> list[Any]:
         """Variances (or their roots) and means along dimensions, without them."""

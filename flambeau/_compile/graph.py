@@ -7,6 +7,7 @@ the eager run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any
@@ -27,6 +28,10 @@ class Value:
         array = t._array
         self.number, self.node = number, node  # None: an input or a constant
         self.shape, self.strides, self.dtype, self.k = array.shape, array.strides, t.dtype, t._k
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def __repr__(self) -> str:
         return f"%{self.number}"

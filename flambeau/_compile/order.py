@@ -6,8 +6,6 @@ then the memory that it will lie in has room for other values (`memory.py`).
 
 from __future__ import annotations
 
-from math import prod
-
 from .._ops.records.pointwise_op import Pointwise
 from .graph import Graph, Value, is_view
 from .writes import changes, whole_of
@@ -38,8 +36,8 @@ def delayed(graph: Graph) -> Graph:
         elif not node.opaque:
             uses = [wanted.get(v, end) for v in node.outs if v is not None]
             until = min([barrier, *uses, *[written.get(v, end) for v in operands]])
-            made = sum([_bytes(v) for v in node.outs if v is not None and whole_of(v) is v])
-            kept = sum([_bytes(v) for v in operands if needed.get(v, i) < until])
+            made = sum([v.nbytes for v in node.outs if v is not None and whole_of(v) is v])
+            kept = sum([v.nbytes for v in operands if needed.get(v, i) < until])
             if is_view(node) or (made >= _LARGE and made > kept and not isinstance(node.op, Pointwise)):
                 at = until
         if at > i:
@@ -52,7 +50,3 @@ def delayed(graph: Graph) -> Graph:
     order = [k for i in range(end + 1) for k in (*waiting.get(i, [])[::-1], *[i] * (i < end and i not in moved))]
     graph.nodes = [nodes[k] for k in order]
     return graph
-
-
-def _bytes(v: Value) -> int:
-    return prod(v.shape) * v.dtype.itemsize

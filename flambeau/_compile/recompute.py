@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from math import prod
 
 from .._core.dtypes import bool_
 from .._kernel.loops import survey
 from .._kernel.value import COMPUTE, PART
 from .._ops.records.pointwise_op import Pointwise
+from .arguments import overlap
 from .graph import Graph, Node, Value, is_view, replaced
+from .writes import changes
 
 _LARGE = 1 << 14  # bytes from which a value is not kept
 _INSTRUCTIONS = 8  # of an operation that is done again, at most
@@ -64,30 +65,45 @@ def made_again(graph: Graph) -> Graph:
         for v in dict.fromkeys(node.operands()):
             uses.setdefault(v, []).append(i)
     lasting = {*graph.outputs, *graph.inputs, *graph.constants}
+    changing = [i for i, node in enumerate(graph.nodes) if changes(node)]
     others: dict[int, dict[Value, Value]] = {}  # by node: which values it reads instead of which
     before: dict[int, list[Node]] = {}
     for i in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[i]
-        if len(node.outs) != 1 or node.outs[0] is None or node.outs[0] in lasting or not _is_pointwise(node):
+        value = node.outs[0] if node.outs else None
+        light = getattr(node.op, "light", False) and not node.opaque
+        if value is None or value in lasting or not (light or (len(node.outs) == 1 and _is_pointwise(node))):
             continue
-        value = node.outs[0]
         late = _late(uses.get(value, []), i)
-        if not late or any([v in lasting or uses[v][-1] < late[0] for v in node.operands()]):
+        if not late or value.nbytes < _LARGE:
             continue
-        if any([v.node is None or v.node.opaque for v in node.operands()]):  # somebody else might write to them
+        known = [v for v in node.operands() if v in graph.constants] if light else []
+        own = [v for v in node.operands() if v not in known]
+        if any([v in lasting or uses[v][-1] < late[0] for v in own]):
             continue
-        if not _is_short(node) and not _derived(node, graph.nodes[late[0] : late[0] + _NEAR]):
+        if any([v.node is None or v.node.opaque for v in own]):  # somebody else might write to them
+            continue
+        if any([_may_write(graph, graph.nodes[k], v) for k in changing if i < k < late[0] for v in known]):
+            continue
+        if not light and not _is_short(node) and not _derived(node, graph.nodes[late[0] : late[0] + _NEAR]):
             continue
         again = Node(node.op, node.args, (), node.several, line=node.line)
-        own = copy(value)
-        own.node, again.outs = again, (own,)
+        new = copy(value)
+        new.node, again.outs = again, (new, *[None] * (len(node.outs) - 1))
         before.setdefault(late[0], []).insert(0, again)
         for user in late:
-            others.setdefault(user, {})[value] = own
+            others.setdefault(user, {})[value] = new
         uses[value] = [u for u in uses[value] if u < late[0]]
-        for v in node.operands():  # it is read there, too
+        for v in own:  # it is read there, too
             uses[v] = sorted({*uses[v], late[0]})
     return _with(graph, before, others) if before else graph
+
+
+def _may_write(graph: Graph, node: Node, constant: Value) -> bool:
+    """Whether a node may write to a tensor that the program knows."""
+    array = graph.constants[constant]._array
+    written = [graph.constants.get(v) for v in node.writes]
+    return bool(node.opaque) or any([t is None or overlap(t._array, array) for t in written])
 
 
 def _late(uses: Sequence[int], made: int) -> list[int]:
@@ -123,7 +139,7 @@ def _is_pointwise(node: Node) -> bool:
     if not isinstance(op, Pointwise) or node.opaque or node.named or node.writes or out is None:
         return False
     code = COMPUTE.get(out.dtype.code, out.dtype.code)
-    if code in PART or prod(out.shape) * out.dtype.itemsize < _LARGE:
+    if code in PART or out.nbytes < _LARGE:
         return False
     return all([v.dtype is out.dtype or v.dtype is bool_ for v in node.args if isinstance(v, Value)])
 

@@ -124,3 +124,45 @@ def test_what_views_show_is_kept_once():
         return torch.nn.functional.scaled_dot_product_attention(q, k, v)
 
     assert _both(f, x, w) == ["attention", "attention", "matmul"]
+
+
+def _normalized(change=None):
+    torch.manual_seed(0)
+    norm, layers = torch.nn.LayerNorm(64), torch.nn.ModuleList([torch.nn.Linear(64, 64) for _ in range(4)])
+    model = torch.nn.ModuleList([norm, *layers])
+    x = torch.randn(100, 64)
+
+    def step():
+        model.zero_grad()
+        y = x
+        for layer in layers:
+            y = y + layer(norm(y)).tanh()
+            if change is not None:
+                change(norm)
+        loss = y.square().mean()
+        loss.backward()
+        return loss
+
+    return step, model
+
+
+def test_norms_are_made_again_in_whole_steps():
+    step, model = _normalized()
+    eager = [step().item()] + [p.grad.clone() for p in model.parameters()]
+    region = Region(step)
+    for _ in range(3):
+        found = [region().item()] + [p.grad for p in model.parameters()]
+        assert found[0] == eager[0] and all(map(torch.equal, found[1:], eager[1:]))
+    graph = region.entries[0].program.forward_program.graph
+    assert [node.name for node in graph.nodes].count("norm_rows") > 4
+
+
+def test_norms_are_not_made_again_when_their_parameters_change():
+    with torch.no_grad():
+        step, model = _normalized(lambda norm: norm.bias.detach().mul_(1.5))
+        other, twin = _normalized(lambda norm: norm.bias.detach().mul_(1.5))
+    region = Region(other)
+    for _ in range(3):
+        assert step().item() == region().item()
+        for p, q in zip(model.parameters(), twin.parameters()):
+            assert torch.equal(p.grad, q.grad)

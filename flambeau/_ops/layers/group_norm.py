@@ -95,6 +95,7 @@ def _shapes(x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bo
     name="norm_blocks",
     grad=_grad,
     backward_name="NativeGroupNormBackward0",
+    light=True,
 )
 @keeps_channels_last(takes=lambda x, weight, bias, eps, groups, rounded: x.ndim > 3 and not rounded)
 def norm_blocks_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> Any:

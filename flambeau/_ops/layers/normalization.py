@@ -147,6 +147,7 @@ def _matrix(backend: Any, array: Any, rank: int) -> Any:
     name="norm_rows",
     grad=_grad,
     backward_name="NativeLayerNormBackward0",
+    light=True,
 )
 def norm_rows_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, center: bool, rank: int) -> Any:
     """The last `rank` dimensions normalized; means and factors."""

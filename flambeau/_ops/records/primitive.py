@@ -56,7 +56,9 @@ class Primitive:
         batch: Callable[..., Any] | None = None,
         tangent: Any = None,
         planned: bool = False,
+        light: bool = False,
     ):
+        self.light = light  # whether it takes little more time than to read its operands: programs may do it twice
         self.tangent = tangent  # how tangents go through it (see `tangents`); by its derivative without
         self.batch = batch  # how it runs on a whole batch (see `batching`); sample by sample without
         self.forward, self.tensors, self.many, self.view, self.meta = forward, tensors, many, view, meta
