@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .._ops.records.pointwise_op import Pointwise
 from .graph import Graph, Value, is_view
-from .writes import changes, whole_of
+from .writes import changes, is_gift, whole_of
 
 _LARGE = 1 << 14  # bytes of results that are worth it
 
@@ -16,8 +16,8 @@ _LARGE = 1 << 14  # bytes of results that are worth it
 def delayed(graph: Graph) -> Graph:
     """The same program, in which such operations stand right before the first one that needs them; each value is made by one node.
 
-    At no time in between more memory is needed. Views go with those who need them. Pointwise operations stay where they are, beside others
-    with which they become one loop.
+    At no time in between more memory is needed. Views go with those who need them, and leaves get their first gradients when all are made.
+    Pointwise operations stay where they are, beside others with which they become one loop.
     """
     nodes, end = graph.nodes, len(graph.nodes)
     outside = {*graph.inputs, *graph.constants}
@@ -30,12 +30,14 @@ def delayed(graph: Graph) -> Graph:
     for i in range(end - 1, -1, -1):
         node, at = nodes[i], i
         operands = dict.fromkeys(map(whole_of, node.operands()))
-        if changes(node):
+        until = min([wanted.get(v, end) for v in node.outs if v is not None], default=end)
+        until = min([barrier, until, *[written.get(v, end) for v in operands]])
+        if is_gift(node):
+            at = until
+        elif changes(node):
             written.update({whole_of(v): i for v in node.writes})
             barrier = i if node.opaque or any([whole_of(v) in outside for v in node.writes]) else barrier
         elif not node.opaque:
-            uses = [wanted.get(v, end) for v in node.outs if v is not None]
-            until = min([barrier, *uses, *[written.get(v, end) for v in operands]])
             made = sum([v.nbytes for v in node.outs if v is not None and whole_of(v) is v])
             kept = sum([v.nbytes for v in operands if needed.get(v, i) < until])
             if is_view(node) or (made >= _LARGE and made > kept and not isinstance(node.op, Pointwise)):

@@ -15,7 +15,7 @@ from .._kernel.value import COMPUTE, PART
 from .._ops.records.pointwise_op import Pointwise
 from .arguments import overlap
 from .graph import Graph, Node, Value, is_view, replaced
-from .writes import changes
+from .writes import changes, is_gift
 
 _LARGE = 1 << 14  # bytes from which a value is not kept
 _INSTRUCTIONS = 8  # of an operation that is done again, at most
@@ -65,7 +65,7 @@ def made_again(graph: Graph) -> Graph:
         for v in dict.fromkeys(node.operands()):
             uses.setdefault(v, []).append(i)
     lasting = {*graph.outputs, *graph.inputs, *graph.constants}
-    changing = [i for i, node in enumerate(graph.nodes) if changes(node)]
+    changing = [i for i, node in enumerate(graph.nodes) if changes(node) and not is_gift(node)]
     others: dict[int, dict[Value, Value]] = {}  # by node: which values it reads instead of which
     before: dict[int, list[Node]] = {}
     for i in range(len(graph.nodes) - 1, -1, -1):

@@ -51,6 +51,14 @@ def changes(node: Node) -> bool:
     return bool(node.writes) or (node.opaque not in (False, COMPUTES) and not isinstance(node.op, Expect))
 
 
+def is_gift(node: Node) -> bool:
+    """Whether a node gives a leaf its first gradient, and nobody is told."""
+    if not isinstance(node.op, Accumulate) or node.op.leaf is None or not node.op.first:
+        return False
+    meta = node.op.leaf._autograd_meta
+    return meta is None or not meta.post_hooks
+
+
 def leaves_of(args: Any) -> list[Tensor]:
     """The tensors whose gradients a step may change: arguments, parameters of modules and optimizers."""
     found: list[Tensor] = []
