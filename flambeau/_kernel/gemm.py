@@ -243,13 +243,13 @@ def _main(plan: Plan, added: bool) -> Vectors:
     one = "1.0" if r.float else "1"
     by_rows = a_column == plan.step
     turned = ~by_rows & (a_row == plan.step)
-    # a right operand that is small or used by few rows is read where it lies, tile by tile while these are whole
+    # a right operand that is small or used by few rows is read where it lies; columns that are no whole tile are packed
     plain = r.constant("b1", plan.step == size) & (b_column == size)
     if not plan.few:
         near = minimum(k, plan.depth) * n * size
         once = (near <= 2 * _SMALL) & (m <= 8 * plan.rows) & (b_row == n * size)  # hardly read again, and dense
-        plain = plain & ((near <= _SMALL) | once)
-        plain = plain & (r.value(f"urem i64 {n.name}, {plan.columns}", "i64") == 0)
+        even = r.value(f"urem i64 {n.name}, {plan.columns}", "i64") == 0
+        plain = plain & (once | (even & (near <= _SMALL)))
     packed_step = r.constant("i64", plan.columns * size)
     strip = plan.strip_at_run_time(r)
     next_row, next_step = r.select(by_rows, a_row, zero), r.select(by_rows, a_column * plan.lanes, zero)
@@ -298,8 +298,11 @@ def _main(plan: Plan, added: bool) -> Vectors:
         with r.loop(zero, n, strip) as jc, r.loop(zero, maximum(k, 1), plan.depth) as pc:
             depth, columns = minimum(k - pc, plan.depth), minimum(n - jc, strip)
             source = r.at(b, pc * b_row, jc * b_column)
-            with r.when(~plain):
-                invoke(r, "pack_right", right, source, b_column, b_row, columns, depth)
+            whole = columns - r.value(f"urem i64 {columns.name}, {plan.columns}", "i64")
+            packed = r.select(plain, whole, zero)  # columns from here on are
+            with r.when(packed < columns):
+                to, place = r.at(right, packed * depth * size), r.at(source, packed * b_column)
+                invoke(r, "pack_right", to, place, b_column, b_row, columns - packed, depth)
             with r.loop(zero, m, plan.rows) as ic:
                 rows = minimum(m - ic, plan.rows)
                 left_source = r.at(a, ic * a_row, pc * a_column)
@@ -319,16 +322,10 @@ def _main(plan: Plan, added: bool) -> Vectors:
                     places, factors = result(ic, jc + j, pc == 0)
                     row = r.value(f"udiv i64 {j.name}, {plan.columns}", "i64") * _asked(plan)
                     ahead = r.at(next_panel, minimum(row, max(plan.rows - _asked(plan), 0)) * next_row)
-                    width, beside = minimum(columns - j, plan.columns), r.at(source, j * b_column)
-                    whole = plain
-                    if plan.few:  # the last columns, if they are no whole tile, are packed alone
-                        whole = plain & (width == plan.columns)
-                        with r.when(plain & ~whole):
-                            invoke(r, "pack_right", right, beside, b_column, b_row, width, depth)
-                    packed = r.at(right, r.select(plain, zero, j * depth * size))
-                    b_step = r.select(whole, b_row, packed_step)
-                    invoke(r, "tile", panel, either(r, whole, beside, packed), b_step, depth, *places, rows, width,
-                          *factors, ahead, next_step, next_row)  # fmt: skip
+                    lies = j < packed
+                    place = either(r, lies, r.at(source, j * b_column), r.at(right, j * depth * size))
+                    invoke(r, "tile", panel, place, r.select(lies, b_row, packed_step), depth, *places, rows,
+                           minimum(columns - j, plan.columns), *factors, ahead, next_step, next_row)  # fmt: skip
         r.branch(end)
         r.start_block(end)
     if r.float:
