@@ -12,9 +12,10 @@ from .._core.allocation import LARGE
 from .._core.layouts import is_disjoint
 from .._core.state import CUDA, local
 from .._dispatch import backend_of
+from .._kernel.native.gifts import giver
 from .._kernel.native.runner import runner_on
 from .._kernel.native.site import device_layout
-from .._tensor import Tensor
+from .._tensor import Meta, Tensor
 from .breaks import Otherwise
 from .fuse import fused, live
 from .graph import COMPUTES, Graph, Value
@@ -202,7 +203,6 @@ class Lowered:
         for v in (*self.outputs, *self.written):
             need(v, len(self.parts))
         self.awaited = set(last)
-        self.at_once = [part.at_once(self.awaited) if isinstance(part, Gifts) else None for part in self.parts]
         self.dead: list[list[Value]] = [[] for _ in range(len(self.parts) + 1)]
         for v, i in last.items():  # what Python made: the program's own memory stays
             if v not in self.places or self.places[v][0].kind != MADE:
@@ -220,8 +220,6 @@ class Lowered:
             main = mains.get(m)
             self.born[begins[m.first] if m.first >= 0 else -1].append((m, main, layout(m, main)))
         self.layouts = [[about for *_, about in born] for born in self.born]
-        # the blocks that each part makes, and the values that they are, or they themselves
-        self.made = [([m for m, *_ in born], [m if v is None else v for m, v, _ in born]) for born in self.born]
 
     # -- running -------------------------------------------------------------------------------------------------------
 
@@ -229,18 +227,35 @@ class Lowered:
         """Whether a run is one native call, whose operands are the inputs, the constants and the outputs."""
         self.used = [i for _, i in self.from_inputs]
         self.known = [t for _, t in self.from_constants]
+        self.outer = len(self.used) + len(self.known) if self.opening >= 0 else 0  # tensors from outside
+        new = enumerate([(m, v) for born in self.born for m, v, _ in born], self.outer)
+        self.new: dict[Any, int] = {}  # which of a run's tensors new blocks are, and the values that they are
+        for number, pair in new:
+            self.new.update(dict.fromkeys([one for one in pair if one is not None], number))
+        self.give = giver(Meta)
+        self.at_once = [
+            part.at_once(self.awaited, self.new) if isinstance(part, Gifts) else None for part in self.parts
+        ]
         only = len(self.parts) == 1 and self.opening == 0 and not self.written and not self.born[-1]
         made = [v for _, v, _ in self.born[0]]
         self.whole = only and len(made) == len(self.outputs) and set(made) == set(self.outputs)
         self.order = [made.index(v) for v in self.outputs] if self.whole and made != self.outputs else []
 
-    def started(self, part: int, words: bytes, given: list[Tensor]) -> int:
-        """Runs a stretch on tensors, to which those are added that it makes anew; how many steps are left, or -1 if none has begun."""
-        if self.device is not None:
-            given += fresh(self.layouts[part])
-        left: int = self._native(words, given)
-        if left < 0 and self.device is None:
-            given += fresh(self.layouts[part])
+    def operands_of(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The tensors from outside that the first stretch is given."""
+        return [*[inputs[i] for i in self.used], *self.known]
+
+    def started(self, part: int, words: bytes, found: list[Tensor]) -> int:
+        """Runs a stretch, with those from outside if it is the first; adds the tensors that it makes anew. How many steps are left, or -1
+        if none has begun."""
+        if self.device is None:
+            left: int = self._native(words, found)
+            if left < 0:
+                found += fresh(self.layouts[part])
+            return left
+        new = fresh(self.layouts[part])
+        left = self._native(words, [*found, *new] if part == self.opening else new)
+        found += new
         return left
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -251,11 +266,10 @@ class Lowered:
         if self.scratch:
             frame.begin()
         if self.whole:
-            given = [*[inputs[i] for i in self.used], *self.known]
-            before = len(given)
-            if self.started(0, frame.words[0], given) == 0:
+            found = self.operands_of(inputs)
+            if self.started(0, frame.words[0], found) == 0:
                 self._frames.append(frame)
-                made = given[before:]
+                made = found[self.outer :]
                 return [made[i] for i in self.order] if self.order else made
         outer, local.grad = local.grad, False
         try:

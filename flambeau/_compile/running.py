@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from array import array as words_of
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +14,10 @@ from .._core.allocation import LARGE, allocator, empty_strided
 from .._core.state import CUDA
 from .._dispatch import backend_of
 from .._kernel.native.direct import address_function
-from .._kernel.native.gifts import giver
+from .._kernel.native.gifts import gift_words
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import operands_in, run_words, runner
-from .._tensor import Meta, Tensor, bump, detached, storage_of, wrap
+from .._tensor import Tensor, bump, detached, storage_of, wrap
 from .graph import Node, Value, replaced
 from .lower import laid, lies_as
 from .memory import MADE, Memory
@@ -63,12 +63,14 @@ class Gifts:
         leaves = [n.args[1] if n.op.leaf is None else n.op.leaf for n in nodes]
         return [(s, n.args[0], leaf, n.outs[0]) for s, n, leaf in zip(self.steps, nodes, leaves)]
 
-    def at_once(self, awaited: Container[Value]) -> tuple[list[Value], list[Any]] | None:
-        """Gradients and leaves, if all can be given in one call: leaves that differ, whose gradients nothing in the program asks for."""
-        leaves = [leaf for _, _, leaf, _ in self.gifts]
-        differ = len(set(map(id, leaves))) == len(leaves)
-        plain = not any([leaf.__class__ is Value or out in awaited for _, _, leaf, out in self.gifts])
-        return ([v for _, v, _, _ in self.gifts], leaves) if differ and plain else None
+    def at_once(self, awaited: Container[Value], new: Mapping[Any, int]) -> bytes | None:
+        """What says so, if all can be given in one call: new tensors, by their numbers, to leaves that differ, whose gradients nothing in the program asks for."""
+        found, leaves = self.gifts, {id(leaf) for _, _, leaf, _ in self.gifts}
+        if len(leaves) < len(found) or any([leaf.__class__ is Value or out in awaited for _, _, leaf, out in found]):
+            return None
+        return (
+            gift_words([(new[v], leaf) for _, v, leaf, _ in found]) if all([v in new for _, v, _, _ in found]) else None
+        )
 
 
 class Frame:
@@ -118,44 +120,38 @@ class Run:
 
     def __init__(self, program: Lowered, frame: Frame, inputs: Sequence[Tensor]):
         self.program, self.frame, self.inputs = program, frame, inputs
-        self.tensors: dict[Value | Memory, Tensor] = {}
-        self.blocks: dict[Memory, Tensor] = {}  # a tensor that keeps each fresh block
+        self.tensors: dict[Value, Tensor] = {}
+        self.found: list[Tensor] = []  # from outside, for the first stretch, then all that are new
 
     def outputs(self) -> list[Tensor]:
-        program, words = self.program, self.frame.words
+        program, words, found = self.program, self.frame.words, self.found
         for i, part in enumerate(program.parts):
             kind = part.__class__
             if kind is Stretch:
-                given = [*[self.inputs[k] for k in program.used], *program.known] if i == program.opening else []
-                before = len(given)
-                left = program.started(i, words[i], given)
-                if len(given) > before:
-                    self._made(i, given[before:])
+                if i == program.opening:
+                    found += program.operands_of(self.inputs)
+                left = program.started(i, words[i], found)
                 if left:
-                    self._resume(part, i, left, given)
+                    self._resume(part, i, left)
             elif kind is Gifts:
-                self._give(part, program.at_once[i])
+                at_once = program.at_once[i]
+                if at_once is None or not program.give(at_once, found):
+                    self._give(part)
             else:
                 self._call(part)
             for v in program.dead[i]:
                 self.tensors.pop(v, None)
         if program.born[-1]:
-            self._made(-1, fresh(program.layouts[-1]))
+            found += fresh(program.layouts[-1])
         for v in program.written:
             bump(self.tensor(v))
         return [self.tensor(v) for v in program.outputs]
-
-    def _made(self, part: int, made: list[Tensor]) -> None:
-        """Blocks that a part made anew."""
-        memories, mains = self.program.made[part]
-        self.blocks.update(zip(memories, made))
-        self.tensors.update(zip(mains, made))
 
     # -- values --------------------------------------------------------------------------------------------------------
 
     def tensor(self, v: Value) -> Tensor:
         """A value as Python sees it."""
-        t = self.tensors.get(v)
+        t = self._at_hand(v)
         if t is None:
             place = self.program.places.get(v)
             if place is not None and place[0].kind == MADE:
@@ -169,6 +165,11 @@ class Run:
             self.tensors[v] = t
         return t
 
+    def _at_hand(self, v: Value) -> Tensor | None:
+        """A value that is there already."""
+        number = self.program.new.get(v)
+        return self.tensors.get(v) if number is None else self.found[number]
+
     def _external(self, v: Value) -> Tensor:
         number = self.program.numbers.get(v)
         return detached(self.program.outside[v] if number is None else self.inputs[number])
@@ -181,7 +182,8 @@ class Run:
         return self.tensor(v)
 
     def _part(self, v: Value, memory: Memory, offset: int) -> Tensor:
-        block, start = self.blocks.get(memory if memory.host is None else memory.host), memory.offset + offset
+        number, start = self.program.new.get(memory.host or memory), memory.offset + offset
+        block = None if number is None else self.found[number]
         if memory.device:
             whole: Any = self.frame.device_arena if block is None else block._array
             t = wrap(whole.__class__(v.shape, v.dtype.numpy, whole.data + start, v.strides), v.dtype, CUDA)
@@ -221,13 +223,11 @@ class Run:
                     t = laid(v, t)
                 self._known(v, t)
 
-    def _give(self, part: Gifts, at_once: tuple[list[Value], list[Any]] | None) -> None:
+    def _give(self, part: Gifts) -> None:
         """Gives leaves their gradients: a first one that is new memory and lies as the leaf does is simply theirs."""
-        tensors, awaited = self.tensors, self.program.awaited
-        if at_once is not None and giver(Meta)([tensors.get(v) for v in at_once[0]], at_once[1]):
-            return
+        awaited = self.program.awaited
         for step, v, leaf, out in part.gifts:
-            t, leaf = tensors.get(v), self._as_given(leaf) if leaf.__class__ is Value else leaf
+            t, leaf = self._at_hand(v), self._as_given(leaf) if leaf.__class__ is Value else leaf
             meta: Any = leaf._autograd_meta
             first = meta is not None and meta.inherited is not meta and meta.grad is None and not meta.post_hooks
             if first and t is not None and t._storage is None and t._array.strides == leaf._array.strides:
@@ -237,12 +237,13 @@ class Run:
             else:
                 self._call(step)
 
-    def _resume(self, part: Stretch, number: int, left: int, given: Sequence[Tensor]) -> None:
+    def _resume(self, part: Stretch, number: int, left: int) -> None:
         """Goes on with a stretch that ended early: its first operands could not be found, a kernel answered otherwise, a launch failed."""
         frame, run, steps = self.frame, runner(), len(part.steps)
         if left < 0:
-            new = [memory.number for memory in self.program.made[number][0]]
-            for t, place in zip(given, [*operands_in(frame.words[number]), *new]):
+            given = operands_in(frame.words[number]) if number == self.program.opening else []
+            places = [*given[: self.program.outer], *[memory.number for memory, *_ in self.program.born[number]]]
+            for t, place in zip(self.found[-len(places) :], places):
                 frame.bases[place] = address_function()(t._array)
             left = run(frame.starts[number], steps, frame.at)
         while left:

@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._compile import running
-from flambeau._kernel.native.gifts import giver
+from flambeau._kernel.native.gifts import gift_words, giver
 from flambeau._kernel.native.site import usable
 from flambeau._tensor import Meta, meta_of, storage_of
 
@@ -133,8 +133,12 @@ def test_first_gradients_are_given_in_one_call_or_not_at_all():
     def metas(made):
         return [meta_of(leaf) for leaf in made]  # made at the first need
 
-    give, gradients = giver(Meta), [torch.ones(2, 3), torch.ones(4)]
-    own = leaves()
+    def give(gradients, leaves):  # numbers of tensors in a list, as programs have them
+        return giver(Meta)(
+            gift_words([(len(leaves) - i, leaf) for i, leaf in enumerate(leaves)]), [None, *gradients[::-1]]
+        )
+
+    own, gradients = leaves(), [torch.ones(2, 3), torch.ones(4)]
     metas(own)
     assert give(gradients, own) is usable()
     assert [leaf.grad is g for leaf, g in zip(own, gradients)] == [usable()] * 2
@@ -142,7 +146,6 @@ def test_first_gradients_are_given_in_one_call_or_not_at_all():
         lambda own, given: setattr(own[1], "grad", torch.ones(4)),  # there is one already
         lambda own, given: own[1].register_post_accumulate_grad_hook(lambda p: None),
         lambda own, given: setattr(own[1], "_autograd_meta", None),
-        lambda own, given: given.__setitem__(1, None),
         lambda own, given: given.__setitem__(1, torch.ones(8)[::2]),  # it lies in another way
         lambda own, given: storage_of(given[1]),  # others may count its writes
     ):

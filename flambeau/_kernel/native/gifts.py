@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from .direct import bound_function
@@ -24,13 +25,10 @@ class _Slots:
 
 def _give(m, self, args, given, place_of, slots):
     at, kind = m.fields(m.word(self, _BYTES), KNOWN_NAMES), m.word(self, _BYTES + 8)
-    gradients, leaves = m.word(args), m.word(args, 8)
-    count, wrong = m.call("PyList_Size", leaves), m.number(0)
+    words, tensors = m.word(args) + _BYTES, m.word(args, 8)
+    count, wrong = m.word(words), m.number(0)
     for i in range(count):  # first all are looked at, as nothing may have changed if one of them is for Python
-        t, leaf = m.call("PyList_GetItem", gradients, i), m.call("PyList_GetItem", leaves, i)
-        if t == at.none:
-            wrong = 1
-            break
+        t, leaf = m.call("PyList_GetItem", tensors, m.word(words, i * 16 + 8)), m.word(words, i * 16 + 16)
         meta, own, its = m.word(leaf, place_of.meta), m.word(t, place_of.array), m.word(leaf, place_of.array)
         if (m.word(meta, _TYPE) != kind) | (m.word(own, _TYPE) != at.ndarray) | (m.word(its, _TYPE) != at.ndarray):
             wrong = 1
@@ -48,7 +46,7 @@ def _give(m, self, args, given, place_of, slots):
     if wrong != 0:
         count = m.number(0)
     for i in range(count):
-        t, leaf = m.call("PyList_GetItem", gradients, i), m.call("PyList_GetItem", leaves, i)
+        t, leaf = m.call("PyList_GetItem", tensors, m.word(words, i * 16 + 8)), m.word(words, i * 16 + 16)
         m.run("Py_IncRef", t)
         m.put(m.word(leaf, place_of.meta), slots.grad, t)
         m.run("Py_DecRef", at.none)
@@ -57,10 +55,15 @@ def _give(m, self, args, given, place_of, slots):
 
 @functools.cache
 def giver(meta: type) -> Any:
-    """The function (gradients, leaves) over lists of tensors, all different, that makes the former gradients of the latter, as they are: if each of
-    these has none yet, nobody is to be told, and all gradients are new memory that lies as the leaf does. Otherwise it does nothing and gives False.
-    `meta` is the class of what has a leaf's gradient."""
+    """The function (words, tensors) that makes some of the tensors, a list, gradients of leaves, as they are: if each leaf has none yet, nobody is
+    to be told, and all gradients are new memory that lies as the leaf does. Otherwise it does nothing and gives False. `meta` is the class of what
+    has a leaf's gradient."""
     known = machine_code()
     if known is None:
-        return lambda gradients, leaves: False
+        return lambda words, tensors: False
     return bound_function(_give, struct.pack("2q", known[0], id(meta)), place_of=known[1], slots=_Slots(meta))
+
+
+def gift_words(gifts: Sequence[tuple[int, Any]]) -> bytes:
+    """The words for `giver`: which of the tensors each leaf is given. Leaves are all different, and somebody keeps them."""
+    return struct.pack(f"{1 + 2 * len(gifts)}q", len(gifts), *[n for i, leaf in gifts for n in (i, id(leaf))])
