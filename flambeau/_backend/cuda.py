@@ -287,6 +287,11 @@ class Cuda:
     def sized(self, work: int, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
         return self.kernel(kernel, types, **options)
 
+    def shared(self, rows: Any, count: int) -> tuple[Any, Operand]:
+        """What stands for rows of which every one is written to for so many elements."""
+        (*lead, n), (*steps, step) = rows.shape, rows.strides
+        return rows, Operand((*lead, count, n), (*steps, 0, step), rows.dtype)
+
     def into(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
         return call(*arrays, out=out)
 

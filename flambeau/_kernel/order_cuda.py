@@ -183,7 +183,7 @@ def order(
     found = symbols.cast(sort_key(KernelScope(r), load(r, "x", code), descending), "i64")
     store(r, "made", "i64", found)
     bits = _BITS.get(code) or BITS[code]
-    signed = is_float(code) or code in _SHORTENED or code[0] == "i"
+    signed = code in _SHORTENED or is_float(code) or code[0] == "i" or code == "u32"
     low = -(1 << (bits - 1)) if signed else -(1 << bits) if descending else 0
     key = "(word)k ^ 1ull << 63" if bits == 64 else f"(word)((k >> {_SHORTENED.get(code, 0)}) - ({low}ll))"
     words = {

@@ -24,6 +24,8 @@ def sort_key(m: Any, x: Any, descending: bool) -> Any:
     """An integer in the order of x, NaN last (first if descending); the two zeros are equal."""
     if x.type == "u64":
         key = m.cast(x ^ (1 << 63), "i64")
+    elif x.type == "u32":
+        key = m.cast(x ^ (1 << 31), "i32")
     elif is_float(x.type):
         bits = m.bits(x)
         width = int(bits.type[1:])
@@ -107,7 +109,7 @@ def merge_sort(
 @kernel("(n)->(k),(k)")
 def top(m: Any, x: Any, value: Any, place: Any, smallest: Any) -> None:
     """The k largest (or smallest) elements of every row in order; k is at most MOST and at most n."""
-    kind = "i32" if is_short(x.type) and x.type != "u32" else "i64"
+    kind = "i32" if is_short(x.type) else "i64"
     n, k = x.n, value.n
     keys = m.local(kind, MOST)
     at = m.local("i64", MOST)

@@ -34,7 +34,8 @@ def planned(function, x, agree=same):
 
 def some(shape, d):
     """Numbers many of which are equal; among floats there are both zeros and NaN."""
-    x = (torch.randint(0, 7, shape) - (0 if d in (torch.uint8, torch.bool) else 3)).to(d)
+    x = torch.randint(0, 7, shape) - (0 if d in (torch.uint8, torch.bool) else 3)
+    x = (x + (1 << 31) if d is torch.uint32 else x).to(d)
     if d.is_floating_point:
         x = x * torch.where(torch.rand(shape) < 0.5, 1.0, -1.0).to(d)
         x = torch.where(torch.rand(shape) < 0.05, float("nan"), x).to(d)
@@ -149,6 +150,8 @@ def test_running_extrema(gpu, monkeypatch, shape, dim, d):
         ((70, 2), 0, torch.bfloat16),
         ((2, 3, 4), 1, torch.int64),
         ((33,), 0, torch.uint8),
+        ((33,), 0, torch.uint32),
+        ((40,), 0, torch.float16),
         ((7,), 0, torch.bool),
         ((0, 3), 1, torch.float32),
         ((3, 0), 1, torch.float32),
@@ -226,3 +229,54 @@ def test_elements_are_counted_in_bins(gpu, d):
     planned(lambda x: torch.histc(x, 10, -3, 2), x)
     same(torch.histc(on_gpu(x), 7), torch.histc(x, 7))
     same(torch.histc(on_gpu(x.t()[::3]), 7), torch.histc(x.t()[::3], 7))
+
+
+# -- distinct elements, and gradients ------------------------------------------------------------------------------
+
+
+def test_distinct_elements(gpu):
+    torch.manual_seed(0)
+    for x in (torch.randint(-4, 9, (3, 40)), some((30,), torch.float32), torch.tensor([5])):
+        same(
+            torch.unique(on_gpu(x), return_inverse=True, return_counts=True),
+            torch.unique(x, return_inverse=True, return_counts=True),
+        )
+    same(torch.unique(on_gpu(x)), torch.unique(x))
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_gradients_go_where_elements_were(gpu, dim):
+    torch.manual_seed(0)
+    x = torch.randn(6, 9, requires_grad=True)
+    there = on_gpu(x, True)
+    for function in (
+        lambda x: x.max(dim)[0],
+        lambda x: x.topk(3, dim)[0],
+        lambda x: x.sort(dim)[0],
+        lambda x: x.median(dim, True)[0],
+    ):
+        for turn in range(4):
+            expected, made = function(x), function(there)
+            g = torch.randn(expected.shape)
+            on = on_gpu(g)
+            before = Kernel.natively
+            ours = torch.autograd.grad(made, there, on)[0]
+            assert turn < 3 or Kernel.natively > before
+            same(ours, torch.autograd.grad(expected, x, g)[0])
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x.prod(1), lambda x: x.amax(1), lambda x: x.max()], ids=["prod", "amax", "max"]
+)
+def test_gradients_of_folds_wait_for_nothing(gpu, function):
+    torch.manual_seed(0)
+    x = torch.randint(-2, 3, (6, 4)).float().requires_grad_()
+    there = on_gpu(x, True)
+    for turn in range(4):
+        expected, made = function(x), function(there)
+        g = torch.randn(expected.shape)
+        on = on_gpu(g)
+        before = Kernel.natively
+        ours = torch.autograd.grad(made, there, on)[0]
+        assert turn < 3 or Kernel.natively == before + 1
+        close(ours, torch.autograd.grad(expected, x, g)[0])

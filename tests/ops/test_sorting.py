@@ -265,3 +265,13 @@ def test_cores_share_rows_of_medians(dim):
                 assert torch.equal(x.gather(dim, places.unsqueeze(dim)).squeeze(dim), values)
     finally:
         torch.set_num_threads(before)
+
+
+def test_large_unsigned_integers():
+    """Those beyond the signed ones of their size, among more than are sorted by one call."""
+    values = [3_000_000_000, 1, 1 << 31, 0, (1 << 32) - 1, *range(500)]
+    x = torch.tensor(values, dtype=torch.uint32)
+    assert x.sort()[0].tolist() == sorted(values)
+    assert x.sort(descending=True)[0].tolist() == sorted(values, reverse=True)
+    assert x.topk(3)[0].tolist() == sorted(values, reverse=True)[:3]
+    assert x.topk(5, largest=False)[0].tolist() == sorted(values)[:5]

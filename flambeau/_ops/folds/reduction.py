@@ -234,8 +234,27 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
 # -- products ----------------------------------------------------------------------------------------------------
 
 
+def _lone(m: Any, g: Any, out: Any, zeros: Any, product: Any, count: Any) -> tuple[Any]:
+    """What a zero gets: the product of the others, if these are none."""
+    return (g * m.where(zeros == 1, m.cast(product, g.type), 0.0),)
+
+
+_OTHER_FACTORS = Rows(
+    (
+        ("count", lambda m, x, *rest: x == 0.0),
+        ("prod", lambda m, x, *rest: m.where(x == 0.0, 1.0, x)),
+    ),
+    lambda m, x, g, out, lone, count: m.where(x == 0.0, lone, g * (out / x)),
+    fixed=2,
+    settle=_lone,
+)
+
+
 def _prod_grad(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """Every factor gets the product of the others; where there is a zero, that cannot be had by division."""
+    made = along_rows("prod_gradient", _OTHER_FACTORS, g, x, out, dims)
+    if made is not None:
+        return made
     g, out = restore_dims(g, dims, keepdim), restore_dims(out, dims, keepdim)
     if not answer(ops.any(ops.eq(x, 0)), False):
         return g * ops.conj(out / x)

@@ -1,4 +1,4 @@
-"""Gradients of folds of plain dense CPU tensors by one program each; for all others (None) their formulas say more."""
+"""Gradients of folds of plain dense tensors by one program each; for all others (None) their formulas say more."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..._backend.cpu import cpu
-from ..._core.allocation import empty, zeros
+from ..._core.allocation import zeros
 from ..._core.dtypes import BY_NUMPY, float32, float64
-from ..._core.state import local, modes
+from ..._core.state import CUDA, GRAD, local, modes
+from ..._dispatch import backend_of
 from ..._kernel.lang import kernel
 from ..._kernel.rows import Rows
 from ..._tensor import Tensor, wrap
@@ -26,7 +27,7 @@ def along_rows(
 ) -> Tensor | None:
     """What a program makes of a tensor, its fold over `dims` and the gradient of that; None if they are not plain and dense."""
     d, array = x.dtype, x._array
-    if local.grad or modes.seen() or (g._k | x._k | out._k) > 1 or d not in _WIDE or g.dtype is not d:
+    if local.grad or modes.seen() or (g._k | x._k | out._k) & ~(GRAD | CUDA) or d not in _WIDE or g.dtype is not d:
         return None
     if not array.flags.c_contiguous or not array.size or not dims or dims[-1] - dims[0] + 1 != len(dims):
         return None
@@ -37,7 +38,7 @@ def along_rows(
 def _row_gradient_op(
     backend: Any, x: Any, g: Any, out: Any, name: str, program: Rows, dims: tuple[int, ...], numbers: Any
 ) -> Any:
-    made = empty(x.shape, x.dtype)
+    made = backend.empty(x.shape, x.dtype)
     lead = [n for i, n in enumerate(x.shape) if i not in dims]
     backend.along.run(name, program, [x, g.reshape(lead), out.reshape(lead)], [made], dims, numbers)
     return made
@@ -56,13 +57,22 @@ def placed(g: Tensor, shape: Any, dim: int, index: Tensor, keepdim: bool, add: b
     """Zeros with the elements of `g` at the places along a dimension that `index` has for them; with `add`, elements
     at one place are added."""
     d, values, places = g.dtype, g._array, index._array
-    if local.grad or modes.on or (g._k | index._k) > 1 or not d.code or places.dtype is not _INT64 or not places.size:
+    k, types = g._k | index._k, (d.code, "i64", d.code)
+    if local.grad or modes.on or k & ~(GRAD | CUDA) or not d.code or places.dtype != _INT64 or not places.size:
         return None
-    out = zeros(shape, d.numpy)
-    target = to_last(out, dim)
     if keepdim:
         values, places = to_last(values, dim), to_last(places, dim)
     else:
         values, places = values[..., None], places[..., None]
-    cpu.sized(places.size, _placed_rows, (d.code, "i64", d.code), add=add)(values, places, target)
-    return wrap(out, d)
+    if not k & CUDA:
+        out = zeros(shape, d.numpy)
+        cpu.sized(places.size, _placed_rows, types, add=add)(values, places, to_last(out, dim))
+        return wrap(out, d)
+    if add:  # threads would meet
+        return None
+    backend = backend_of(CUDA)
+    out = backend.empty(shape, d.numpy)
+    out.fill(0)
+    target = backend.shared(to_last(out, dim), places.shape[-1])
+    backend.kernel(_placed_rows, types, add=False)(values[..., None], places[..., None], target)
+    return wrap(out, d, CUDA)

@@ -14,6 +14,7 @@ from ..._core import return_types
 from ..._core.allocation import empty, not_planned
 from ..._core.dtypes import BOOL, BY_NUMPY, COMPLEX, bfloat16, bool_, float16, int64
 from ..._core.sizes import wrap_dim
+from ..._kernel.lang import kernel
 from ..._kernel.sort import FEW, MOST, distinct, is_short, merge_sort, middle, most_frequent, pack, top, unpack
 from ..._tensor import Tensor, wrap
 from ..making.factory import number_of
@@ -463,6 +464,35 @@ def _distinct_elements(x: Any, wants_inverse: bool) -> tuple[Any, Any, Any]:
     return first[:number].copy(), inverse.reshape(x.shape), counts[:number].copy()
 
 
+@kernel("(),()->()")
+def _differ(m: Any, x: Any, y: Any, out: Any) -> None:
+    out[()] = m.cast(x[()] != y[()], "i64")
+
+
+@kernel("(),(),(),()->(k),(n)")
+def _run_of(m: Any, new: Any, run: Any, x: Any, place: Any, first: Any, inverse: Any) -> None:
+    """Writes a sorted element that begins a run among the first ones, and to its place the run's number."""
+    if new[()] != 0:
+        first[run[()] - 1] = x[()]
+    inverse[place[()]] = run[()] - 1
+
+
+def _distinct_there(backend: Any, x: Any) -> tuple[Any, Any, Any]:
+    """The same of all elements on a GPU, of which there is at least one."""
+    values, order = sort_array(backend, x.reshape(-1), 0, False)
+    code, size = BY_NUMPY[x.dtype].code, values.size
+    new, runs = backend.empty((size,), "int64"), backend.empty((size,), "int64")
+    new.fill(1)
+    if size > 1:
+        backend.kernel(_differ, (code, code, "i64"))(values[1:], values[:-1], new[1:])
+    backend.scans.run("sum", new, [runs], 0)
+    number = int(backend.asnumpy(runs[-1:])[0])
+    first, inverse = backend.empty((number,), x.dtype), backend.empty((size,), "int64")
+    outs = [backend.shared(a, size) for a in (first, inverse)]
+    backend.kernel(_run_of, ("i64", "i64", code, "i64", code, "i64"))(new, runs, values, order, *outs)
+    return first, inverse.reshape(x.shape), backend.count(runs, number + 1)[1:].copy()
+
+
 def _starts_of_runs(xp: Any, rows: Any) -> Any:
     """Where a row of a matrix differs from the one before it."""
     new = xp.ones(len(rows), bool)
@@ -482,6 +512,8 @@ def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool, wants_in
     if dim is None and not consecutive and backend is cpu and x.size:
         values, places, counts = _distinct_elements(x, wants_inverse)
         return values, np.empty(0, np.int64) if places is None else places, counts
+    if dim is None and not consecutive and x.size:
+        return _distinct_there(backend, x)
     xp = backend.xp
     if dim is None:
         rows = x.reshape(-1, 1)
