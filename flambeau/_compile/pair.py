@@ -42,6 +42,7 @@ class Pair:
         self, tape: Capture, outputs: Sequence[Tensor], inputs: Sequence[Tensor], exact: bool = False, tune: bool = False
     ):  # fmt: skip
         self.finish = tuned if tune else None
+        self.arenas: list[Any] = []  # of the programs of both passes, of which one runs at a time
         self.differentiable = [i for i, t in enumerate(outputs) if t._k & GRAD]
         self.spent: list[int] = []  # outputs whose backward pass has been made
         graph = tape.finish(outputs, whole=True)  # the backward pass may need more
@@ -67,7 +68,7 @@ class Pair:
         graph.keep_used()
         asked_first(graph, inputs, {tape.value(t) for _, t in tape.held})
         self.first = [*map(detached, outputs), *[tape.tensor(v) for v in self.saved]]  # of the recorded run
-        self.forward_program = Program(graph, self.finish)
+        self.forward_program = Program(graph, self.finish, self.arenas)
 
     def _record_backward(
         self, tape: Capture, graph: Graph, outputs: Sequence[Tensor], inputs: Sequence[Tensor], exact: bool
@@ -118,13 +119,13 @@ class Pair:
         for v in made.inputs:
             made.constants.pop(v, None)
         self.watched = [made.constants[v] for v in needed if v in made.constants]
-        self.backward_program = Program(made, self.finish)
+        self.backward_program = Program(made, self.finish, self.arenas)
 
     @property
     def nbytes(self) -> int:
         """Memory in which the programs compute."""
         both = self.forward_program, self.backward_program
-        return sum([p._lowered.arena for p in both if p is not None and p._lowered is not None])
+        return max([p._lowered.arena for p in both if p is not None and p._lowered is not None], default=0)
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs, with a node behind those that need one."""
@@ -176,7 +177,7 @@ class Pair:
             self.partial[absent] = self.backward_program, self.reached
             if less is not None:
                 reached = [there and next(made) is not None for there in self.reached]
-                self.partial[absent] = (Program(less, self.finish) if less.outputs else None), reached
+                self.partial[absent] = (Program(less, self.finish, self.arenas) if less.outputs else None), reached
         return self.partial[absent]
 
     def _differentiable(

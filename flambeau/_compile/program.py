@@ -47,7 +47,13 @@ class Program:
     [tensor([ 9., 15.])]
     """
 
-    def __init__(self, graph: Graph, finish: Callable[[Lowering, Sequence[Tensor]], Lowered] | None = None):
+    def __init__(
+        self,
+        graph: Graph,
+        finish: Callable[[Lowering, Sequence[Tensor]], Lowered] | None = None,
+        arenas: list[Any] | None = None,
+    ):
+        self._arenas: list[Any] = [] if arenas is None else arenas  # that no run uses now; programs may share them
         self.graph = delayed(made_again(without_copies(graph.once())))
         self._finish = finish  # chooses the form of what was found out
         without_unread(self.graph.nodes, self.graph.outputs)
@@ -76,6 +82,7 @@ class Program:
                 if found is None:
                     lowering = Lowering(self.graph, inputs)
                     found = Lowered(lowering) if self._finish is None else self._finish(lowering, inputs)
+                    found.arenas = self._arenas
                     self._lowered = self._others[found.form] = found
                     if found.arena >= _MUCH:
                         give_back()
@@ -123,6 +130,7 @@ class Lowered:
         self._find_tensors()
         self._find_short_way()
         self._frames: list[Frame] = []
+        self.arenas: list[Any] = []
         self._native = runner_on(self.device)
 
     def _find_memory(self, steps: list[Step]) -> None:
@@ -263,17 +271,17 @@ class Lowered:
             frame = self._frames.pop()
         except IndexError:
             frame = Frame(self)
-        if self.scratch:
-            frame.begin()
-        if self.whole:
-            found = self.operands_of(inputs)
-            if self.started(0, frame.words[0], found) == 0:
-                self._frames.append(frame)
-                made = found[self.outer :]
-                return [made[i] for i in self.order] if self.order else made
-        outer, local.grad = local.grad, False
+        frame.begin(self.arenas)
+        outer = local.grad
         try:
+            if self.whole:
+                found = self.operands_of(inputs)
+                if self.started(0, frame.words[0], found) == 0:
+                    made = found[self.outer :]
+                    return [made[i] for i in self.order] if self.order else made
+            local.grad = False
             return Run(self, frame, inputs).outputs()
         finally:
             local.grad = outer
+            frame.end(self.arenas)
             self._frames.append(frame)

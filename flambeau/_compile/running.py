@@ -77,12 +77,13 @@ class Frame:
     """What one run needs for itself: an arena, the addresses of operands, tables."""
 
     def __init__(self, program: Lowered):
-        self.arena = allocator[0](max(program.arena, 1), np.uint8)
+        self.needs = program.arena, program.scratch
+        self.arena: Any = None
+        self.scratch: Any = None
         self.device_arena = backend_of(CUDA).empty((program.device_arena,), np.uint8) if program.device_arena else None
         self.bases = words_of("q", [0] * program.operands)
-        for number, arena in ((ARENA, self.arena), (DEVICE_ARENA, self.device_arena)):
-            self.bases[number] = 0 if arena is None else address_function()(arena)
-        self.need, self.scratch = program.scratch, None
+        if self.device_arena is not None:
+            self.bases[DEVICE_ARENA] = address_function()(self.device_arena)
         self.at = self.bases.buffer_info()[0]
         self.tables = [part.encoded() if isinstance(part, Stretch) else None for part in program.parts]
         self.starts = [0 if table is None else table[0].buffer_info()[0] for table in self.tables]
@@ -100,11 +101,27 @@ class Frame:
             self.words.append(words)
             self._keep.append(keep)
 
-    def begin(self) -> None:
-        """Gets the scratch memory of this thread, which operations outside of programs use, too."""
-        scratch = workspace.take(self.need)
-        if scratch is not self.scratch:
-            self.scratch, self.bases[SCRATCH] = scratch, address_function()(scratch)
+    def begin(self, arenas: list[Any]) -> None:
+        """Gets an arena that no run uses, and the scratch memory of this thread, which operations outside of programs use, too."""
+        arena, scratch = self.needs
+        if arena:
+            try:
+                self.arena = arenas.pop()
+            except IndexError:
+                self.arena = None
+            if self.arena is None or self.arena.size < arena:
+                self.arena = None  # before there is another one
+                self.arena = allocator[0](arena, np.uint8)
+            self.bases[ARENA] = address_function()(self.arena)
+        if scratch:
+            self.scratch = workspace.take(scratch)
+            self.bases[SCRATCH] = address_function()(self.scratch)
+
+    def end(self, arenas: list[Any]) -> None:
+        """Leaves the arena to the next run, also of another program."""
+        if self.arena is not None:
+            arenas.append(self.arena)
+            self.arena = None
 
 
 def fresh(layouts: Sequence[Layout]) -> list[Tensor]:

@@ -166,3 +166,13 @@ def test_large_gradients_of_programs_become_those_of_leaves():
         layer.zero_grad()
         region(x).sum().backward()
     assert region.problem is None and layer.weight.grad._array.base is None
+
+
+def test_both_passes_of_a_function_compute_in_one_arena():
+    x = torch.randn(200, 200, requires_grad=True)
+    region = Region(lambda x: torch.cumsum((x @ x).cumsum(0), 1).sum())
+    for _ in range(4):
+        region(x).backward()
+    pair = region.entries[0].program
+    sizes = [p._lowered.arena for p in (pair.forward_program, pair.backward_program)]
+    assert min(sizes) > 0 and [a.size for a in pair.arenas] == [max(sizes)]
