@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +19,7 @@ from .._core import allocation
 from .._core.state import WATCHING, held_over_forks
 
 _APART = 1 << 44  # bytes between the places that memory pretends to be at
+_ALIGNED = 512  # bytes: where memory begins, as in CuPy's pool
 _FEATURES = frozenset(["shape", "strides", "dtype", "ndim", "size", "nbytes", "itemsize", "flags"])
 _lock = threading.Lock()
 held_over_forks(_lock, WATCHING)
@@ -220,6 +221,33 @@ class Watch:
     def call(self, address: int, args: Sequence[Any]) -> None:
         """A function of a library; its arguments are addresses and integers, or shadows."""
         self.calls.append((0, address, [1] * 6, [_argument(a) for a in args]))
+
+    def on_the_way(self, kept: Container[int]) -> tuple[dict[int, int], int]:
+        """Where in one piece of memory that lies which was made for this call alone, all but the `kept`, by number; and how large that
+        piece is. What nobody needs any more makes room for what is as large."""
+        uses: dict[int, list[int]] = {}
+        for i, (*_, args) in enumerate(self.calls):
+            for owner, _ in args:
+                if owner >= len(self.given) and owner not in kept:
+                    uses.setdefault(owner, [i, i])[1] = i
+        ends: dict[int, list[int]] = {}
+        for owner, (_, last) in uses.items():
+            ends.setdefault(last, []).append(owner)
+        places, free, size = dict[int, int](), dict[int, list[int]](), 0
+        done = 0
+        for owner, (first, _) in uses.items():  # in the order in which they are needed
+            for last in range(done, first):
+                for other in ends.get(last, ()):
+                    free.setdefault(self._room(other), []).append(places[other])
+            done, need = first, self._room(owner)
+            if free.get(need):
+                places[owner] = free[need].pop()
+            else:
+                places[owner], size = size, size + need
+        return places, size
+
+    def _room(self, owner: int) -> int:
+        return -(-self.made[owner - len(self.given)].nbytes // _ALIGNED) * _ALIGNED
 
 
 def watching() -> Watch | None:

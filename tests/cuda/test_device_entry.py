@@ -292,3 +292,23 @@ def test_a_gpu_without_memory_is_told_from_a_computer_without(gpu, monkeypatch, 
     monkeypatch.setattr(gpu, "empty", refused)
     with pytest.raises(torch.cuda.OutOfMemoryError, match="CUDA out of memory"):
         call(x)
+
+
+def test_many_launches_share_one_piece_of_memory_on_the_way(gpu):
+    def slow(x):
+        for _ in range(50):
+            x = (x * 2.0).tanh()
+        return x
+
+    table = Table()
+    memory = Memory(table, ["x"], 1)
+    call = site(slow, lambda values, out: memory.remember(slow, values, 0), table, ["x"])
+    x = on_gpu([0.5, -0.25])
+    with torch.no_grad():
+        for _ in range(4):
+            before = Array.made
+            out, n = natively(lambda: call(x))
+    assert n == 100 and Array.made - before == 2  # the result, and two places that take turns
+    torch.testing.assert_close(back(out), slow(torch.tensor([0.5, -0.25])))
+    plan = table.kept[0][2][0]
+    assert plan.counts == [2, 1, 100] and plan.keep[-2].args[0] == (1024,)

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .device_plan import ABOUT, ARGUMENT, ARGUMENTS, CALL, FIRST, RESULT, RESULTS, SPAN, SPANS, WRITES
+from .device_plan import ABOUT, ARGUMENT, ARGUMENTS, CALL, FIRST, PASSED, RESULT, RESULTS, SPAN, SPANS, WRITES
 from .dialect import compile_function, inline
 from .entry import (
     KNOWN,
@@ -35,7 +35,6 @@ from .plan import ABSENT, DEVICE, FLOAT, INT, KEPT, LOOPS, PATTERN, PLAN, RETURN
 _HEAD = object.__basicsize__
 _TYPE = _HEAD - 8
 _WORDS, _RANK = 128, 8  # at most: of a description, dimensions
-_PASSED = 24  # words that a function of a library is called with: those that it does not take it does not see
 # What the machine code must know of the GPU's library, by addresses in this process, and how switches stand.
 GPU_NAMES = ("array", "launch", "stream", "choice")
 # The words of one launch, or of one call of a library's function (at `address`, or 0), in a program; its arguments follow.
@@ -43,7 +42,31 @@ LAUNCH = ("launch", "kernel", "address", "x", "y", "z", "across", "down", "deep"
 
 
 def _pass_words(m: Any, address: Any, slots: Any) -> Any:
-    return m.call(address, *[m.word(slots, 8 * j) for j in range(_PASSED)])
+    return m.call(address, *[m.word(slots, 8 * j) for j in range(PASSED)])
+
+
+@inline
+def carry_out(m, words, calls, bases, launch, stream):
+    """Makes calls, in the words of `device_plan`, over memory at these bases; gives 0, or what is wrong with the first that fails."""
+    slots, pointers, place, wrong = m.space(ARGUMENTS), m.space(ARGUMENTS), words, m.number(0)
+    for _ in range(calls):
+        passed, address = m.word(place, 0), m.word(place, 8)
+        for j in range(passed):
+            source, value = m.word(place, CALL + j * ARGUMENT), m.word(place, CALL + j * ARGUMENT + 8)
+            if source >= 0:
+                value = m.word(bases, source) + value
+            m.put(slots, j * 8, value)
+            m.put(pointers, j * 8, slots + j * 8)
+        if wrong == 0:
+            if address == 0:
+                wrong = 0xFFFFFFFF & m.call(
+                    launch, m.word(place, 16), m.word(place, 24), m.word(place, 32), m.word(place, 40), m.word(place, 48),
+                    m.word(place, 56), m.word(place, 64), m.word(place, 72), stream, pointers, 0,
+                )  # fmt: skip
+            else:
+                wrong = 0xFFFFFFFF & _pass_words(m, address, slots)
+        place = place + CALL + passed * ARGUMENT
+    return wrong
 
 
 @inline
@@ -178,25 +201,8 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
         m.put(objects, i * 8, made)
         m.put(bases, (inputs + i) * 8, m.word(m.word(made, lies.data), lies.pointer))
     # 4. What is computed.
-    slots, pointers, wrong = m.space(ARGUMENTS), m.space(ARGUMENTS), 0
-    place, thread = plan + PLAN + results * RESULT, m.call("PyEval_SaveThread")
-    for _ in range(calls):
-        passed, address = m.word(place, 0), m.word(place, 8)
-        for j in range(passed):
-            source, value = m.word(place, CALL + j * ARGUMENT), m.word(place, CALL + j * ARGUMENT + 8)
-            if source >= 0:
-                value = m.word(bases, source) + value
-            m.put(slots, j * 8, value)
-            m.put(pointers, j * 8, slots + j * 8)
-        if wrong == 0:
-            if address == 0:
-                wrong = 0xFFFFFFFF & m.call(
-                    there.launch, m.word(place, 16), m.word(place, 24), m.word(place, 32), m.word(place, 40), m.word(place, 48),
-                    m.word(place, 56), m.word(place, 64), m.word(place, 72), stream, pointers, 0,
-                )  # fmt: skip
-            else:
-                wrong = 0xFFFFFFFF & _pass_words(m, address, slots)
-        place = place + CALL + passed * ARGUMENT
+    thread = m.call("PyEval_SaveThread")
+    wrong = carry_out(m, plan + PLAN + results * RESULT, calls, bases, there.launch, stream)
     m.run("PyEval_RestoreThread", thread)
     if wrong != 0:  # Python finds out what
         for j in range(results):
@@ -247,6 +253,17 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
     return made
 
 
+def _carry_out(m, words, calls, bases, launch, stream):
+    return carry_out(m, words, calls, bases, launch, stream)
+
+
+@functools.cache
+def carrier() -> Callable[[int, int, int, int, int], int]:
+    """The function that does what `carry_out` does: of addresses of words and of bases."""
+    made = compile_function("carry_out", _carry_out, ["words", "calls", "bases", "launch", "stream"])
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)(made)
+
+
 def _launch(m, words, threads):
     """Does what such words say; gives 0, or what is wrong."""
     at, first, pointers = m.fields(words, LAUNCH), words + 8 * len(LAUNCH), m.space(ARGUMENTS)
@@ -268,9 +285,9 @@ def launcher() -> int:
 def launch_words(launch: int, stream: int, call: tuple[int, int, Sequence[int], Sequence[int]]) -> array.array[int]:
     """A kernel's launch, or the call of a function, as (kernel, address, sizes of grid and block, arguments)."""
     kernel, address, sizes, args = call
-    if len(args) > (_PASSED if address else ARGUMENTS):
+    if len(args) > (PASSED if address else ARGUMENTS):
         raise ValueError("too many arguments")
-    unseen = [0] * (_PASSED - len(args))
+    unseen = [0] * (PASSED - len(args))
     return array.array("q", [launch, kernel, address, *sizes, 0, stream, len(args), *args, *unseen])
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 # Sizes in bytes of what stands in a plan for one result, one call before its arguments, and one argument.
 RESULT, CALL, ARGUMENT = 16, 80, 16
-RESULTS, CALLS, ARGUMENTS = 24, 64, 64  # at most; kernels of CUDA take 4096 bytes of arguments, which is more
+RESULTS, CALLS, ARGUMENTS = 24, 1024, 64  # at most; kernels of CUDA take 4096 bytes of arguments, which is more
+PASSED = 24  # words that a function of a library is called with: those that it does not take it does not see
 WRITES, ABOUT = (
     24,
     56,
@@ -18,6 +19,18 @@ FIRST, SPANS, SPAN = (
     8,
     24,
 )  # there: whether the first argument is the result; then of each the first byte, the last one, a layout's number
+
+
+def call_words(kernel: int, address: int, sizes: Sequence[int], args: Sequence[tuple[int, int]]) -> list[int]:
+    """A launch of a kernel with sizes of grid and blocks, or a call of the function at an address.
+
+    Each argument is a constant, or the number of memory and bytes from its beginning."""
+    if len(args) > (PASSED if address else ARGUMENTS):
+        raise ValueError("too many arguments")
+    words = [len(args), address, kernel, *sizes, 0]
+    for source, value in args:
+        words += [source if source < 0 else 8 * source, value]
+    return words
 
 
 class DevicePlan:
@@ -54,12 +67,8 @@ class DevicePlan:
         self.counts[1] += 1
 
     def call(self, kernel: int, address: int, sizes: Sequence[int], args: Sequence[tuple[int, int]]) -> None:
-        """A launch of a kernel with sizes of grid and blocks, or a call of the function at an address.
-
-        Each argument is a constant, or the number of memory and bytes from its beginning."""
-        self.calls += [len(args), address, kernel, *sizes, 0]
-        for source, value in args:
-            self.calls += [source if source < 0 else 8 * source, value]
+        """A launch or a call of a library's function (see `call_words`)."""
+        self.calls += call_words(kernel, address, sizes, args)
         self.counts[2] += 1
 
     def written(self, arguments: Sequence[int], first: bool, spans: Sequence[tuple[int, int, int]]) -> None:

@@ -8,17 +8,15 @@ from typing import Any
 
 from ... import _dispatch
 from ..._backend.cuda_watch import Shadow, Unwatchable, Watch
-from ..._core.dtypes import BY_NUMPY
+from ..._core.dtypes import BY_NUMPY, uint8
 from ..._core.sizes import Size
 from ..._core.state import CUDA, GRAD, local
 from ..._dispatch import backend_of
-from ..._kernel.native.device_plan import ARGUMENTS, CALLS, RESULTS, DevicePlan
+from ..._kernel.native.device_plan import CALLS, RESULTS, DevicePlan
 from ..._kernel.native.plan import NO_PLAN, Several, Table, absent, description, taken_apart
 from ..._kernel.native.site import Site, site
 from ..._tensor import Tensor, wrap
 from .patterns import pattern_of
-
-_MOST_WORDS = 24  # arguments of a library's function
 
 
 class Memory:
@@ -133,15 +131,14 @@ def _written(backend: Any, watch: Watch, outs: Sequence[Any], kept: Sequence[Any
         d = outs[i].dtype if i < len(outs) else BY_NUMPY[x.dtype]
         numbers[x.owner] = plan.result(_maker(backend, x), d, i < len(outs))
     plan.kept = plan.counts[0]
-    for own in watch.made:
-        if own.owner not in numbers:
-            numbers[own.owner] = plan.result(_maker(backend, own), BY_NUMPY[own.dtype], False)
+    places, size = watch.on_the_way(numbers)
+    if size:
+        number = plan.result(functools.partial(backend.xp.ndarray, (size,), uint8.numpy), uint8, False)
+        numbers.update(dict.fromkeys(places, number))
     if plan.counts[0] > RESULTS or len(watch.calls) > CALLS:
         raise Unwatchable("too much")
     for kernel, address, sizes, args in watch.calls:
-        if len(args) > (_MOST_WORDS if address else ARGUMENTS):
-            raise Unwatchable("too many arguments")
-        plan.call(kernel, address, sizes, [(s if s < 0 else numbers[s], value) for s, value in args])
+        plan.call(kernel, address, sizes, [(s, v) if s < 0 else (numbers[s], v + places.get(s, 0)) for s, v in args])
     return plan
 
 
