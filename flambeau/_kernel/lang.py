@@ -406,8 +406,9 @@ class Walker:
 class Kernel:
     """A kernel function with a generalized-ufunc signature; gives a ufunc for each set of types and options."""
 
-    def __init__(self, function: Callable[..., Any], signature: str, name: str = ""):
+    def __init__(self, function: Callable[..., Any], signature: str, name: str = "", along: str = ""):
         self.function, self.signature, self.name = function, signature, name or function.__name__
+        self.along = along  # the dimension of its one loop, if that is all it does and iterations are `independent`
         sides = [
             [tuple(filter(None, part.strip(" ()").split(","))) for part in side.replace(" ", "").split("),(")]
             for side in signature.split("->")
@@ -501,9 +502,10 @@ def _is_constant(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
 
 
-def kernel(signature: str) -> Callable[[Callable[..., Any]], Kernel]:
-    """Declares a kernel: `@kernel("(n),(n)->()")` over a function of `m`, the operands and options."""
-    return lambda function: Kernel(function, signature)
+def kernel(signature: str, along: str = "") -> Callable[[Callable[..., Any]], Kernel]:
+    """Declares a kernel: `@kernel("(n),(n)->()")` over a function of `m`, the operands and options. One whose only loop goes `along` a
+    dimension and is `independent` has a thread for each iteration on a GPU."""
+    return lambda function: Kernel(function, signature, along=along)
 
 
 def independent(*bounds: Any, abreast: int = 0, when: bool = True) -> range:

@@ -97,6 +97,7 @@ class Cuda:
         self.arrays: list[str] = []
         self.helpers: set[str] = set()
         self.count = 0
+        self.along = ""  # what counts the iterations of the first independent loop, which threads share
 
     # -- plumbing ------------------------------------------------------------------------------
 
@@ -300,6 +301,13 @@ class Cuda:
     ) -> Iterator[Value]:
         i = self.variable("i64")
         sign = "<" if step > 0 else ">"
+        if independent and self.along:
+            self.emit(f"{i} = {start.name} + {self.along};")
+            self.along = ""
+            self.emit(f"if ({i} < {stop.name}) {{")
+            yield Value(self, i, "i64")
+            self.emit("}")
+            return
         self.emit(f"for ({i} = {start.name}; {i} {sign} {stop.name}; {i} += {step}) {{")
         yield Value(self, i, "i64")
         self.emit("}")
@@ -355,17 +363,20 @@ def _geometry(operands: int, rank: int) -> list[str]:
     return ["long long n"] + ["long long " + name for name in names]
 
 
-def _elements(operands: int, rank: int, index: str) -> str:
-    """The head of one thread's loop over its elements, with the operands' offsets o0, o1, … there."""
-    plain = _TYPE[index]
+def _elements(operands: int, rank: int, index: str, along: str = "") -> str:
+    """The head of one thread's loop over its elements, with the operands' offsets o0, o1, … there. With `along` that many threads, by the
+    number `lane`, share an element."""
+    plain, count, own = _TYPE[index], f"n * {along}" if along else "n", f"i / {along}" if along else "i"
     lines = [
-        f"  for ({plain} i = blockIdx.x * ({plain})blockDim.x + threadIdx.x; i < n; i += ({plain})gridDim.x * blockDim.x) {{"
+        f"  for ({plain} i = blockIdx.x * ({plain})blockDim.x + threadIdx.x; i < {count}; i += ({plain})gridDim.x * blockDim.x) {{"
     ]
+    if along:
+        lines.append(f"  {plain} lane = i % {along};")
     if rank > 1:
-        lines.append(f"  {plain} rest = i;")
+        lines.append(f"  {plain} rest = {own};")
     for d in range(rank - 1, 0, -1):
         lines.append(f"  {plain} i{d} = rest % ({plain})n{d}; rest /= ({plain})n{d};")
-    lines.append(f"  {plain} i0 = {'rest' if rank > 1 else 'i'};")
+    lines.append(f"  {plain} i0 = {'rest' if rank > 1 else own};")
     for k in range(operands):
         lines.append(f"  long long o{k} = {' + '.join(f'(long long)i{d} * s{k}_{d}' for d in range(rank))};")
     return "\n".join(lines)
@@ -498,14 +509,17 @@ def _whole(type: str, count: int) -> str:
 def render_kernel(
     name: str, kernel: Any, types: Sequence[str], options: dict[str, Any], rank: int = 1, index: str = "i64"
 ) -> str:
-    """CUDA text of a `lang.Kernel`: one thread for each element of the dimensions around its core."""
+    """CUDA text of a `lang.Kernel`: one thread for each element of the dimensions around its core, or for each iteration of its loop."""
     from .lang import Array, KernelScope, Walker  # the walker is only needed for such kernels
 
     operands = [*kernel.inputs, *kernel.outputs]
     cores = [f"long long d_{d}" for d in kernel.dims]
     steps = [f"long long t{k}_{i}" for k, dims in enumerate(operands) for i in range(len(dims))]
     pointers = [f"char* x{k}" for k in range(len(operands))]
-    r = Cuda("element", [*pointers, *cores, *steps], "__device__")
+    along = f"d_{kernel.along}" if kernel.along else ""
+    lane = ["long long lane"] if along else []
+    r = Cuda("element", [*pointers, *cores, *steps, *lane], "__device__")
+    r.along = "lane" if along else ""
     arrays = []
     for k, dims in enumerate(operands):
         sizes = [Value(r, f"d_{d}", "i64") for d in dims]
@@ -514,10 +528,11 @@ def render_kernel(
     names = list(inspect.signature(kernel.function).parameters)
     given = dict(zip(names, [KernelScope(r), *arrays]))
     Walker(r, kernel.function, {**given, **options}).run()  # type: ignore[arg-type]
-    places = ", ".join([*(f"x{k} + o{k}" for k in range(len(operands))), *(p.split()[-1] for p in [*cores, *steps])])
+    known = [p.split()[-1] for p in (*cores, *steps, *lane)]
+    places = ", ".join([*(f"x{k} + o{k}" for k in range(len(operands))), *known])
     return f"""{joined([r])}
 {KERNEL} void {name}({", ".join([*pointers, *_geometry(len(operands), rank), *cores, *steps])}) {{
-{_elements(len(operands), rank, index)}
+{_elements(len(operands), rank, "i64" if along else index, along)}
   element({places});
   }}
 }}

@@ -40,6 +40,8 @@ def gpu(monkeypatch):
     monkeypatch.setattr(placement, "cuda_problem", lambda: None)
     monkeypatch.setattr(cuda_module, "addresses", fake_gpu.addresses)
     monkeypatch.setattr(cuda_module.Cuda, "compiled", _compiled)
+    monkeypatch.setitem(backend.product.__dict__, "functions", fake_gpu.multiplications())
+    monkeypatch.setattr(backend.product.handle, "own", {(0, 77): 7, (0, 78): 8})
     libraries = [(file, reach.LIBRARY) for file in (__file__, fake_gpu.__file__, emulated.__file__)]  # as CuPy is one
     trust = lambda file, usual=reach.trust: dict(libraries).get(file) or usual(file)
     for module in (reach, guards):

@@ -8,7 +8,7 @@ import types
 import numpy as np
 
 import flambeau as torch
-from flambeau._core.dtypes import from_numpy_dtype
+from flambeau._core.dtypes import bfloat16, from_numpy_dtype
 from flambeau._core.state import CUDA, GRAD
 from flambeau._tensor import wrap
 
@@ -133,6 +133,55 @@ streams = []  # where the last launch went
 @ctypes.CFUNCTYPE(ctypes.c_int64)
 def stream():
     return 77
+
+
+_KINDS = {0: np.float32, 1: np.float64, 2: np.float16, 4: np.complex64, 5: np.complex128, 14: bfloat16.numpy}
+
+
+def _matrices(address, kind, turned, rows, columns, line, batches=1, between=0):
+    """Matrices as cuBLAS finds them: lines are columns, unless they are turned."""
+    d = np.dtype(_KINDS[kind])
+    strides = (between * d.itemsize, d.itemsize, line * d.itemsize)
+    if turned:
+        rows, columns = columns, rows
+    place = types.SimpleNamespace(
+        __array_interface__={"data": (address, False), "shape": (batches, rows, columns), "strides": strides, "typestr": f"|V{d.itemsize}", "version": 3}
+    )  # fmt: skip
+    made = np.asarray(place).view(d)
+    return made.swapaxes(1, 2) if turned else made
+
+
+def _multiply(m, n, k, alpha, a, b, beta, c, compute):
+    kind = {68: np.float32, 70: np.float64}[compute]
+    number = lambda address, d: np.asarray(np.frombuffer((ctypes.c_char * 16).from_address(address), d, 1)[0])
+    wide = np.promote_types(kind, c.dtype) if c.dtype.kind == "c" else kind
+    one, other = number(alpha, wide), number(beta, wide)
+    total = one * (a.astype(wide) @ b.astype(wide))
+    c[...] = total if other == 0 else total + other * c.astype(wide)
+    products.append((m, n, k))
+    return 0
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 24)
+def gemm(handle, ta, tb, m, n, k, alpha, a, a_kind, a_line, b, b_kind, b_line, beta, c, c_kind, c_line, compute, *rest):
+    a, b = _matrices(a, a_kind, ta, m, k, a_line), _matrices(b, b_kind, tb, k, n, b_line)
+    return _multiply(m, n, k, alpha, a, b, beta, _matrices(c, c_kind, 0, m, n, c_line), compute)
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 24)
+def batched_gemm(
+    handle, ta, tb, m, n, k, alpha, a, a_kind, a_line, a_far, b, b_kind, b_line, b_far, beta, c, c_kind, c_line, c_far, count, compute, *rest
+):  # fmt: skip
+    a, b = _matrices(a, a_kind, ta, m, k, a_line, count, a_far), _matrices(b, b_kind, tb, k, n, b_line, count, b_far)
+    return _multiply(m, n, k, alpha, a, b, beta, _matrices(c, c_kind, 0, m, n, c_line, count, c_far), compute)
+
+
+products = []  # that were computed, by their sizes
+
+
+def multiplications():
+    """cuBLAS' functions, as `Products` wants them."""
+    return tuple((ctypes.cast(f, ctypes.c_void_p).value, f) for f in (gemm, batched_gemm))
 
 
 def addresses():
