@@ -31,6 +31,7 @@ from .placement import gpu_count
 _PLANS = 4096  # layouts remembered by one kernel
 _COUNTING = 264  # blocks that count: each adds its counts to those of all
 _CHOICE = 58  # the first bit of a word in which switches stand, beside the address of a stream
+_CONSTANTS, _LARGEST_CONSTANT = 1024, 1 << 16  # tables that are kept on a GPU, and bytes of one
 _OPTIONS = ("--fmad=false", "--std=c++17")  # bodies say where a product and a sum are one operation
 
 
@@ -223,6 +224,7 @@ class Cuda:
         self.convolves = self.convolutions.takes  # whether a library convolves arrays of a dtype
         self.copies: dict[str, Any] = {}
         self.additions: dict[str, Any] = {}
+        self.constants: dict[Any, Any] = {}
         self.errors = Errors(self)
         self.opened: bool | None = None
         self.addresses: dict[str, int] = {}  # of functions that machine code calls
@@ -310,6 +312,22 @@ class Cuda:
             )
         add(x, y.reshape(-1, *[1] * (x.ndim - dim - 1)), out=x)
         return x
+
+    def constant(self, array: Any) -> tuple[Any, Operand]:
+        """What stands for a table of the CPU's in kernels: a copy on the GPU, which plans may point to."""
+        key = (array.tobytes(), array.shape, array.dtype.str, self.xp.cuda.runtime.getDevice())
+        made = self.constants.get(key)
+        if made is None:
+            made = self.xp.array(array, order="C", blocking=True)
+            if len(self.constants) >= _CONSTANTS:
+                self.constants.clear()
+            if array.nbytes <= _LARGEST_CONSTANT:
+                self.constants[key] = made
+        watch, lies = watching(), Operand(made.shape, made.strides, made.dtype)
+        if watch is None:
+            return made, lies
+        watch.keep.append(made)
+        return int(made.data.ptr), lies
 
     def duplicate(self, x: Any) -> Any:
         """A copy whose dimensions lie in memory in the same order."""

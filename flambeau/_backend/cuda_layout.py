@@ -43,7 +43,7 @@ class Plan(NamedTuple):
     geometry: tuple[int, ...]  # the kernel's last arguments
 
 
-def _broadcast(shape: tuple[int, ...], strides: tuple[int, ...], full: tuple[int, ...]) -> list[int]:
+def spread(shape: tuple[int, ...], strides: tuple[int, ...], full: tuple[int, ...]) -> list[int]:
     """Strides of an operand over the full shape: none along what is repeated."""
     lead = len(full) - len(shape)
     return [0] * lead + [0 if n == 1 else s for n, s in zip(shape, strides)]
@@ -51,7 +51,7 @@ def _broadcast(shape: tuple[int, ...], strides: tuple[int, ...], full: tuple[int
 
 def memory_order(full: tuple[int, ...], operands: Sequence[Layout]) -> tuple[int, ...] | None:
     """The order in memory of a result's dimensions, as on the CPU; None for row-major."""
-    order = tuple(joint_order(full, [_broadcast(shape, strides, full) for shape, strides in operands]))
+    order = tuple(joint_order(full, [spread(shape, strides, full) for shape, strides in operands]))
     long = [d for d in order if full[d] > 1]
     return order if long != sorted(long) else None
 
@@ -102,7 +102,7 @@ def plan(inputs: Sequence[Layout], sizes: Sequence[int], outs: Sequence[Layout] 
     walk = order
     if walk is None:  # given results are walked as they lie in memory
         walk = tuple(sorted(range(len(full)), key=lambda d: -abs(made[0][d]))) if outs else tuple(range(len(full)))
-    strides = [*(_broadcast(*operand, full) for operand in inputs), *made]
+    strides = [*(spread(*operand, full) for operand in inputs), *made]
     extents, steps = merged([full[d] for d in walk], [[s[d] for d in walk] for s in strides])
     count = math.prod(full)
     rank, single, index = len(extents), frozenset[int](), "i64"

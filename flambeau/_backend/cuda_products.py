@@ -13,6 +13,7 @@ import numpy as np
 from .._core.dtypes import BY_NUMPY
 from .cuda_driver import address_of
 from .cuda_handles import Handles
+from .cuda_layout import merged, spread
 from .cuda_watch import watching
 
 # What cuBLAS calls the types of elements and those that it adds products up in, by our codes.
@@ -30,9 +31,6 @@ class Products:
         self.backend = backend
         self.handle = Handles(backend, lambda: self.library, "cublasCreate_v2", "cublasSetStream_v2")
         self.lock = threading.RLock()
-        numbers = {code: [np.full((), n, _FACTORS.get(code, np.float32)) for n in (0, 1)] for code in _TYPES}
-        self.factors = {code: [n.ctypes.data for n in pair] for code, pair in numbers.items()}
-        self.keep = numbers
 
     @cached_property
     def library(self) -> Any:
@@ -51,68 +49,69 @@ class Products:
         found = [address_of(getattr(self.library, name)) for name in names]
         return tuple([(address, _Call(address)) for address in found])  # type: ignore[return-value]
 
-    def __call__(self, x: Any, y: Any, added: Any = None) -> Any:
-        """x @ y for arrays of one dtype, with NumPy's rules for ranks and broadcasting; `added` is added to each row."""
+    def __call__(self, x: Any, y: Any, added: Any = None, beta: Any = 1, alpha: Any = 1) -> Any:
+        """alpha * (x @ y) + beta * added for arrays of one dtype, with NumPy's rules for ranks and broadcasting."""
         code = BY_NUMPY[x.dtype].code
+        if beta == 0:
+            added = None
         if code not in _TYPES or not x.size or not y.size:
-            xp = self.backend.xp
-            made = xp.asarray(xp.matmul(x, y))
-            return made if added is None else made + added
+            return self._elsewhere(x, y, added, beta, alpha)
         if x.ndim == y.ndim == 1:
-            return self(x[None], y[:, None]).reshape(())
+            return self(x[None], y[:, None], added, beta, alpha).reshape(())
         if x.ndim == 1:
-            return self(x[None], y)[..., 0, :]
+            return self(x[None], y, added, beta, alpha)[..., 0, :]
         if y.ndim == 1:
-            return self(x, y[:, None])[..., 0]
-        if x.ndim == y.ndim == 2:
-            out = self.backend.empty((x.shape[0], y.shape[1]), x.dtype)
-            if added is not None:
-                self.backend.copy(added, out)
-            self.multiply(code, x[None], y[None], out[None], added is not None)
-            return out
+            return self(x, y[:, None], None if added is None else added[..., None], beta, alpha)[..., 0]
         lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-        a, b = (self._spread(z, (*lead, *z.shape[-2:])).reshape(-1, *z.shape[-2:]) for z in (x, y))
-        out = self.backend.empty((math.prod(lead), x.shape[-2], y.shape[-1]), x.dtype)
-        self.multiply(code, a, b, out, False)
-        return out.reshape(*lead, *out.shape[1:])
-
-    def _spread(self, x: Any, shape: tuple[int, ...]) -> Any:
-        return x if x.shape == shape else self.backend.xp.broadcast_to(x, shape)
-
-    def multiply(self, code: str, x: Any, y: Any, out: Any, add: bool) -> None:
-        """Batches of matrices. cuBLAS counts lines as columns: out' = y' x' for the turned matrices."""
+        out = self.backend.empty((*lead, x.shape[-2], y.shape[-1]), x.dtype)
+        if added is not None:
+            self.backend.copy(added, out)
+        left, right = (self._oriented(z, lead) for z in (x, y))
         with self.lock:  # a handle that streams share works for one of them at a time
-            self._multiply(watching(), code, _oriented(x), _oriented(y), out, add)
+            self._multiply(code, left, right, out, alpha, 0 if added is None else beta)
+        return out
 
-    def _multiply(self, watch: Any, code: str, left: Any, right: Any, out: Any, add: bool) -> None:
-        (x, x_turned, x_line), (y, y_turned, y_line) = left, right
+    def _elsewhere(self, x: Any, y: Any, added: Any, beta: Any, alpha: Any) -> Any:
+        xp = self.backend.xp
+        made = xp.asarray(xp.matmul(x, y))
+        made = made if alpha == 1 else made * alpha
+        return made if added is None else (made + (added if beta == 1 else beta * added)).astype(x.dtype)
+
+    def _oriented(self, x: Any, lead: tuple[int, ...]) -> tuple[Any, int, bool, int]:
+        """Matrices that cuBLAS can read, elements between them, whether they are turned, and elements between their lines."""
+        size, (rows, columns), (down, across) = x.itemsize, x.shape[-2:], x.strides[-2:]
+        between = merged(lead, [spread(x.shape[:-2], x.strides[:-2], lead)])[1][0]
+        ways = (False, rows, columns, down, across), (True, columns, rows, across, down)
+        for turned, lines, length, line, step in ways:
+            dense = step == size or length == 1
+            if dense and (lines == 1 or (line % size == 0 and line >= length * size)):
+                if len(between) == 1 and between[0] % size == 0:
+                    return x, between[0] // size, turned, length if lines == 1 else line // size
+        evenly = x.shape[:-2] if len(between) == 1 else lead  # what is repeated in an uneven way is written out
+        made = self.backend.empty((*evenly, rows, columns), x.dtype)
+        self.backend.copy(x, made)
+        return self._oriented(made, lead)
+
+    def _multiply(self, code: str, left: Any, right: Any, out: Any, alpha: Any, beta: Any) -> None:
+        """cuBLAS counts lines as columns: out' = y' x' for the turned matrices."""
+        (x, a, x_turned, x_line), (y, b, y_turned, y_line) = left, right
         kind, compute = _TYPES[code]
-        batches, rows, columns = out.shape
-        size, (zero, one) = out.itemsize, self.factors[code]
-        lead = [self.handle(), int(y_turned), int(x_turned), columns, rows, x.shape[2], one]
-        beta = one if add else zero
+        rows, columns = out.shape[-2:]
+        batches, watch = math.prod(out.shape[:-2]), watching()
+        factors = [np.full((), n, _FACTORS.get(code, np.float32)) for n in (alpha, beta)]
+        by, of = [f.ctypes.data for f in factors]
+        lead = [self.handle(), int(y_turned), int(x_turned), columns, rows, x.shape[-1], by]
         if batches == 1:
-            args = [*lead, y, kind, y_line, x, kind, x_line, beta, out, kind, columns, compute, _DEFAULT]
+            args = [*lead, y, kind, y_line, x, kind, x_line, of, out, kind, columns, compute, _DEFAULT]
         else:
-            a, b = (z.strides[0] // size for z in (x, y))
-            args = [*lead, y, kind, y_line, b, x, kind, x_line, a, beta, out, kind, columns, rows * columns]
+            args = [*lead, y, kind, y_line, b, x, kind, x_line, a, of, out, kind, columns, rows * columns]
             args += [batches, compute, _DEFAULT]
         address, call = self.functions[batches > 1]
         if watch is not None:
+            watch.keep.append(factors)
             watch.call(address, args)
             return
         words = [a if isinstance(a, int) else a.data.ptr for a in args]
         status = call(*words, *[0] * (_PASSED - len(words)))
         if status:
             raise RuntimeError(f"cuBLAS: a product of {BY_NUMPY[out.dtype]} failed with status {status}")
-
-
-def _oriented(x: Any) -> tuple[Any, bool, int]:
-    """A batch of matrices that cuBLAS can read, whether they are turned, and elements between their lines."""
-    size, (_, rows, columns), (between, down, across) = x.itemsize, x.shape, x.strides
-    ways = (False, rows, columns, down, across), (True, columns, rows, across, down)
-    for turned, lines, length, line, step in ways:
-        dense = step == size or length == 1
-        if dense and (lines == 1 or (line % size == 0 and line >= length * size)) and between % size == 0:
-            return x, turned, length if lines == 1 else line // size
-    return _oriented(x.copy())

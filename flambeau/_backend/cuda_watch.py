@@ -111,7 +111,7 @@ class Shadow:
         try:
             return self._with(self._lies.reshape(*shape, copy=False))
         except ValueError:
-            raise Unwatchable("a copy") from None
+            return self.copy().reshape(*shape)
 
     def ravel(self) -> Shadow:
         return self.reshape(-1)

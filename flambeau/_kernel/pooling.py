@@ -7,6 +7,7 @@ and a third number: the step between elements for a maximum, the extent that cou
 from __future__ import annotations
 
 from .lang import independent, inline, kernel
+from .value import COMPUTE
 
 
 def _above(type, element, best):
@@ -184,6 +185,19 @@ def max_element(m, x, over_d, over_h, over_w, out, index):
     index[()] = place
 
 
+@kernel("(a,b,c),(a,b,c),(t),(t),(t)->()")
+def put_element(m, g, index, in_d, in_h, in_w, out):
+    """What an element gets from those windows it lies in whose largest it is; tables as of `spread_planes`."""
+    place = in_d[3] + in_h[3] + in_w[3]
+    total = m.value(0, COMPUTE.get(g.type, g.type))
+    for i in range(in_d[0], in_d[1]):
+        for j in range(in_h[0], in_h[1]):
+            for k in range(in_w[0], in_w[1]):
+                if index[i, j, k] == place:
+                    total = m.stored(total + g[i, j, k], g.type)
+    out[()] = total
+
+
 @kernel("(n),(n)->(s)")
 def put_elements(m, g, index, out):
     """Elements added to zeros at their places."""
@@ -200,16 +214,12 @@ def put_elements(m, g, index, out):
 def _mean(m, x, d, d_end, d_count, h, h_end, h_count, w, w_end, w_count, divisor, out, at, narrow):
     """The sum of a window over a divisor, or over the number of elements that count where that is 0."""
     total = m.value(0, x.type if x.type in ("i64", "f64") else "f32")
-    out[at] = 0
     for i in range(d, d_end):
         for j in range(h, h_end):
             for k in range(w, w_end):
+                total += x[i, j, k]
                 if narrow:  # rounded at every step, as PyTorch does there
-                    out[at] = out[at] + x[i, j, k]
-                else:
-                    total += x[i, j, k]
-    if narrow:
-        total = out[at]
+                    total = m.stored(total, x.type)
     count = m.where(divisor[()] != 0, divisor[()], d_count * h_count * w_count)
     out[at] = total / m.cast(count, total.type)
 
@@ -276,16 +286,6 @@ def mean_element(m, x, over_d, over_h, over_w, divisor, out, narrow):
     )  # fmt: skip
 
 
-@inline
-def _share(m, out, at, g, a, a_end, b, b_end, c, c_end):
-    """What an element gets from the windows it lies in; added up in its own dtype, as PyTorch does."""
-    out[at] = 0
-    for i in range(a, a_end):
-        for j in range(b, b_end):
-            for k in range(c, c_end):
-                out[at] = out[at] + g[i, j, k]
-
-
 @kernel("(a,b,c),(a,t),(b,t),(c,t),()->(a,b,c)")
 def divide_planes(m, g, over_d, over_h, over_w, divisor, out):
     """Shares of what means get: divided by a divisor, or by the number of elements that count where that is 0."""
@@ -300,8 +300,8 @@ def divide_planes(m, g, over_d, over_h, over_w, divisor, out):
 
 @kernel("(a,b,c),(d,t),(h,t),(w,t),(),()->(d,h,w)")
 def spread_planes(m, g, in_d, in_h, in_w, divisor, overlap, out, single, divide):
-    """The adjoint of a sum over windows; tables give the first and last window that an element lies in, and whether
-    the element before lies in the same ones. Along a row, an element lies in up to `overlap` windows; with `single`,
+    """The adjoint of a sum over windows; tables give the first and last window that an element lies in, whether
+    the element before lies in the same ones, and what it adds to its place in the plane. Along a row, an element lies in up to `overlap` windows; with `single`,
     every element lies in one window alone. `divide` divides shares."""
     count = m.cast(divisor[()], "f64" if g.type == "f64" else "f32")
     for d in range(in_d.shape[0]):
@@ -319,7 +319,7 @@ def spread_planes(m, g, in_d, in_h, in_w, divisor, overlap, out, single, divide)
 
 @inline
 def _row(m, out, d, h, g, a, a_end, b, b_end, in_w, overlap):
-    """A row of what elements get from the windows they lie in, added up as `_share` does."""
+    """A row of what elements get from the windows they lie in, added up in their own dtype, as PyTorch does."""
     for w in independent(out.n):
         out[d, h, w] = 0
     last = g.n - 1
@@ -332,6 +332,15 @@ def _row(m, out, d, h, g, a, a_end, b, b_end, in_w, overlap):
                     out[d, h, w] = m.where(window < in_w[w, 1], out[d, h, w] + share, out[d, h, w])
 
 
-@kernel("(a,b,c),(t),(t),(t)->()")
-def spread_element(m, g, in_d, in_h, in_w, out):
-    _share(m, out, (), g, in_d[0], in_d[1], in_h[0], in_h[1], in_w[0], in_w[1])
+@kernel("(a,b,c),(a,t),(b,t),(c,t),(),(u),(u),(u)->()")
+def spread_element(m, g, over_d, over_h, over_w, divisor, in_d, in_h, in_w, out):
+    """What an element gets from the windows it lies in: shares as of `divide_planes`, added up in the dtype of the element, as PyTorch does."""
+    given = divisor[()]
+    total = m.value(0, COMPUTE.get(g.type, g.type))
+    for i in range(in_d[0], in_d[1]):
+        for j in range(in_h[0], in_h[1]):
+            rows = over_d[i, 2] * over_h[j, 2]
+            for k in range(in_w[0], in_w[1]):
+                count = m.cast(m.where(given != 0, given, rows * over_w[k, 2]), "f64" if g.type == "f64" else "f32")
+                total = m.stored(total + m.stored(g[i, j, k] / count, g.type), g.type)
+    out[()] = total

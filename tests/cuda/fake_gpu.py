@@ -89,7 +89,9 @@ class Array(bytes):
         return self.like(self.numpy().view(dtype))
 
     def reshape(self, *shape):
-        return self.like(self.numpy().reshape(*shape))
+        lies = self.numpy()
+        made = lies.reshape(*shape)
+        return self.like(made) if np.shares_memory(made, lies) or not made.size else Array.of(made)
 
     def __getitem__(self, key):
         return self.like(self.numpy()[key])

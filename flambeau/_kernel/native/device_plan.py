@@ -8,7 +8,7 @@ from typing import Any
 
 # Sizes in bytes of what stands in a plan for one result, one call before its arguments, and one argument.
 RESULT, CALL, ARGUMENT = 16, 80, 16
-RESULTS, CALLS, ARGUMENTS = 24, 1024, 64  # at most; kernels of CUDA take 4096 bytes of arguments, which is more
+RESULTS, CALLS, ARGUMENTS = 24, 1024, 80  # at most; kernels of CUDA take 4096 bytes of arguments, which is more
 PASSED = 24  # words that a function of a library is called with: those that it does not take it does not see
 WRITES, ABOUT = (
     24,

@@ -46,6 +46,14 @@ def with_channels_last(a: Any) -> Any:
     return made.transpose(0, last, *range(1, last))
 
 
+def room_like(backend: Any, x: Any, shape: tuple[int, ...], d: Any) -> Any:
+    """Memory for a result of as many dimensions as `x`, with channels last if `x` has them so: `keeps_channels_last` then copies nothing."""
+    if not _has_channels_last(x):
+        return backend.empty(shape, d)
+    last = len(shape) - 1
+    return backend.empty((shape[0], *shape[2:], shape[1]), d).transpose(0, last, *range(1, last))
+
+
 def keeps_channels_last(count: int = 1, takes: Callable[..., bool] | None = None) -> Callable[[Any], Any]:
     """For the function of a primitive: its results have channels last if one of the first `count` operands has.
 

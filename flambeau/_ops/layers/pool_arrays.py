@@ -1,4 +1,4 @@
-"""Pooling of arrays: tables of windows, and kernels run over them plane by plane (on GPUs, result by result)."""
+"""Pooling of arrays: tables of windows, and kernels run over them plane by plane (on GPUs by `pool_threads`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import empty, unchanging
 from ..._core.dtypes import BY_NUMPY
 from ..._kernel import pooling as kernels
-from ..records.casting import cast_array
+from . import pool_threads
 
 _WIDEST = 512  # elements or results of a row that a kernel has room for
 _ELEMENTS = 16  # of a window, that are looked at one after the other
@@ -46,6 +46,11 @@ class Windows:
         """The windows without elements: (dimension, counted from the end, and results)."""
         found = [(axis, t[..., 0] >= t[..., 1]) for axis, t in enumerate(self.tables, -len(self))]
         return [(axis, np.flatnonzero(which)) for axis, which in found if which.any()]
+
+    def fill_empty(self, out: Any) -> None:
+        """Writes what is below all elements to the maxima of windows without any."""
+        for axis, which in self.empty:
+            out.swapaxes(axis, -1)[..., which] = _lowest(out.dtype)
 
     @functools.cached_property
     def readable(self) -> list[Any]:
@@ -92,16 +97,19 @@ class Windows:
 
     @functools.cached_property
     def inside(self) -> list[Any]:
-        """Three tables: for each element, the first and last window that it lies in, and whether those are the ones of
-        the element before."""
-        made = [np.array([[0, 1, 0]])] * (3 - len(self))
-        for table, n in zip(self.tables, self.size):
+        """Three tables: for each element, the first and last window that it lies in, whether those are the ones of
+        the element before, and what it adds to its place in the plane."""
+        made = [np.array([[0, 1, 0, 0]])] * (3 - len(self))
+        for d, (table, n) in enumerate(zip(self.tables, self.size), 1):
             i = np.arange(n)
             first = np.searchsorted(table[:, 1], i, "right")
-            last = np.maximum(np.searchsorted(table[:, 0], i, "right"), first)
+            starts = np.minimum.accumulate(table[::-1, 0])[
+                ::-1
+            ]  # a later window may begin earlier, where they have gaps
+            last = np.maximum(np.searchsorted(starts, i, "right"), first)
             same = np.zeros(n, np.int64)
             same[1:] = (first[1:] == first[:-1]) & (last[1:] == last[:-1])
-            made.append(np.stack([first, last, same], 1))
+            made.append(np.stack([first, last, same, i * math.prod(self.size[d:])], 1))
         return [_fixed(t) for t in made]
 
     @functools.cached_property
@@ -257,29 +265,16 @@ def _plan(windows: Windows, shape: tuple[int, ...], d: Any, kind: str, number: i
 _KERNELS = {"max": kernels.max_planes, "mean": kernels.mean_planes, "spread": kernels.spread_planes}
 
 
-def _by_result(backend: Any, kernel: Any, x: Any, numbers: list[Any], outs: list[Any], **options: Any) -> None:
-    """A kernel for devices where every result has a thread of its own; x is (planes, d, h, w), results likewise."""
-    a, b, c, *more = [backend.xp.asarray(n) for n in numbers]
-    tables = [a[..., :, None, None, :], b[..., None, :, None, :], c[..., None, None, :, :]]
-    code = BY_NUMPY[x.dtype].code
-    types = (code, *("i64" for _ in numbers), code, *("i64" for _ in outs[1:]))
-    backend.kernel(kernel, types, **options)(x[:, None, None, None], *tables, *more, *outs)
-
-
 def largest(backend: Any, x: Any, windows: Windows) -> tuple[Any, Any]:
     """Maxima of windows and their places in the plane; (N, C, *size) to twice (N, C, *results)."""
+    if backend is not cpu:
+        return pool_threads.largest(backend, x, windows)
     plan = _plan if windows.shared else _plan.__wrapped__
     call, planes, numbers, results, shape = plan(windows, x.shape, x.dtype, "max")
-    out, index = backend.empty(shape, x.dtype), backend.empty(shape, np.int64)
-    if not out.size:
-        return out, index
-    x, flat, places = x.reshape(planes), out.reshape(results), index.reshape(results)
-    if backend is cpu:
-        call(x, *numbers, flat, places)
-    else:
-        _by_result(backend, kernels.max_element, x, windows.readable, [flat, places])
-    for axis, which in windows.empty:
-        out.swapaxes(axis, -1)[..., which] = _lowest(x.dtype)
+    out, index = empty(shape, x.dtype), empty(shape, np.int64)
+    if out.size:
+        call(x.reshape(planes), *numbers, out.reshape(results), index.reshape(results))
+        windows.fill_empty(out)
     return out, index
 
 
@@ -302,31 +297,24 @@ def at_places(g: Any, index: Any, shape: tuple[int, ...], rank: int) -> Any:
 
 def means(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool) -> Any:
     """Means of windows; a divisor of 0 stands for the number of elements. `narrow` sums are rounded at every step."""
+    if backend is not cpu:
+        return pool_threads.means(backend, x, windows, divisor, narrow and x.dtype.itemsize == 2)
     call, planes, numbers, results, shape = _plan(windows, x.shape, x.dtype, "mean", divisor, narrow)
-    out = backend.empty(shape, x.dtype)
-    if not out.size:
-        return out
-    if backend is cpu:
+    out = empty(shape, x.dtype)
+    if out.size:
         call(x.reshape(planes), *numbers, out.reshape(results))
-    else:
-        narrow = narrow and x.dtype.itemsize == 2
-        _by_result(backend, kernels.mean_element, x.reshape(planes), numbers[:4], [out.reshape(results)], narrow=narrow)
     return out
 
 
 def spread(backend: Any, g: Any, windows: Windows, divisor: int) -> Any:
     """The adjoint of `means`."""
     number = divisor or windows.extent
+    if backend is not cpu:
+        return pool_threads.spread(backend, g, windows, number)
     call, results, numbers, planes, shape = _plan(windows, g.shape, g.dtype, "spread", number)
     if not g.size:
-        return backend.zeros(shape, g.dtype)
-    out, shares = backend.empty(shape, g.dtype), g.reshape(results)
-    if backend is not cpu:
-        d = BY_NUMPY[g.dtype]
-        counts = number or functools.reduce(np.multiply.outer, [t[:, 2] for t in windows.three])
-        shares = cast_array(cast_array(shares, d.wide) / backend.xp.asarray(counts, d.wide.numpy), d)
-        _by_result(backend, kernels.spread_element, shares, windows.inside, [out.reshape(planes)])
-        return out
+        return cpu.zeros(shape, g.dtype)
+    out, shares = empty(shape, g.dtype), g.reshape(results)
     if windows.overlap or not number:
         shares = empty(results, g.dtype)
         divide = _kernel(kernels.divide_planes, g.dtype, 5, 1, g.size)

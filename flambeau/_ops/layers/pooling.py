@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..._core.dtypes import FLOATING, bfloat16, dtype, float32, int64
-from ..._core.state import modes
+from ..._core.state import CUDA, modes
+from ..._dispatch import backend_of
 from ..._tensor import Tensor, wrap
 from ..places.scatter import scatter_add_op
 from ..records import tangents
@@ -22,6 +23,7 @@ from ..records.tangents import linear
 from ..records.update import into_zeros
 from ..registry import ops, public, relabel
 from . import pool_arrays as arrays
+from . import pool_threads
 from .channels import keeps_channels_last, volume_has_channels_last, with_channels_last
 from .convolution.description import Ints
 from .pool_arrays import Windows, described, windows_of
@@ -44,6 +46,14 @@ def to_places(g: Tensor, index: Tensor, shape: Sequence[int], rank: int) -> Tens
     lead = shape[: len(shape) - rank]
     flat = (*lead, math.prod(shape[len(shape) - rank :]))
     return ops.reshape(into_zeros(scatter_add_op, flat, g, _flat(index, rank), _flat(g, rank), len(lead)), tuple(shape))
+
+
+def _to_places(g: Tensor, index: Tensor, windows: Any, rank: int) -> Tensor:
+    """`to_places` for known windows, among which each element on a GPU looks for its own."""
+    known, shape = windows_of(windows), g._array.shape
+    if g._k | index._k | modes.on == CUDA and known.shared and not known.empty and 0 not in shape[1:]:
+        return wrap(pool_threads.at_places(backend_of(CUDA), g._array, index._array, known), g.dtype, CUDA)
+    return to_places(g, index, (*shape[: len(shape) - rank], *known.size), rank)
 
 
 def _check_gradient(kind: str, shape: Sequence[int], rank: int) -> None:
@@ -89,11 +99,11 @@ def _pooled(op: Any, size: int, mapped: Any, args: Any) -> Any:
 @primitive(
     name="max_pool", backward_name=_numbered("MaxPool{}DWithIndicesBackward0"),
     meta=lambda x, *rest: [(_shape(x, *rest), dtype_of(x)), (_shape(x, *rest), int64)],
-    grad={"x": lambda g, others, x_shape, rank: to_places(g, others[0], x_shape, rank)},
+    grad={"x": lambda g, others, windows, rank: _to_places(g, others[0], windows, rank)},
     batch=_pooled,
     tangent=tangents.largest,
 )  # fmt: skip
-@keeps_channels_last(takes=lambda x, windows, rank: x.ndim == rank + 2 > 3)
+@keeps_channels_last(takes=pool_threads.keeps_largest)
 def max_pool(backend: Any, x: Any, windows: Any, rank: int) -> Any:
     """Maxima over windows along the last dimensions, and their places."""
     made = arrays.largest(backend, x, windows_of(windows))
@@ -109,7 +119,7 @@ def max_pool(backend: Any, x: Any, windows: Any, rank: int) -> Any:
     batch=folded(),
     tangent=linear("x"),
 )  # fmt: skip
-@keeps_channels_last(takes=lambda x, windows, rank, *rest: x.ndim == rank + 2 < 5)
+@keeps_channels_last(takes=pool_threads.keeps_means)
 def mean_pool(backend: Any, x: Any, windows: Any, rank: int, divisor: int, narrow: bool) -> Any:
     """Means over windows along the last dimensions; `narrow` sums of 16-bit floats are rounded at every step."""
     return arrays.means(backend, x, windows_of(windows), divisor, narrow)

@@ -47,8 +47,7 @@ from .matmul import (
 def _add_product(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     if backend.xp is np:
         return blas.add_product(c, x, y, beta, alpha)
-    made = backend.product(x, y) * alpha
-    return made if beta == 0 else (made + beta * c).astype(x.dtype)
+    return backend.product(x, y, c, beta, alpha)
 
 
 def _scaled(t: Tensor, factor: Any) -> Tensor:
