@@ -57,6 +57,25 @@ def add_planes(m, g, over_d, over_h, over_w, run, out):
                 out[i, j, over_w[c]] = out[i, j, over_w[c]] + g[a, b, c]
 
 
+@kernel("(d,h,w),(u),(u),(u)->()")
+def pick_element(m, x, over_d, over_h, over_w, out):
+    """One result of `pick_planes`; for devices where every result has a thread."""
+    out[()] = x[over_d[0], over_h[0], over_w[0]]
+
+
+@kernel("(a,b,c),(s),(s),(s),(a),(b),(c)->()")
+def add_element(m, g, in_d, in_h, in_w, over_d, over_h, over_w, out):
+    """One result of `add_planes`: what it was taken for has the places that `over_d` holds from in_d[0] to in_d[1], and so on."""
+    total = m.value(0, COMPUTE.get(g.type, g.type))
+    for i in range(in_d[0], in_d[1]):
+        for j in range(in_h[0], in_h[1]):
+            for k in range(in_w[0], in_w[1]):
+                total = total + g[over_d[i], over_h[j], over_w[k]]
+                if g.type in COMPUTE:
+                    total = m.stored(total, g.type)
+    out[()] = total
+
+
 def _found(m, index, weights, places, kind):
     """The places that a known number of taps takes elements from, and their weights."""
     return [(index[at], m.cast(weights[at], kind)) for at in places]
@@ -129,6 +148,29 @@ def resample_rows_back(m, g, index, weights, out):
                 out[j] = out[j] + g[i] * m.cast(weights[i, t], kind)
 
 
+@kernel("(n),(t),(t)->()")
+def resample_element(m, x, index, weights, out, taps):
+    """One result of `resample_rows`; for devices where every result has a thread."""
+    kind = COMPUTE.get(x.type, x.type)
+    if taps is not None:
+        out[()] = _weighted(m, x, _found(m, index, weights, range(taps), kind), kind)
+    else:
+        total = m.value(0, kind)
+        for t in range(index.n):
+            total = total + x[index[t]] * m.cast(weights[t], kind)
+        out[()] = total
+
+
+@kernel("(k),(s),(l),(l)->()")
+def resample_element_back(m, g, bounds, places, weights, out):
+    """One result of `resample_rows_back`, from the places and weights between two bounds."""
+    kind = COMPUTE.get(g.type, g.type)
+    total = m.value(0, kind)
+    for i in range(bounds[0], bounds[1]):
+        total = m.stored(total + g[places[i]] * m.cast(weights[i], kind), out.type)
+    out[()] = total
+
+
 _BLOCK = 256  # columns whose sums are kept together
 
 
@@ -172,3 +214,12 @@ def resample_bytes_rows(m, x, index, weights, bits, out):
             if j < count:
                 total = total + m.cast(x[j], "i32") * weights[i, t]
         out[i] = m.cast(_as_byte(m, total, bits[()]), "u8")
+
+
+@kernel("(n),(t),(t),()->()")
+def resample_bytes_element(m, x, index, weights, bits, out):
+    """One result of `resample_bytes_rows`; for devices where every result has a thread."""
+    total = (m.value(1, "i32") << m.cast(bits[()], "i32")) >> 1
+    for t in range(index.n):
+        total = total + m.cast(x[index[t]], "i32") * weights[t]
+    out[()] = m.cast(_as_byte(m, total, bits[()]), "u8")

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..._autograd import engine
 from ..._backend.copies import row_major
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty
@@ -18,14 +17,18 @@ from ..._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, uint8
 from ..._core.state import GRAD
 from ..._kernel.resample import (
     resample_bytes_columns,
+    resample_bytes_element,
     resample_bytes_rows,
     resample_columns,
     resample_columns_back,
+    resample_element,
+    resample_element_back,
     resample_rows,
     resample_rows_back,
 )
 from ..._tensor import Tensor
-from ..places.picking import Places, picked
+from ..places import planes
+from ..places.picking import Places, makers, pick
 from ..records.batching import along
 from ..records.casting import cast_array
 from ..records.primitive import primitive
@@ -46,17 +49,12 @@ class Taps:
     """For each place of a resized dimension, the places (out, taps) it is made of and their weights; the derivative has
     `exact` ones."""
 
-    from_sizes = True
-
     def __init__(self, index: Any, weights: Any, exact: Any = None):
         self.index, self.weights, self.exact = index, weights, weights if exact is None else exact
         self.turned = tuple([np.ascontiguousarray(a.T) for a in (self.index, self.weights)])
         for constant in (self.index, self.weights, self.exact, *self.turned):
             if isinstance(constant, np.ndarray):
                 constant.flags.writeable = False
-
-
-engine.PLAIN.add(Taps)  # no part of an operand
 
 
 @functools.lru_cache(1024)
@@ -95,15 +93,16 @@ def _turned(groups: int, x: Any, dim: int, taps: Taps, size: int, back: bool) ->
 
 
 @primitive(
-    meta=lambda x, dim, taps: ((*x.shape[:dim], len(taps.index), *x.shape[dim + 1 :]), dtype_of(x)),
+    meta=lambda x, dim, words: ((*x.shape[:dim], words[2], *x.shape[dim + 1 :]), dtype_of(x)),
     name="resample", backward_name="UpsampleBackward0",
-    grad={"x": lambda g, x_shape, dim, taps: resample_back(g, dim, taps, x_shape[dim])},
+    grad={"x": lambda g, dim, words: resample_back(g, dim, words)},
     batch=along,
     tangent=linear("x"),
 )  # fmt: skip
 @keeps_channels_last()
-def resample(backend: Any, x: Any, dim: int, taps: Taps) -> Any:
-    """Along `dim`, place i of the result is the sum over t of weights[i, t] * x[index[i, t]]."""
+def resample(backend: Any, x: Any, dim: int, words: tuple[Any, ...]) -> Any:
+    """Along `dim`, place i of the result is the sum over t of weights[i, t] * x[index[i, t]], for the taps of `words`."""
+    taps = taps_of(words)
     index, weights = taps.index, taps.weights
     if backend is cpu:
         groups = _turned_groups(x, dim, index.shape[1])
@@ -114,39 +113,60 @@ def resample(backend: Any, x: Any, dim: int, taps: Taps) -> Any:
         if out.size:
             call(x.reshape(given), *places, out.reshape(made))
         return out
-    xp = backend.xp
-    spread = (-1, *[1] * (x.ndim - dim - 1))
-    return sum(
-        xp.take(x, xp.asarray(index[:, t]), dim) * xp.asarray(weights[:, t].astype(x.dtype)).reshape(spread)
-        for t in range(index.shape[1])
-    )
+    out = planes.room(backend, x, (*x.shape[:dim], len(index), *x.shape[dim + 1 :]), x.dtype, x.ndim > 3)
+    if out.size:
+        code, count = BY_NUMPY[x.dtype].code, index.shape[1]
+        types = (code, "i64", BY_NUMPY[weights.dtype].code, code)
+        call = backend.kernel(resample_element, types, taps=count if count <= _MANY_TAPS else None)
+        call(_all_along(x, dim), *[_row_along(backend, a, x.ndim - dim) for a in (index, weights)], out)
+    return out
+
+
+def _all_along(x: Any, dim: int) -> Any:
+    """All elements along a dimension for each place of the result there, on devices where every result has a thread."""
+    others = [d for d in range(x.ndim) if d != dim]
+    return x.transpose(*others, dim)[(*(slice(None),) * dim, None)]
+
+
+def _row_along(backend: Any, table: Any, rest: int) -> Any:
+    """A row of a table for each place along the first of the last `rest` dimensions."""
+    return backend.constant(table.reshape(len(table), *[1] * (rest - 1), table.shape[1]))
 
 
 @primitive(
-    meta=lambda x, dim, taps, size: ((*x.shape[:dim], size, *x.shape[dim + 1 :]), dtype_of(x)),
+    meta=lambda x, dim, words: ((*x.shape[:dim], words[1], *x.shape[dim + 1 :]), dtype_of(x)),
     name="resample_backward",
-    grad={"x": lambda g, dim, taps: resample(g, dim, Taps(taps.index, taps.exact))},
+    grad={"x": lambda g, dim, words: resample(g, dim, (*words[:-1], True))},
     batch=along,
     tangent=linear("x"),
 )  # fmt: skip
-def resample_back(backend: Any, x: Any, dim: int, taps: Taps, size: int) -> Any:
-    shape, index, weights = (*x.shape[:dim], size, *x.shape[dim + 1 :]), taps.index, taps.exact
-    groups = _turned_groups(x, dim, index.shape[1]) if backend is cpu else 0
+def resample_back(backend: Any, x: Any, dim: int, words: tuple[Any, ...]) -> Any:
+    taps, size = taps_of(words), words[1]
+    shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
+    groups = _turned_groups(x, dim, taps.index.shape[1]) if backend is cpu else 0
     if groups:
         return _turned(groups, x, dim, taps, size, True)
-    out = backend.zeros(shape, x.dtype)
-    if not x.size:
-        return out
     if backend is cpu:
-        call, places, given, made, _ = _along(taps, x.shape, x.dtype, dim, size, True)
-        call(x.reshape(given), *places, out.reshape(made))
+        out = cpu.zeros(shape, x.dtype)
+        if x.size:
+            call, places, given, made, _ = _along(taps, x.shape, x.dtype, dim, size, True)
+            call(x.reshape(given), *places, out.reshape(made))
         return out
-    xp = backend.xp
-    spread = (-1, *[1] * (x.ndim - dim - 1))
-    for t in range(index.shape[1]):
-        part = x * xp.asarray(weights[:, t].astype(x.dtype)).reshape(spread)
-        xp.add.at(out, (slice(None),) * dim + (xp.asarray(index[:, t]),), part)
+    out = backend.empty(shape, x.dtype)
+    if out.size:
+        bounds, places, weights = _inverse(taps, size)
+        code = BY_NUMPY[x.dtype].code
+        call = backend.kernel(resample_element_back, (code, "i64", "i64", BY_NUMPY[weights.dtype].code, code))
+        row = _row_along(backend, bounds, x.ndim - dim)
+        call(_all_along(x, dim), row, backend.constant(places), backend.constant(weights), out)
     return out
+
+
+@functools.lru_cache(1024)
+def _inverse(taps: Taps, size: int) -> tuple[Any, Any, Any]:
+    """For each of so many old places where its shares begin and end, and these: places of the result, and weights."""
+    bounds, shares = planes.inverse(taps.index.reshape(-1), size)
+    return bounds, shares // taps.index.shape[1], taps.exact.reshape(-1)[shares]
 
 
 # -- places and weights --------------------------------------------------------------------------------------------
@@ -242,8 +262,20 @@ def _plan(
 
 
 @functools.lru_cache(256)
-def _nearest_places(size: tuple[int, ...], out: tuple[int, ...], factors: Any, exact: bool, real: Any) -> Places:
-    return Places([_nearest(*numbers, exact, real) for numbers in zip(size, out, factors)], size)
+def taps_of(words: tuple[Any, ...]) -> Taps:
+    """Taps that are told in words: the arguments of `_plan`, whether in double precision, and whether with exact weights."""
+    *numbers, double, short, exact = words
+    taps = _plan(*numbers, np.float64 if double else np.float32, short)
+    return Taps(taps.index, taps.exact) if exact else taps
+
+
+def _nearest_places(exact: bool, double: bool, *numbers: Any) -> Places:
+    """For (size, size of the result, factor) of each dimension."""
+    rows, real = [numbers[i : i + 3] for i in range(0, len(numbers), 3)], np.float64 if double else np.float32
+    return Places([_nearest(*row, exact, real) for row in rows], tuple([row[0] for row in rows]))
+
+
+makers["nearest"] = _nearest_places
 
 
 def _rounded(weights: Any, d: dtype, mode: str) -> Any:
@@ -273,12 +305,11 @@ def resample_bytes(backend: Any, x: Any, dim: int, taps: tuple[Any, ...]) -> Any
     index, weights, bits = taps
     shape, last = (*x.shape[:dim], len(index), *x.shape[dim + 1 :]), dim == x.ndim - 1
     if backend is not cpu:
-        xp, spread = backend.xp, (-1, *[1] * (x.ndim - dim - 1))
-        total = sum(
-            xp.take(x, xp.asarray(index[:, t]), dim).astype(xp.int32) * xp.asarray(weights[:, t]).reshape(spread)
-            for t in range(index.shape[1])
-        )
-        return xp.clip((total + ((1 << int(bits)) >> 1)) >> int(bits), 0, 255).astype(xp.uint8)
+        out = planes.room(backend, x, shape, x.dtype, x.ndim > 3)
+        if out.size:
+            tables = [*[_row_along(backend, a, x.ndim - dim) for a in (index, weights)], backend.constant(bits)]
+            backend.kernel(resample_bytes_element, ("u8", "i64", "i32", "i64", "u8"))(_all_along(x, dim), *tables, out)
+        return out
     out = empty(shape, x.dtype)
     if out.size:
         lead, after = math.prod(shape[:dim]), () if last else (math.prod(shape[dim + 1 :]),)
@@ -333,7 +364,8 @@ def _resized(
         if d.itemsize == 2 and d.category == FLOATING and input._k & GRAD:  # gradients are added in single precision
             wide = ops.to_dtype(input, float32)
             return ops.to_dtype(_resized(wide, sizes, mode, align, factors, antialias), d)
-        return picked(input, _nearest_places(before, sizes, factors, mode == "nearest-exact", real))
+        numbers = [number for row in zip(before, sizes, factors) for number in row]
+        return pick(input, ("nearest", mode == "nearest-exact", real is np.float64, *numbers))
     if d is uint8 and len(sizes) == 2:
         return _resized_bytes(input, sizes, mode, align, factors, antialias)
     narrow = d is not BY_NUMPY[np.dtype(real)]
@@ -344,8 +376,8 @@ def _resized(
         if size == out and factors[i] in (None, 1.0):
             continue
         short = narrow and d is not uint8 and not antialias and mode != "bilinear"
-        taps = _plan(mode, size, out, align, factors[i], antialias, real, d if short else None)
-        input = resample(input, i + 2, taps)
+        words = mode, size, out, align, factors[i], antialias, real is np.float64, d if short else None, False
+        input = resample(input, i + 2, words)
     if not narrow:
         return input
     if d is uint8:

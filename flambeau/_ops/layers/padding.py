@@ -13,7 +13,7 @@ from ..._core.dtypes import BY_NUMPY
 from ..._core.state import GRAD
 from ..._tensor import Tensor
 from ..making.factory import float_of
-from ..places.picking import Places, picked
+from ..places.picking import Places, makers, pick
 from ..records.batching import folded, leading, padded
 from ..records.casting import checked_number, number_array
 from ..records.primitive import primitive
@@ -97,13 +97,22 @@ def _sources(mode: str, size: int, before: int, after: int) -> Any:
 
 
 @functools.lru_cache(1024)
-def _places(mode: str, shape: tuple[int, ...], pads: tuple[int, ...]) -> Places:
-    """Where the elements of a padded tensor come from, after PyTorch's checks."""
+def _places(mode: str, shape: tuple[int, ...], pads: tuple[int, ...]) -> tuple[Any, ...]:
+    """Where the elements of a padded tensor come from, in words, after PyTorch's checks."""
     _check_pads(shape, pads, mode)
     count = len(pads) // 2
     size = shape[len(shape) - count :]
     pairs = [pads[2 * i : 2 * i + 2] for i in reversed(range(count))]
-    return Places([_sources(mode, n, *pair) for n, pair in zip(size, pairs)], size)
+    return ("padded", mode, *[number for n, pair in zip(size, pairs) for number in (n, *pair)])
+
+
+def _padded_places(mode: str, *numbers: int) -> Places:
+    """For (size, before, after) of each dimension."""
+    rows = [numbers[i : i + 3] for i in range(0, len(numbers), 3)]
+    return Places([_sources(mode, *row) for row in rows], tuple([row[0] for row in rows]))
+
+
+makers["padded"] = _padded_places
 
 
 def _not_padded(rank: int, shape: Sequence[int]) -> str:
@@ -186,9 +195,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode == "circular":
         input = ops.contiguous(input)
     if mode == "circular" and input.dtype.itemsize == 2 and input._k & GRAD:  # gradients are added in single precision
-        out = ops.to_dtype(picked(ops.to_dtype(input, input.dtype.wide), places), input.dtype)
+        out = ops.to_dtype(pick(ops.to_dtype(input, input.dtype.wide), places), input.dtype)
     else:
-        out = picked(input, places)
+        out = pick(input, places)
     return relabel(out, _label(mode, len(pads) // 2))
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..._core.dtypes import BY_NUMPY
 from ..._kernel import pooling as kernels
-from .channels import room_like
+from ..places import planes
 
 if TYPE_CHECKING:
     from .pool_arrays import Windows
@@ -24,30 +23,6 @@ def keeps_means(x: Any, windows: Any, rank: int, *rest: Any) -> bool:
     return bool(x.ndim == rank + 2 < 5)
 
 
-def _room(backend: Any, x: Any, shape: tuple[int, ...], d: Any, kept: bool) -> Any:
-    return room_like(backend, x, shape, d) if kept else backend.empty(shape, d)
-
-
-def _planes(x: Any, rank: int) -> Any:
-    """What the threads of all results of a plane see: the whole plane, of three dimensions."""
-    return x[(*(slice(None),) * (x.ndim - rank), *(None,) * (6 - rank))]
-
-
-def _results(out: Any, rank: int) -> Any:
-    return out[(*(slice(None),) * (out.ndim - rank), *(None,) * (3 - rank))]
-
-
-def _rows(backend: Any, tables: Sequence[Any], lead: tuple[int, ...]) -> list[Any]:
-    """Three tables of which a result has a row each, by its place along the dimension; those of planes' own have rows for each."""
-    made = []
-    for axis, table in enumerate(tables):
-        own = lead if table.ndim > 2 else ()
-        sizes = [1, 1, 1]
-        sizes[axis] = table.shape[-2]
-        made.append(backend.constant(table.reshape(*own, *sizes, table.shape[-1])))
-    return made
-
-
 def _kernel(backend: Any, kernel: Any, d: Any, codes: str, **options: Any) -> Any:
     """A kernel whose operands are elements (e) of a dtype, or places and tables (i)."""
     return backend.kernel(kernel, tuple([BY_NUMPY[d].code if c == "e" else "i64" for c in codes]), **options)
@@ -57,10 +32,15 @@ def largest(backend: Any, x: Any, windows: Windows) -> tuple[Any, Any]:
     rank = len(windows)
     lead = x.shape[: x.ndim - rank]
     kept = keeps_largest(x, windows, rank)
-    out, index = (_room(backend, x, lead + windows.counts, d, kept) for d in (x.dtype, np.dtype(np.int64)))
+    out, index = (planes.room(backend, x, lead + windows.counts, d, kept) for d in (x.dtype, np.dtype(np.int64)))
     if out.size:
         call = _kernel(backend, kernels.max_element, x.dtype, "eiiiei")
-        call(_planes(x, rank), *_rows(backend, windows.readable, lead), _results(out, rank), _results(index, rank))
+        call(
+            planes.whole(x, rank),
+            *planes.rows(backend, windows.readable, lead),
+            planes.each(out, rank),
+            planes.each(index, rank),
+        )
         windows.fill_empty(out)
     return out, index
 
@@ -71,19 +51,19 @@ def at_places(backend: Any, g: Any, index: Any, windows: Windows) -> Any:
     out = backend.empty((*g.shape[: g.ndim - rank], *windows.size), g.dtype)
     if out.size:
         call = _kernel(backend, kernels.put_element, g.dtype, "eiiiie")
-        rows = _rows(backend, windows.inside, ())
-        call(_planes(g, rank), _planes(index, rank), *rows, _results(out, rank))
+        rows = planes.rows(backend, windows.inside)
+        call(planes.whole(g, rank), planes.whole(index, rank), *rows, planes.each(out, rank))
     return out
 
 
 def means(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool) -> Any:
     rank = len(windows)
     shape = (*x.shape[: x.ndim - rank], *windows.counts)
-    out = _room(backend, x, shape, x.dtype, keeps_means(x, windows, rank))
+    out = planes.room(backend, x, shape, x.dtype, keeps_means(x, windows, rank))
     if out.size:
         call = _kernel(backend, kernels.mean_element, x.dtype, "eiiiie", narrow=narrow)
         number = backend.constant(np.asarray(divisor, np.int64))
-        call(_planes(x, rank), *_rows(backend, windows.three, ()), number, _results(out, rank))
+        call(planes.whole(x, rank), *planes.rows(backend, windows.three), number, planes.each(out, rank))
     return out
 
 
@@ -95,5 +75,5 @@ def spread(backend: Any, g: Any, windows: Windows, number: int) -> Any:
     if out.size:
         call = _kernel(backend, kernels.spread_element, g.dtype, "eiiiiiiie")
         tables = [backend.constant(a) for a in (*windows.three, np.asarray(number, np.int64))]
-        call(_planes(g, rank), *tables, *_rows(backend, windows.inside, ()), _results(out, rank))
+        call(planes.whole(g, rank), *tables, *planes.rows(backend, windows.inside), planes.each(out, rank))
     return out

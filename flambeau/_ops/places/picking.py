@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty
-from ..._core.dtypes import from_numpy_dtype, int64
-from ..._core.state import CUDA
-from ..._dispatch import backend_of
+from ..._core.dtypes import from_numpy_dtype
 from ..._kernel.native import pool
-from ..._kernel.resample import add_planes, pick_planes
-from ..._tensor import Tensor
+from ..._kernel.resample import add_element, add_planes, pick_element, pick_planes
 from ..layers.channels import keeps_channels_last
-from ..making.factory import finished
 from ..records.batching import folded
 from ..records.primitive import primitive
 from ..records.shape_rules import dtype_of
 from ..records.tangents import linear
-from ..registry import ops
+from . import planes
 
 
 class Places:
     """For each of the last dimensions, of some `size`, the elements that results are taken from."""
-
-    from_sizes = True  # whoever has the same arguments gets the same places
 
     def __init__(self, indices: Sequence[Any], size: tuple[int, ...]):
         missing = 3 - len(size)
@@ -45,6 +39,21 @@ class Places:
 
     def __len__(self) -> int:
         return len(self.size)
+
+    @functools.cached_property
+    def inverse(self) -> tuple[list[Any], list[Any]]:
+        """For each element of three dimensions, where it was taken: bounds, and places between them."""
+        found = [planes.inverse(index, n) for index, n in zip(self.operands[:3], self.planes)]
+        return [bounds for bounds, _ in found], [places for _, places in found]
+
+
+makers: dict[str, Callable[..., Places]] = {}  # of places that are told in words, by the first word
+
+
+@functools.lru_cache(1024)
+def places_of(words: tuple[Any, ...]) -> Places:
+    """Places that are told in words, of which plans know whether they are the same: the name of what makes them, and its arguments."""
+    return makers[words[0]](*words[1:])
 
 
 def _longest_run(index: Any) -> Any:
@@ -62,60 +71,79 @@ _CODES = {"u1": "u8", "u2": "u16", "u4": "u32", "u8": "u64", "c16": "c128"}
 def _plan(places: Places, shape: tuple[int, ...], d: Any) -> tuple[Any, ...]:
     """How elements of a shape and dtype are picked: (kernel, dtype it knows, shapes of its operand, its result, ours)."""
     lead = shape[: len(shape) - len(places)]
-    planes, made, bits = math.prod(lead), lead + places.counts, _BITS[d.itemsize]
+    count, made, bits = math.prod(lead), lead + places.counts, _BITS[d.itemsize]
     size = math.prod(made)
     types, far = (_CODES[bits], *["i64"] * 4, _CODES[bits]), size * d.itemsize >= pool.settings[1]
     call = cpu.sized(size, pick_planes, types, far=far)
-    return call, np.dtype(bits), (planes, *places.planes), (planes, *places.results), made
+    return call, np.dtype(bits), (count, *places.planes), (count, *places.results), made
+
+
+def _shape(x: Any, places: Places, space: tuple[int, ...]) -> tuple[int, ...]:
+    return (*x.shape[: x.ndim - len(places)], *space)
 
 
 @primitive(
     name="pick", backward_name="UpsampleNearestBackward0",
-    meta=lambda x, places: ((*x.shape[: x.ndim - len(places)], *places.counts), from_numpy_dtype(x.dtype)),
-    grad={"x": lambda g, places: pick_back(g, places)},
+    meta=lambda x, words: (_shape(x, places_of(words), places_of(words).counts), from_numpy_dtype(x.dtype)),
+    grad={"x": lambda g, words: pick_back(g, words)},
     batch=folded(),
     tangent=linear("x"),
 )  # fmt: skip
 @keeps_channels_last()
-def pick(backend: Any, x: Any, places: Places) -> Any:
-    """out[…, i, j] = x[…, places[0][i], places[1][j]]."""
-    call, bits, planes, results, shape = _plan(places, x.shape, x.dtype)
+def pick(backend: Any, x: Any, words: tuple[Any, ...]) -> Any:
+    """out[…, i, j] = x[…, places[0][i], places[1][j]], for the places of `words`."""
+    places = places_of(words)
+    call, bits, given, results, shape = _plan(places, x.shape, x.dtype)
+    if backend is not cpu:
+        return _pick_each(backend, x, places, bits, shape)
     out = empty(shape, x.dtype)
     if out.size:
-        call(x.reshape(planes).view(bits), *places.operands, out.reshape(results).view(bits))
+        call(x.reshape(given).view(bits), *places.operands, out.reshape(results).view(bits))
+    return out
+
+
+def _pick_each(backend: Any, x: Any, places: Places, bits: Any, shape: tuple[int, ...]) -> Any:
+    out, rank = planes.room(backend, x, shape, x.dtype, x.ndim > 3), len(places)
+    if out.size:
+        code = _CODES[bits.str[1:]]
+        call = backend.kernel(pick_element, (code, "i64", "i64", "i64", code))
+        rows = planes.rows(backend, [index[:, None] for index in places.operands[:3]])
+        call(planes.whole(x.view(bits), rank), *rows, planes.each(out.view(bits), rank))
     return out
 
 
 @functools.lru_cache(1024)
 def _back_plan(places: Places, shape: tuple[int, ...], d: Any) -> tuple[Any, ...]:
     lead = shape[: len(shape) - len(places)]
-    planes, made, code = math.prod(lead), lead + places.size, from_numpy_dtype(d).code
+    count, made, code = math.prod(lead), lead + places.size, from_numpy_dtype(d).code
     call = cpu.sized(math.prod(shape), add_planes, (code, *["i64"] * 4, code))
-    return call, (planes, *places.results), (planes, *places.planes), made
+    return call, (count, *places.results), (count, *places.planes), made
 
 
 @primitive(
     batch=folded(),
-    meta=lambda x, places: ((*x.shape[: x.ndim - len(places)], *places.size), dtype_of(x)),
+    meta=lambda x, words: (_shape(x, places_of(words), places_of(words).size), dtype_of(x)),
     name="pick_backward",
-    grad={"x": lambda g, places: pick(g, places)},
+    grad={"x": lambda g, words: pick(g, words)},
     tangent=linear("x"),
 )
-def pick_back(backend: Any, x: Any, places: Places) -> Any:
+def pick_back(backend: Any, x: Any, words: tuple[Any, ...]) -> Any:
     """The adjoint of `pick`: elements are added up where they came from."""
-    call, results, planes, shape = _back_plan(places, x.shape, x.dtype)
+    places = places_of(words)
+    call, results, made, shape = _back_plan(places, x.shape, x.dtype)
+    if backend is not cpu:
+        return _add_each(backend, x, places, shape)
     out = empty(shape, x.dtype)
     if out.size:
-        call(x.reshape(results), *places.operands, out.reshape(planes))
+        call(x.reshape(results), *places.operands, out.reshape(made))
     return out
 
 
-def picked(input: Tensor, places: Places) -> Tensor:
-    """`pick` on any device."""
-    if not input._k & CUDA:
-        return pick(input, places)
-    first = input._array.ndim - len(places)
-    for dim, index in enumerate(places.indices, first):
-        index = finished(backend_of(CUDA).from_numpy(np.asarray(index, np.int64)), int64, CUDA)
-        input = ops.index_select(input, dim, index)
-    return input
+def _add_each(backend: Any, x: Any, places: Places, shape: tuple[int, ...]) -> Any:
+    out, rank, code = backend.empty(shape, x.dtype), len(places), from_numpy_dtype(x.dtype).code
+    if out.size:
+        bounds, found = places.inverse
+        call = backend.kernel(add_element, (code, *["i64"] * 6, code))
+        tables = [*planes.rows(backend, bounds), *map(backend.constant, found)]
+        call(planes.whole(x, rank), *tables, planes.each(out, rank))
+    return out

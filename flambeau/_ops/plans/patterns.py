@@ -107,9 +107,7 @@ def _history(outs: Sequence[Tensor | None], last: bool) -> list[Node]:
 def is_fixed(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return all([is_fixed(v) for v in value])
-    if value is None or isinstance(value, (bool, int, float, complex, str, dtype, slice)):
-        return True
-    return getattr(value.__class__, "from_sizes", False)  # and from nothing else, so that it is the same in each call
+    return value is None or isinstance(value, (bool, int, float, complex, str, dtype, slice))
 
 
 class Words(array.array):  # type: ignore[type-arg]
