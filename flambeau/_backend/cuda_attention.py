@@ -1,4 +1,4 @@
-"""Attention of CuPy arrays of 16-bit floats by kernels that never store the matrix of scores."""
+"""Attention of CuPy arrays: of 16-bit floats without masks by kernels that never store the matrix of scores."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from .._core.dtypes import BY_NUMPY
 from .._kernel import attention_cuda as kernels
+from .cuda_scores import Scores
 
 _MOST = 65535  # heads of all batches: blocks along the second dimension of a grid
 _ALIGNED = 16  # bytes that are fetched at once
@@ -20,13 +21,18 @@ class Attention:
     """softmax(q k' * scale) v and its gradients."""
 
     def __init__(self, backend: Any):
-        self.backend = backend
+        self.backend, self.scores = backend, Scores(backend)
 
-    def takes(self, q: Any, k: Any, v: Any, scale: float) -> bool:
-        """Whether there are kernels for such operands."""
+    def takes(self, q: Any, k: Any, v: Any, mask: Any, scale: float, group: int) -> bool:
+        """Whether there is a way for such operands: others share heads of keys."""
+        return group == 1 or self._fuses(q, v, mask, scale)
+
+    def _fuses(self, q: Any, v: Any, mask: Any, scale: float) -> bool:
+        """Whether there are kernels that never store scores."""
         width = q.shape[-1]
         return (
-            scale > 0  # the largest score is the one of the largest product
+            mask is None
+            and scale > 0  # the largest score is the one of the largest product
             and BY_NUMPY[q.dtype].code in _CODES
             and width == v.shape[-1]
             and 0 < width <= kernels.WIDEST
@@ -35,8 +41,11 @@ class Attention:
             and math.prod(q.shape[:-2]) <= _MOST
         )
 
-    def forward(self, q: Any, k: Any, v: Any, out: Any, scale: float, causal: bool, group: int) -> Any:
+    def forward(self, q: Any, k: Any, v: Any, mask: Any, out: Any, scale: float, causal: bool, group: int) -> Any:
         """Fills `out`; gives the logarithm of each query's sum of exponentials."""
+        if not self._fuses(q, v, mask, scale):
+            totals = self.scores.forward(*map(_four, (q, k, v)), mask, _four(out), scale, causal)
+            return totals.reshape(q.shape[:-1])
         code, shape = BY_NUMPY[q.dtype].code, q.shape
         totals = self.backend.empty(shape[:-1], np.dtype(np.float32))
         q, k, v, out = (_four(a) for a in (*map(self._aligned, (q, k, v)), out))
@@ -49,10 +58,13 @@ class Attention:
         return totals
 
     def backward(
-        self, g: Any, q: Any, k: Any, v: Any, out: Any, totals: Any, made: Sequence[Any], scale: float, causal: bool,
-        group: int,
+        self, g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, totals: Any, made: Sequence[Any], scale: float,
+        causal: bool, group: int,
     ) -> None:  # fmt: skip
         """Fills the gradients by q, k and v."""
+        if not self._fuses(q, v, mask, scale):
+            self.scores.backward(*map(_four, (g, q, k, v)), mask, [_four(a) for a in made], scale, causal)
+            return
         code = BY_NUMPY[q.dtype].code
         g, q, k, v, out = (_four(self._aligned(a)) for a in (g, q, k, v, out))
         by_q, by_k, by_v = (_four(a) for a in made)

@@ -49,8 +49,11 @@ class Products:
         found = [address_of(getattr(self.library, name)) for name in names]
         return tuple([(address, _Call(address)) for address in found])  # type: ignore[return-value]
 
-    def __call__(self, x: Any, y: Any, added: Any = None, beta: Any = 1, alpha: Any = 1) -> Any:
-        """alpha * (x @ y) + beta * added for arrays of one dtype, with NumPy's rules for ranks and broadcasting."""
+    def __call__(
+        self, x: Any, y: Any, added: Any = None, beta: Any = 1, alpha: Any = 1, dtype: Any = None, out: Any = None
+    ) -> Any:
+        """alpha * (x @ y) + beta * added for arrays of one dtype, with NumPy's rules for ranks and broadcasting; as another `dtype`, which may
+        be float32 for 16-bit floats, or into `out`, both for products of matrices."""
         code = BY_NUMPY[x.dtype].code
         if beta == 0:
             added = None
@@ -63,13 +66,17 @@ class Products:
         if y.ndim == 1:
             return self(x, y[:, None], None if added is None else added[..., None], beta, alpha)[..., 0]
         lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-        out = self.backend.empty((*lead, x.shape[-2], y.shape[-1]), x.dtype)
+        made = out if out is not None and _takes_product(out) else None
+        if made is None:
+            made = self.backend.empty((*lead, x.shape[-2], y.shape[-1]), dtype or x.dtype)
         if added is not None:
-            self.backend.copy(added, out)
+            self.backend.copy(added, made)
         left, right = (self._oriented(z, lead) for z in (x, y))
         with self.lock:  # a handle that streams share works for one of them at a time
-            self._multiply(code, left, right, out, alpha, 0 if added is None else beta)
-        return out
+            self._multiply(code, left, right, made, alpha, 0 if added is None else beta)
+        if out is not None and made is not out:
+            self.backend.copy(made, out)
+        return made if out is None else out
 
     def _elsewhere(self, x: Any, y: Any, added: Any, beta: Any, alpha: Any) -> Any:
         xp = self.backend.xp
@@ -95,16 +102,17 @@ class Products:
     def _multiply(self, code: str, left: Any, right: Any, out: Any, alpha: Any, beta: Any) -> None:
         """cuBLAS counts lines as columns: out' = y' x' for the turned matrices."""
         (x, a, x_turned, x_line), (y, b, y_turned, y_line) = left, right
-        kind, compute = _TYPES[code]
+        (kind, compute), own = _TYPES[code], _TYPES[BY_NUMPY[out.dtype].code][0]
         rows, columns = out.shape[-2:]
+        c, c_line = _between(out)[0] // out.itemsize, out.strides[-2] // out.itemsize if rows > 1 else columns
         batches, watch = math.prod(out.shape[:-2]), watching()
         factors = [np.full((), n, _FACTORS.get(code, np.float32)) for n in (alpha, beta)]
         by, of = [f.ctypes.data for f in factors]
         lead = [self.handle(), int(y_turned), int(x_turned), columns, rows, x.shape[-1], by]
         if batches == 1:
-            args = [*lead, y, kind, y_line, x, kind, x_line, of, out, kind, columns, compute, _DEFAULT]
+            args = [*lead, y, kind, y_line, x, kind, x_line, of, out, own, c_line, compute, _DEFAULT]
         else:
-            args = [*lead, y, kind, y_line, b, x, kind, x_line, a, of, out, kind, columns, rows * columns]
+            args = [*lead, y, kind, y_line, b, x, kind, x_line, a, of, out, own, c_line, c]
             args += [batches, compute, _DEFAULT]
         address, call = self.functions[batches > 1]
         if watch is not None:
@@ -115,3 +123,14 @@ class Products:
         status = call(*words, *[0] * (_PASSED - len(words)))
         if status:
             raise RuntimeError(f"cuBLAS: a product of {BY_NUMPY[out.dtype]} failed with status {status}")
+
+
+def _between(out: Any) -> list[int]:
+    """Bytes between the matrices of a batch; one number if they are even."""
+    return merged(out.shape[:-2], [out.strides[:-2]])[1][0]
+
+
+def _takes_product(out: Any) -> bool:
+    """Whether cuBLAS can write to such a batch of matrices."""
+    (rows, columns), (down, across) = out.shape[-2:], out.strides[-2:]
+    return len(_between(out)) == 1 and across == out.itemsize and (rows == 1 or down >= columns * out.itemsize)

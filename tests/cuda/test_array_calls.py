@@ -147,9 +147,12 @@ class Backend(cuda_module.Cuda):
         self.errors = Errors(self)
         self.product, self.along, self.scans, self.orders = self.multiplied, Along(), Scans(), Orders()
 
-    def multiplied(self, x, y, added=None, beta=1, alpha=1):
+    def multiplied(self, x, y, added=None, beta=1, alpha=1, dtype=None, out=None):
         made = np.matmul(x, y) * alpha
-        return _there((made if added is None or beta == 0 else made + beta * added).astype(x.dtype))
+        made = _there((made if added is None or beta == 0 else made + beta * added).astype(dtype or x.dtype))
+        if out is not None:
+            out[...] = made
+        return made
 
     def pointwise(self, *args):
         return _giving(cpu.pointwise(*args))

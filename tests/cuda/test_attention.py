@@ -101,12 +101,12 @@ def test_operands_lie_anywhere(launches):
     assert launches
 
 
-def test_what_the_kernels_leave_out_is_composed(launches):
+def test_what_the_kernels_leave_out():
+    """Masks, other widths and other floats: by products, and a program along rows between them."""
     q, k, v = (t.cuda() for t in operands([(1, 2, 9, 20)] * 3, torch.bfloat16))
     mask = torch.ones(9, 9, dtype=torch.bool, device="cuda").tril()
     one = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     other = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    assert not launches
     torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-2)
     second = [t.float().requires_grad_() for t in (q, k, v)]
     assert F.scaled_dot_product_attention(*second).dtype is torch.float32

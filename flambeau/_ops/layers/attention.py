@@ -10,7 +10,7 @@ from ..._core.allocation import not_planned
 from ..._core.dtypes import BOOL, BY_NUMPY, FLOATING, bool_, dtype, float32, float64
 from ..._core.random_draws import keep_mask
 from ..._core.sizes import broadcast_shapes
-from ..._core.state import BATCHED, CUDA, META, OVERRIDE, SPARSE, local
+from ..._core.state import BATCHED, CUDA, GRAD, META, OVERRIDE, SPARSE, local
 from ..._dispatch import backend_of
 from ..._tensor import Tensor
 from ..making.generator import default_of, draw_at
@@ -105,7 +105,7 @@ def attention_op(
     """(…, L, E), (…, S, E), (…, S, D) to (…, L, D); and for each query the logarithm of its sum of exponentials."""
     if backend.attention is not None:
         out = _room(backend, q, (*q.shape[:-1], v.shape[-1]))
-        return out, backend.attention.forward(q, k, v, out, scale, causal, group)
+        return out, backend.attention.forward(q, k, v, mask, out, scale, causal, group)
     short = None if rounded is None else rounded.code
     out, totals = attention_arrays.forward(q, k, v, mask, keep, scale, causal, group, dropout, short)
     if rounded is not None:  # backward sees the result as it is given out
@@ -190,7 +190,7 @@ def attention_back(
     """The gradients by q, k and v, from scores computed again."""
     if backend.attention is not None:
         made = [_room(backend, q, a.shape, True) for a in (q, k, v)]
-        backend.attention.backward(cotangent, q, k, v, out, totals, made, scale, causal, group)
+        backend.attention.backward(cotangent, q, k, v, mask, out, totals, made, scale, causal, group)
         return tuple(made)
     short = None if rounded is None else rounded.code
     return attention_arrays.backward(
@@ -263,7 +263,7 @@ def scaled_dot_product_attention(
         or dropout_p < 0.0
         or (dropout_p and local.batches)
         or not kinds.flash
-        or not _fusable(query, key, value, attn_mask, dropout_p, factor)
+        or not _fusable(query, key, value, attn_mask, dropout_p, factor, group)
     ):
         if group != 1:
             key, value = _repeated(query, key, value)
@@ -300,12 +300,12 @@ def _composed(
 
 
 def _fusable(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scale: float
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scale: float, group: int
 ) -> bool:  # fmt: skip
     k = query._k | key._k | value._k
     if k & CUDA:
         takes = backend_of(k).attention.takes
-        if mask is not None or dropout or not takes(query._array, key._array, value._array, scale):
+        if dropout or not takes(query._array, key._array, value._array, mask, scale, group):
             return False
     if mask is not None:
         if is_differentiated(mask) or mask._array.ndim > max(query._array.ndim, 2):
@@ -370,8 +370,11 @@ def _added(mask: Tensor, lead: tuple[int, ...], q: Tensor, k: Tensor) -> Tensor:
         raise RuntimeError(
             f"scaled_dot_product_attention: a mask of shape {list(own)} does not fit scores of shape {list(shape)}"
         )
-    mask = ops.detach(mask)
-    if mask.dtype.category == BOOL:
+    if mask._k & GRAD:
+        mask = ops.detach(mask)
+    if mask._k & CUDA:  # it is read as it is
+        pass
+    elif mask.dtype.category == BOOL:
         nothing = ops.zeros((), dtype=q.dtype)
         mask = ops.where(mask, nothing, ops.full((), -math.inf, dtype=q.dtype))
     elif mask.dtype is not q.dtype:
@@ -380,7 +383,7 @@ def _added(mask: Tensor, lead: tuple[int, ...], q: Tensor, k: Tensor) -> Tensor:
         if math.prod(own[:-2]) != 1:
             return ops.reshape(ops.expand(mask, shape), (-1, *shape[-3:]))
         own = own[-2:]
-    return ops.reshape(mask, (1,) * (4 - len(own)) + own)
+    return mask if len(own) == mask._array.ndim == 4 else ops.reshape(mask, (1,) * (4 - len(own)) + own)
 
 
 SCHEMAS = """

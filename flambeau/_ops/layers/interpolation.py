@@ -272,7 +272,7 @@ def taps_of(words: tuple[Any, ...]) -> Taps:
 def _nearest_places(exact: bool, double: bool, *numbers: Any) -> Places:
     """For (size, size of the result, factor) of each dimension."""
     rows, real = [numbers[i : i + 3] for i in range(0, len(numbers), 3)], np.float64 if double else np.float32
-    return Places([_nearest(*row, exact, real) for row in rows], tuple([row[0] for row in rows]))
+    return Places([_nearest(n, out, f, exact, real) for n, out, f in rows], tuple([row[0] for row in rows]))
 
 
 makers["nearest"] = _nearest_places
