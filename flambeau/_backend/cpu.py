@@ -44,6 +44,7 @@ class Cpu:
     name, bits = "cpu", 0  # `bits`: what `_k` of its tensors has
     errors = Errors()
     xp = np
+    launches = None  # lists of what a device does by itself
     attention = None  # kernels of a device's own, which take 16-bit floats as they are
 
     @staticmethod

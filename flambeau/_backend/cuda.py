@@ -19,6 +19,7 @@ from .._kernel.render_random import SAMPLERS, render_random
 from .._kernel.value import COMPUTE, PART, is_integer
 from .cuda_attention import Attention
 from .cuda_driver import addresses
+from .cuda_launches import Launches
 from .cuda_layout import NUMPY, THREADS, Operand, Plan, blocks, memory_order, plan
 from .cuda_orders import Orders
 from .cuda_products import Products
@@ -159,7 +160,9 @@ class Kernel:
             function = self.functions[p.rank, p.index] = self.backend.compiled(name, text)
         if p.blocks:
             given = [a[0] if isinstance(a, tuple) else a for a in (*arrays[:count], *outs)]
-            function((p.blocks,), (THREADS,), (*given, *p.geometry, *cores, *steps))
+            grid = blocks(p.geometry[0] * sizes[kernel.along]) if kernel.along else p.blocks
+            if grid:
+                function((grid,), (THREADS,), (*given, *p.geometry, *cores, *steps))
         return outs[0] if len(outs) == 1 else tuple(outs)
 
 
@@ -221,6 +224,7 @@ class Cuda:
         self.product = Products(self)  # x @ y for arrays of one dtype
         self.convolutions = Convolutions(self)
         self.attention = Attention(self)
+        self.launches = Launches(self)
         self.convolves = self.convolutions.takes  # whether a library convolves arrays of a dtype
         self.copies: dict[str, Any] = {}
         self.additions: dict[str, Any] = {}

@@ -58,7 +58,10 @@ class Products:
         if beta == 0:
             added = None
         if code not in _TYPES or not x.size or not y.size:
-            return self._elsewhere(x, y, added, beta, alpha)
+            made = self._elsewhere(x, y, added, beta, alpha)
+            if out is not None:
+                self.backend.copy(made, out)
+            return made if out is None else out
         if x.ndim == y.ndim == 1:
             return self(x[None], y[:, None], added, beta, alpha).reshape(())
         if x.ndim == 1:
@@ -69,7 +72,7 @@ class Products:
         made = out if out is not None and _takes_product(out) else None
         if made is None:
             made = self.backend.empty((*lead, x.shape[-2], y.shape[-1]), dtype or x.dtype)
-        if added is not None:
+        if added is not None and added is not made:
             self.backend.copy(added, made)
         left, right = (self._oriented(z, lead) for z in (x, y))
         with self.lock:  # a handle that streams share works for one of them at a time

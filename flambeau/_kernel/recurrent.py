@@ -243,7 +243,7 @@ def _at(gate: int, size: Any, j: Any) -> Any:
     return j if gate == 0 else size * gate + j
 
 
-def _forward_column(m: Any, a: Any, n: Any, row: Any, k: Any, j: Any, size: Any, o: Any) -> None:
+def forward_column(m: Any, a: Any, n: Any, row: Any, k: Any, j: Any, size: Any, o: Any) -> None:
     def sums(gate: int) -> Any:
         """The inputs' part of a gate, with its biases."""
         at = _at(gate, size, j)
@@ -265,7 +265,7 @@ def _forward(m, a, product, project, steps, first, stride, low, high, size, widt
             _multiply(m, product, a.sums, 0, a.hidden, low, count, width, size * o.gates, a.packed, a.scratch)
             for n in range(low, stop):
                 for j in independent(size):
-                    _forward_column(m, a, n, start + n, n - low, j, size, o)
+                    forward_column(m, a, n, start + n, n - low, j, size, o)
             if o.projected:
                 _multiply(m, project, a.hidden, low, a.raw, start + low, count, size, width, a.packed_out, a.scratch)
                 for n in range(low, stop):
@@ -354,7 +354,7 @@ def _put(to: Array, size: Any, j: Any, values: Sequence[Any]) -> None:
         to[_at(gate, size, j)] = value
 
 
-@kernel("(g),(g),(n)->(n),(n),(g)")
+@kernel("(g),(g),(n)->(n),(n),(g)", along="n")
 def lstm_gates(m, x, u, c, h, c_next, gates):
     """The next h and c, and the gates, from the inputs' and the state's part of the gates."""
     size = c.n
@@ -365,7 +365,7 @@ def lstm_gates(m, x, u, c, h, c_next, gates):
         _put(gates, size, j, (i, f, g, o))
 
 
-@kernel("(n),(n),(n),(n),(g)->(g),(n)")
+@kernel("(n),(n),(n),(n),(g)->(g),(n)", along="n")
 def lstm_gates_backward(m, g_h, g_c, c, c_next, gates, g_gates, g_before):
     size = c.n
     for j in independent(size):
@@ -375,7 +375,7 @@ def lstm_gates_backward(m, g_h, g_c, c, c_next, gates, g_gates, g_before):
         g_before[j] = by_cell
 
 
-@kernel("(g),(g),(n)->(n),(g)")
+@kernel("(g),(g),(n)->(n),(g)", along="n")
 def gru_gates(m, x, u, h, out, gates):
     """The next h, and the gates."""
     size = h.n
@@ -387,7 +387,7 @@ def gru_gates(m, x, u, h, out, gates):
         _put(gates, size, j, (r, z, c))
 
 
-@kernel("(n),(g),(n),(g)->(g),(g),(n)")
+@kernel("(n),(g),(n),(g)->(g),(g),(n)", along="n")
 def gru_gates_backward(m, g, u, h, gates, g_x, g_u, g_h):
     size = h.n
     for j in independent(size):
@@ -398,7 +398,7 @@ def gru_gates_backward(m, g, u, h, gates, g_x, g_u, g_h):
         g_h[j] = by_before
 
 
-_COLUMNS = {
+COLUMNS = {
     "lstm": (_lstm_column, _lstm_column_back), "gru": (_gru_column, _gru_column_back),
     "rnn_tanh": (_rnn_column, _rnn_column_back), "rnn_relu": (_rnn_column, _rnn_column_back),
 }  # fmt: skip
@@ -428,7 +428,7 @@ def forward(mode: str, type: str, keep: bool, projected: bool, inside: bool) -> 
     """The loop over time. Operands are those of _FORWARD: `gates` holds the inputs' part of the gates, unless that is
     computed `inside` of the loop, and the gates themselves afterwards if they are to be kept; `hidden` and `cell` are
     the state and change from step to step."""
-    column = _COLUMNS[mode][0]
+    column = COLUMNS[mode][0]
     return _compiled(_forward, mode, _FORWARD, type, column, keep=keep, projected=projected, inside=inside)
 
 
@@ -436,4 +436,4 @@ def forward(mode: str, type: str, keep: bool, projected: bool, inside: bool) -> 
 def backward(mode: str, type: str, projected: bool) -> int:
     """The loop back through time. Operands are those of _BACKWARD: `g_hidden` and `g_cell` come as gradients of the
     last state and leave as those of the first; `before` and `start` are states (of cells for LSTM) to step from."""
-    return _compiled(_backward, mode, _BACKWARD, type, _COLUMNS[mode][1], projected=projected)
+    return _compiled(_backward, mode, _BACKWARD, type, COLUMNS[mode][1], projected=projected)

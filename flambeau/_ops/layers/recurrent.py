@@ -18,10 +18,11 @@ from ..records.rules import type_name
 from ..records.shape_rules import same
 from ..registry import ops, public, relabel
 from . import recurrent_arrays as arrays
+from . import recurrent_launches as launches
 from .recurrent_formulas import layer_formula
 
 HALF = (float16, bfloat16)
-BY_FORMULA = CUDA | BATCHED | OVERRIDE | SPARSE  # not what the native loops know
+BY_FORMULA = BATCHED | OVERRIDE | SPARSE  # not what the native loops know
 
 # -- one layer -----------------------------------------------------------------------------------------------------
 
@@ -99,7 +100,10 @@ def layer_op(
 ) -> Any:  # fmt: skip
     """One or two directions of a layer: (out, last h, last c), and what backward needs; its operands lie in `order`."""
     x, h, c, *weights = _sorted_back(order, (t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11, t12))
-    return arrays.forward(mode, x, h, c, _weights(weights), steps, keep)
+    own = _weights(weights)
+    if backend.launches is not None:
+        return launches.forward(backend, mode, x, h, c, own, steps, keep)
+    return arrays.forward(mode, x, h, c, own, steps, keep)
 
 
 def _layer_second(
@@ -128,7 +132,11 @@ def layer_back(
 ) -> Any:  # fmt: skip
     """The gradients by the layer's inputs, None where they are not `used`."""
     weights = _weights((wi, wh, bi, bh, wr, wi2, wh2, bi2, bh2, wr2))
-    found = arrays.backward(mode, g_out, g_h, g_c, x, h, c, weights, out, [k1, k2, k3, k4, k5, k6], steps, used)
+    kept = [k1, k2, k3, k4, k5, k6]
+    if backend.launches is not None:
+        found = launches.backward(backend, mode, g_out, g_h, g_c, x, h, c, weights, out, kept, steps, used)
+    else:
+        found = arrays.backward(mode, g_out, g_h, g_c, x, h, c, weights, out, kept, steps, used)
     return (*found, *[None] * (13 - len(found)))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, COMPLEX, float32
 from ..._core.state import CUDA
 from ..._kernel import recurrent as kernels
@@ -26,7 +25,7 @@ from .recurrent_formulas import gru_step, lstm_step
 def _run(backend: Any, kernel: Any, arrays: list[Any], like: list[Any]) -> Any:
     """The results of a kernel, of the shapes of some arrays."""
     d = arrays[0].dtype
-    outs = [empty(a.shape, d) for a in like]
+    outs = [backend.empty(a.shape, d) for a in like]
     backend.kernel(kernel, (BY_NUMPY[d].code,) * (len(arrays) + len(outs)))(*arrays, *outs)
     return outs
 

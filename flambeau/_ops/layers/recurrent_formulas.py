@@ -1,5 +1,5 @@
-"""Recurrent layers written with differentiable operations, step by step: for devices and transforms that the native
-loops do not know, and for second derivatives."""
+"""Recurrent layers written with differentiable operations, step by step: for transforms that the native loops do not
+know, and for second derivatives."""
 
 from __future__ import annotations
 
