@@ -398,7 +398,9 @@ class Cuda:
         return self.xp.ndarray(shape, dtype) if watch is None else watch.empty(shape, dtype, device=True)
 
     def zeros(self, shape: Any, dtype: Any) -> Any:
-        return self.xp.zeros(shape, dtype)
+        made = self.empty(shape, dtype)
+        made.fill(0)
+        return made
 
     def from_numpy(self, array: Any, index: int | None = None) -> Any:
         """A copy on the current or the given GPU of a NumPy array or of one on another GPU; dense strides are kept."""

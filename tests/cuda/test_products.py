@@ -52,6 +52,12 @@ def test_baddbmm_and_vectors(gpu, d):
     agree(lambda x, y: x @ y, tensors([(7,), (2, 7, 4)], d), d)
 
 
+@pytest.mark.parametrize("d", DTYPES[:2], ids=str)
+def test_distances(gpu, d):
+    agree(lambda x, y: torch.cdist(x, y), tensors([(30, 4), (7, 4)], d), d)
+    agree(lambda x, y: torch.cdist(x, y), tensors([(2, 5, 30, 4), (5, 7, 4)], d), d)
+
+
 def test_nothing_is_multiplied(gpu):
     c = torch.randn(4, 5)
     made = torch.addmm(c, torch.zeros(4, 0), torch.zeros(0, 5), beta=0.5)

@@ -79,6 +79,13 @@ def test_padding(gpu, mode, d):
     agree(lambda x: F.pad(x, (1, 2), mode=mode), picture((2, 3, 4), d).requires_grad_(), 1e-6)
 
 
+@pytest.mark.parametrize("d", [torch.float32, torch.bfloat16, torch.int64], ids=str)
+@pytest.mark.parametrize("value", [0, 3])
+def test_padding_with_numbers(gpu, value, d):
+    agree(lambda x: F.pad(x, (2, 1, 0, 3), value=value), picture((2, 3, 5, 4), d).detach())
+    agree(lambda x: F.pad(x, (-1, 1), value=value), picture((3, 4), d).detach())
+
+
 def test_no_pictures(gpu):
     x = on_gpu(torch.zeros(0, 3, 4, 4))
     assert F.interpolate(x, scale_factor=2).shape == F.interpolate(x, (8, 8), mode="bilinear").shape == (0, 3, 8, 8)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._backend.copies import place, row_major
+from ..._core.allocation import fill
 from ..._core.dtypes import BY_NUMPY
 from ..._core.state import GRAD
 from ..._tensor import Tensor
@@ -44,7 +45,7 @@ def constant_pad(backend: Any, x: Any, pads: Any, value: Any) -> Any:
     shape, inner, left, full = _regions(x.shape, pads)
     made = backend.empty(shape, x.dtype) if value or full else backend.zeros(shape, x.dtype)
     if value and not full:
-        made[...] = number_array(value, BY_NUMPY[x.dtype])
+        fill(made, number_array(value, BY_NUMPY[x.dtype]))
     place(made[(..., *inner)], x[(..., *left)])
     return made
 

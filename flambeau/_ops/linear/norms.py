@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend.copies import rows_of
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32, float64, from_numpy_dtype
@@ -178,20 +179,28 @@ def _euclidean_grad(g: Tensor, x: Tensor, y: Tensor, out: Tensor, needs: Any) ->
 )  # fmt: skip
 def euclidean_op(backend: Any, x: Any, y: Any) -> Any:
     """Distances of all pairs of rows by one product: |x|² + |y|² - 2 x·y."""
-    xp = backend.xp
-    made = product(backend, x, y.swapaxes(-1, -2))
-    if backend is cpu and made.size and made.flags.c_contiguous:
-        code = BY_NUMPY[x.dtype].code
-        lengths = [np.empty(a.shape[:-1], x.dtype) for a in (x, y)]
+    made, code = product(backend, x, y.swapaxes(-1, -2)), BY_NUMPY[x.dtype].code
+    if not made.size:
+        return made
+    if backend is cpu:
+        made, lengths = rows_of(made), [np.empty(a.shape[:-1], x.dtype) for a in (x, y)]
         for a, squares in zip((x, y), lengths):
             cpu.sized(a.size, square_length, (code, code))(a, squares)
         cpu.sized(made.size, from_products, (code,) * 3)(lengths[0], lengths[1][..., None, :], made)
         return made
-    made *= -2
-    made += xp.square(x).sum(-1)[..., :, None]
-    made += xp.square(y).sum(-1)[..., None, :]
-    xp.maximum(made, 0, out=made)
-    return xp.sqrt(made, out=made)
+    own, others = [backend.along.fold(a, (a.ndim - 1,), "squares", code, None) for a in (x, y)]
+    return _from_products(backend, code)(made, own[..., :, None], others[..., None, :], out=made)
+
+
+@functools.cache
+def _from_products(backend: Any, code: str) -> Any:
+    """The kernel of the same name, where every element has a thread."""
+
+    def distance(m: Any, product: Any, own: Any, other: Any) -> Any:
+        square = own + other - 2 * product
+        return m.real_sqrt(m.where(square < 0, 0.0, square))
+
+    return backend.pointwise("distances", distance, (code,) * 3, (code,), (code,) * 3)
 
 
 _MODES = {
