@@ -198,6 +198,11 @@ def _library():
     for name, value in names.items():
         plain = callable(value) and not isinstance(value, (type, np.ufunc))
         setattr(xp, name, _giving(value) if plain else value)
+    for part in ("linalg", "fft"):
+        own = {n: v for n, v in vars(getattr(np, part)).items() if callable(v) and not n.startswith("_")}
+        setattr(
+            xp, part, types.SimpleNamespace(**{n: v if isinstance(v, type) else _giving(v) for n, v in own.items()})
+        )
     runtime = types.SimpleNamespace(getDevice=lambda: 0, getDeviceCount=lambda: 1)
     stream = types.SimpleNamespace(ptr=0, synchronize=lambda: None)
     xp.cuda = types.SimpleNamespace(
