@@ -402,6 +402,14 @@ class Cuda:
         made.fill(0)
         return made
 
+    def number(self, array: Any) -> Any:
+        """An array of NumPy's on the GPU; a launch brings one of a single number, for which nobody waits."""
+        if array.ndim or not BY_NUMPY[array.dtype].code:
+            return self.from_numpy(array)
+        made = self.empty((), array.dtype)
+        self.copy(array, made)
+        return made
+
     def from_numpy(self, array: Any, index: int | None = None) -> Any:
         """A copy on the current or the given GPU of a NumPy array or of one on another GPU; dense strides are kept."""
         not_planned()

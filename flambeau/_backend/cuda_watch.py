@@ -145,12 +145,8 @@ class Shadow:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         watch, target = watching(), self[key]
-        if (
-            watch is None
-            or not watch.may_write(self)
-            or not isinstance(value, Shadow)
-            or (value.shape, value.dtype) != (target.shape, target.dtype)
-        ):
+        known = isinstance(value, Shadow) or (isinstance(value, np.ndarray) and not value.ndim)
+        if watch is None or not watch.may_write(self) or not known or value.dtype != target.dtype:
             raise Unwatchable("a value")
         watch.backend.copy(value, target)
 

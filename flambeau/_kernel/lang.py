@@ -58,6 +58,26 @@ class Array:
             value = self.r.constant(PART.get(self.type, "f32" if self.type in ("f16", "bf16") else self.type), value)
         store(self.r, self._address(index), self.type, value)
 
+    def merge(self, index: Any, value: Any, how: str, combined: Callable[[Any, Any], Any]) -> None:
+        """An element becomes combined(element, value), which goes by the name `how`: at once, if other threads may be at it."""
+        pointer = self._address(index)
+        if self.r.merge is None:
+            store(self.r, pointer, self.type, combined(load(self.r, pointer, self.type), value))
+        else:
+            self.r.merge(pointer, self.type, value, how, combined)
+
+
+class Place:
+    """An operand that is no memory: its only element is the number of bytes to where it would lie."""
+
+    __slots__ = ("pointer", "r")
+
+    def __init__(self, r: Any, pointer: str):
+        self.r, self.pointer = r, pointer
+
+    def __getitem__(self, index: tuple[()]) -> Value:
+        return Value(self.r, f"((long long){self.pointer})", "i64")
+
 
 class Local:
     """Scratch array on the stack of a kernel, made by `m.local(type, count)`."""

@@ -35,6 +35,9 @@ _BITCAST = {
     ("u32", "f32"): "__uint_as_float", ("f64", "i64"): "__double_as_longlong", ("i64", "f64"): "__longlong_as_double",
     ("f64", "u64"): "__double_as_longlong", ("u64", "f64"): "__longlong_as_double",
 }  # fmt: skip
+_ADDED = {
+    "i32": "int", "i64": "unsigned long long", "u32": "unsigned int", "u64": "unsigned long long", "f32": "float", "f64": "double",
+}  # fmt: skip  # what memory adds to at once
 KERNEL = 'extern "C" __global__'
 _LONG = 400  # lines of a body that is not worth unrolling
 _PACK = 16  # bytes that a thread reads or writes at once
@@ -244,36 +247,87 @@ class Cuda:
         if type == "b1":
             return self.value(f"*(const unsigned char*){pointer} != 0", "b1")
         if type in COMPUTE:
-            bits = self.value(f"*(const unsigned short*){pointer}", "u16")
-            if type == "bf16":
-                return self.bitcast(self.cast(bits, "u32") << 16, "f32")
-            self.helpers.add(_HALF)
-            return self.value(f"half_to_float({bits.name})", "f32")
+            return self._widened(self.value(f"*(const unsigned short*){pointer}", "u16"), type)
         return self.value(f"*(const {_TYPE[type]}*){pointer}", type)
 
     def store(self, pointer: str, type: str, a: Value) -> None:
-        a = self.cast(a, COMPUTE.get(type, type))
-        if type == "f16":
-            self.helpers.add(_HALF)
-            a = self.value(f"float_to_half({a.name})", "u16")
-        elif type == "bf16":
-            a = self._round_to_bfloat16(a)
-        kind = "unsigned short" if type in COMPUTE else _TYPE[type]
-        self.emit(f"*({kind}*){pointer} = {a.name};")
+        a = self._narrowed(a, type)
+        self.emit(f"*({_TYPE[a.type]}*){pointer} = {a.name};")
 
     def through(self, a: Value, type: str) -> Value:
         """What a store and a load of a type make of a value."""
-        a = self.cast(a, COMPUTE.get(type, type))
-        if type == "bf16":
-            return self.bitcast(self.cast(self._round_to_bfloat16(a), "u32") << 16, "f32")
-        if type == "f16":
-            self.helpers.add(_HALF)
-            return self.value(f"half_to_float(float_to_half({a.name}))", "f32")
-        return a
+        a = self._narrowed(a, type)
+        return self._widened(a, type) if type in COMPUTE else a
 
-    def _round_to_bfloat16(self, a: Value) -> Value:
-        self.helpers.add(_BFLOAT16)
-        return self.value(f"float_to_bfloat16({a.name})", "u16")
+    def _widened(self, bits: Value, type: str) -> Value:
+        """The value of a half's bits."""
+        if type == "bf16":
+            return self.bitcast(self.cast(bits, "u32") << 16, "f32")
+        self.helpers.add(_HALF)
+        return self.value(f"half_to_float({bits.name})", "f32")
+
+    def _narrowed(self, a: Value, type: str) -> Value:
+        """A value as memory of a type holds it: halves as bits."""
+        a = self.cast(a, COMPUTE.get(type, type))
+        if type not in COMPUTE:
+            return a
+        name, helper = ("float_to_half", _HALF) if type == "f16" else ("float_to_bfloat16", _BFLOAT16)
+        self.helpers.add(helper)
+        return self.value(f"{name}({a.name})", "u16")
+
+    def merge(self, pointer: str, type: str, value: Any, how: str, combined: Callable[[Any, Any], Any]) -> None:
+        """Memory becomes combined(it, value), whatever other threads make of it meanwhile; `how` is its name."""
+        part = PART.get(type)
+        if part is not None and how == "add":
+            second = self.address(pointer, self.constant("i64", SIZE[part]))
+            self.merge(pointer, part, value.re, how, combined)
+            self.merge(second, part, value.im, how, combined)
+        elif how == "add" and type in _ADDED:
+            self.emit(f"atomicAdd(({_ADDED[type]}*){pointer}, ({_ADDED[type]}){self.cast(value, type).name});")
+        else:
+            self._exchange(pointer, type, lambda old: combined(old, value))
+
+    def _exchange(self, pointer: str, type: str, change: Callable[[Any], Any]) -> None:
+        """Changes an element of up to 8 bytes again and again until nobody else has changed its word meanwhile."""
+        size = SIZE[type]
+        bits = f"u{8 * size}"
+        word = _TYPE["u64" if size == 8 else "u32"]
+        seen, old, new, shift = self.fresh(word), self.fresh(word), self.fresh(word), self.fresh("int")
+        place = self.address(
+            f"(char*)((unsigned long long){pointer} & ~{max(size, 4) - 1}ULL)", self.constant("i64", 0)
+        )
+        self.emit(f"{shift} = 8 * (int)({pointer} - {place});")
+        self.emit(f"{seen} = *(volatile {word}*){place};")
+        self.emit("do {")
+        self.emit(f"{old} = {seen};")
+        made = self._bits_of(change(self._of_bits(self.value(f"({_TYPE[bits]})({old} >> {shift})", bits), type)), type)
+        if size < 4:
+            kept = f"{old} & ~({(1 << 8 * size) - 1}u << {shift})"
+            self.emit(f"{new} = ({kept}) | (({word}){made.name} << {shift});")
+        else:
+            self.emit(f"{new} = {made.name};")
+        self.emit(f"if ({new} == {old}) break;")
+        self.emit(f"{seen} = atomicCAS(({word}*){place}, {old}, {new});")
+        self.emit(f"}} while ({seen} != {old});")
+
+    def _of_bits(self, bits: Value, type: str) -> Any:
+        """The value that an element's bits stand for."""
+        if type in PART:
+            return Complex(
+                self._of_bits(self.cast(bits, "u32"), "f32"), self._of_bits(self.cast(bits >> 32, "u32"), "f32")
+            )
+        if type in COMPUTE:
+            return self._widened(bits, type)
+        return self.cast(bits, "b1") if type == "b1" else self.bitcast(bits, type)
+
+    def _bits_of(self, value: Any, type: str) -> Value:
+        """The bits of an element's value."""
+        if type in PART:
+            low, high = (self.cast(self._bits_of(v, "f32"), "u64") for v in (value.re, value.im))
+            return low | (high << 32)
+        made = self._narrowed(value, type)
+        bits = f"u{8 * SIZE[type]}"
+        return self.cast(made, bits) if type == "b1" else self.bitcast(made, bits)
 
     def variable(self, type: str) -> str:
         return self.fresh(_TYPE[type], "s")
@@ -509,8 +563,10 @@ def _whole(type: str, count: int) -> str:
 def render_kernel(
     name: str, kernel: Any, types: Sequence[str], options: dict[str, Any], rank: int = 1, index: str = "i64"
 ) -> str:
-    """CUDA text of a `lang.Kernel`: one thread for each element of the dimensions around its core, or for each iteration of its loop."""
-    from .lang import Array, KernelScope, Walker  # the walker is only needed for such kernels
+    """CUDA text of a `lang.Kernel`: one thread for each element of the dimensions around its core, or for each iteration of its loop.
+
+    An operand of type "place" is no memory (`lang.Place`)."""
+    from .lang import Array, KernelScope, Place, Walker  # the walker is only needed for such kernels
 
     operands = [*kernel.inputs, *kernel.outputs]
     cores = [f"long long d_{d}" for d in kernel.dims]
@@ -520,8 +576,11 @@ def render_kernel(
     lane = ["long long lane"] if along else []
     r = Cuda("element", [*pointers, *cores, *steps, *lane], "__device__")
     r.along = "lane" if along else ""
-    arrays = []
+    arrays: list[Any] = []
     for k, dims in enumerate(operands):
+        if types[k] == "place":
+            arrays.append(Place(r, f"x{k}"))
+            continue
         sizes = [Value(r, f"d_{d}", "i64") for d in dims]
         strides = [Value(r, f"t{k}_{i}", "i64") for i in range(len(dims))]
         arrays.append(Array(r, f"x{k}", types[k], sizes, strides))  # type: ignore[arg-type]

@@ -38,6 +38,8 @@ NOT_NUMPY = 1  # the data of a loop that NumPy does not call, and that has none 
 class Llvm:
     """One LLVM function in the making."""
 
+    merge: Any = None  # elements that are written belong to one thread
+
     def __init__(self, name: str, parameters: list[str]):
         self.function_name = name
         self.parameters = parameters

@@ -24,6 +24,9 @@ using std::fma; using std::sqrt; using std::fabs; using std::floor; using std::c
 struct dim { int x, y, z; };
 struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
+#ifdef __aarch64__
+#define _Float16 __fp16
+#endif
 // the threads of a block take turns: one goes on until it has to wait for others
 struct Turn { ucontext_t context; dim place; bool over; };
 static std::vector<Turn> turns;

@@ -17,6 +17,7 @@ import flambeau as torch
 from flambeau._backend import cuda as cuda_module
 from flambeau._backend import placement
 from flambeau._backend.cpu import cpu
+from flambeau._backend.cuda_layout import NUMPY, Operand
 from flambeau._core.dtypes import BY_NUMPY
 from flambeau._core.state import CUDA, GRAD
 from flambeau._kernel.reduce import fold_rows
@@ -54,6 +55,23 @@ def _there(made):
 
 def _giving(function):
     return lambda *args, **named: _there(function(*args, **named))
+
+
+def _laid(array, type):
+    """What a kernel takes, of an array and how it is read."""
+    if isinstance(array, Shared):
+        return array
+    array, about = array if isinstance(array, tuple) else (array, array)
+    if type == "place":
+        steps = [np.arange(n) * s for n, s in zip(about.shape, about.strides)]
+        return sum(np.ix_(*steps), np.full(about.shape, array))
+    if array.dtype.itemsize == NUMPY[type].itemsize:
+        array = array.view(NUMPY[type])
+    return (
+        array
+        if not isinstance(about, Operand)
+        else np.lib.stride_tricks.as_strided(array, about.shape, about.strides, subok=True)
+    )
 
 
 class Along:
@@ -158,8 +176,13 @@ class Backend(cuda_module.Cuda):
         return _giving(cpu.pointwise(*args))
 
     def kernel(self, kernel, types, **options):
-        call = _giving(cpu.kernel(kernel, types, **options))
-        return lambda *args, **named: _one_by_one(kernel, call, args) or call(*args, **named)
+        made = _giving(cpu.kernel(kernel, tuple(["i64" if t == "place" else t for t in types]), **options))
+
+        def call(*arrays, **named):
+            arrays = [*map(_laid, arrays, types)]
+            return _one_by_one(kernel, made, arrays) or made(*arrays, **named)
+
+        return call
 
     def compiled(self, name, text):
         raise NotHere

@@ -74,19 +74,28 @@ def may_write_to(m, parts, count, bases, inputs, history, plan, at, place_of):
     """Whether a plan may write to its arguments: memory that nobody forbids to write to, whose writes are counted, and that no other
     operand shares unless it is the same. History of what is written to is Python's business."""
     writes, spans = m.word(plan, WRITES), m.word(plan, ABOUT) + SPANS
-    allowed, number = m.number(1), m.number(0)
-    if m.word(at.modes, place_of.inferring) != at.none:
-        allowed = 0
+    allowed, number, inferring = m.number(1), m.number(0), m.number(0)
+    if m.word(at.modes, place_of.inferring) != at.none:  # some thread is in inference mode: is it this one?
+        meta = m.call("PyObject_Vectorcall", at.mark, parts, 0, 0)
+        m.run("Py_DecRef", meta)  # it has another owner
+        if m.word(meta, _TYPE) == at.inference:
+            inferring = 1
+        else:
+            allowed = 0
+    recording = m.call("PyObject_GetAttr", at.local, at.grad)
+    m.run("Py_DecRef", recording)
     for i in range(count):
         t = m.word(parts, i * 8 + 8)
         if t >= MARK:
             if (m.word(t, _TYPE) == at.tensor) | (m.word(t, _TYPE) == at.parameter):
                 if ((writes >> i) & 1) != 0:
-                    if (m.word(t, place_of.storage) == at.none) | (m.word(t, place_of.view) != at.none):
+                    if m.word(t, place_of.storage) == at.none:
+                        allowed = 0
+                    if (m.word(t, place_of.view) != at.none) & (recording == at.true):
                         allowed = 0
                     if (m.word(t, place_of.k) != at.two) & (history != 0):
                         allowed = 0
-                    if m.word(m.word(t, place_of.meta), _TYPE) == at.inference:
+                    if (m.word(m.word(t, place_of.meta), _TYPE) == at.inference) & (inferring == 0):
                         allowed = 0
                     own, start = spans + number * SPAN, m.word(bases, number * 8)
                     for j in range(inputs):

@@ -23,7 +23,7 @@ from ..records.rules import type_name
 from ..records.shape_rules import dtype_of
 from ..records.tangents import linear
 from ..registry import ops, public, relabel
-from .joining_arrays import joined
+from .joining_arrays import joined, joined_on_device
 
 _APART = 16  # arrays on a GPU that are copied one by one
 
@@ -76,18 +76,7 @@ def cat_op(backend: Any, xs: Any, dim: int) -> Any:
                 break
     if backend is cpu:
         return joined(xs, dim, channels)
-    return _copied(backend, xs, dim) if len(xs) <= _APART else backend.xp.concatenate(xs, dim)
-
-
-def _copied(backend: Any, xs: Any, dim: int) -> Any:
-    """The same by a launch for each, which plans can carry out."""
-    shape, end = list(xs[0].shape), 0
-    shape[dim] = sum([x.shape[dim] for x in xs])
-    made = backend.empty(tuple(shape), xs[0].dtype)
-    for x in xs:
-        end += x.shape[dim]
-        backend.copy(x, made[(*[slice(None)] * dim, slice(end - x.shape[dim], end))])
-    return made
+    return joined_on_device(backend, xs, dim) if len(xs) <= _APART else backend.xp.concatenate(xs, dim)
 
 
 def _overlap(x: Any, y: Any) -> bool:

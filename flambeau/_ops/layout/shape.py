@@ -10,20 +10,23 @@ import numpy as np
 
 from ..._backend.copies import duplicate, in_order_of, row_major
 from ..._backend.cpu import cpu
+from ..._backend.cuda_layout import Operand
 from ..._core.allocation import empty
 from ..._core.dtypes import from_numpy_dtype, int32, int64
 from ..._core.sizes import check_room, size_argument, wrap_dim, wrap_dims
 from ..._core.state import META
 from ..._dispatch import backend_of
 from ..._kernel.lang import independent, kernel
+from ..._kernel.places import keep_one
 from ..._tensor import Tensor, wrap
-from ..places.index_kernels import BITS, first_outside, scatter
+from ..places.device_places import BITS
+from ..places.index_kernels import first_outside, scatter
 from ..records.batching import along, leading, repeated, rolled
 from ..records.primitive import primitive
 from ..records.shape_rules import dense, same
 from ..records.tangents import linear
 from ..registry import labelled, ops, public, relabel
-from .joining_arrays import joined
+from .joining_arrays import joined, joined_on_device
 from .parts import diagonal_op, place_diagonal
 from .views import by_name
 
@@ -93,7 +96,7 @@ def roll_op(backend: Any, x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]
     for shift, dim in zip(shifts, dims):
         cut, before = -shift % max(x.shape[dim], 1), (slice(None),) * dim
         parts = [x[(*before, slice(cut, None))], x[(*before, slice(cut))]]
-        x = joined(parts, dim) if backend is cpu else backend.xp.concatenate(parts, dim)
+        x = joined(parts, dim) if backend is cpu else joined_on_device(backend, parts, dim)
     return x
 
 
@@ -182,7 +185,11 @@ def _repeat_gradient(g: Tensor, x_shape: Any, times: tuple[int, ...]) -> Tensor:
 )  # fmt: skip
 def repeat_op(backend: Any, x: Any, times: tuple[int, ...]) -> Any:
     spread, wide, _, full = _tiling(x.shape, times)
-    return row_major(backend.xp.broadcast_to(x.reshape(spread), wide)).reshape(full)
+    if backend is cpu:
+        return row_major(np.broadcast_to(x.reshape(spread), wide)).reshape(full)
+    out = backend.empty(wide, x.dtype)
+    backend.copy(x.reshape(spread), out)
+    return out.reshape(full)
 
 
 @public("Tensor.repeat")
@@ -323,11 +330,10 @@ def _triangle(name: str, lower: bool) -> Any:
             types = (code, "i64", code)
             cpu.sized(x.size, keep_columns, types)(x.view(wide), bounds, out.view(wide))
             return out
-        xp = backend.xp
-        across, down = xp.arange(columns), xp.arange(rows)[:, None] + diagonal
-        return xp.where(across <= down if lower else across >= down, x, xp.zeros((), x.dtype)).astype(
-            x.dtype, copy=False
-        )
+        out, code, sign = backend.empty(x.shape, x.dtype), BITS[x.dtype.itemsize][0], 1 if lower else -1
+        steps = (*[0] * (x.ndim - 2), sign, -sign)  # how far an element is inside
+        backend.kernel(keep_one, (code, "place", code))(x, (sign * diagonal, Operand(x.shape, steps, x.dtype)), out)
+        return out
 
     record = primitive(name=name, grad={"x": gradient}, batch=leading, meta=same, tangent=linear("x"))(part)
 
@@ -406,8 +412,8 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError(f"Class values must be {wanted}.")
     if num_classes == -1:
         num_classes = int(x.max()) + 1
-    codes, ones = backend.zeros((*x.shape, num_classes), np.int64), backend.xp.ones((), np.int64)
-    scatter(backend, codes, x.ndim, x.reshape(*x.shape, 1), ones, "set")
+    codes = backend.zeros((*x.shape, num_classes), np.dtype(np.int64))
+    scatter(backend, codes, x.ndim, x.reshape(*x.shape, 1), np.ones((), np.int64), "set")
     return wrap(codes, int64, input._k & ~1)
 
 

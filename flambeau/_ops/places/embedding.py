@@ -17,11 +17,13 @@ from ..._dispatch import backend_of
 from ..._kernel.embedding import sum_rows, sum_rows_flat
 from ..._tensor import Tensor, detached, wrap
 from ..records.batched_places import looked_up, looked_up_backward
+from ..records.casting import cast_array
 from ..records.primitive import primitive
 from ..records.shape_rules import dtype_of
 from ..records.tangents import linear
 from ..records.writable import check_writable
 from ..registry import ops, public
+from . import device_places
 from . import index_kernels as kernels
 
 _OUT_OF_RANGE = "index out of range in self"
@@ -113,12 +115,13 @@ def embedding_backward(backend: Any, x: Any, index: Any, count: int, padding: in
         x = x / often.astype(x.dtype)[..., None]
     if backend is cpu:
         return _summed(x, index, count, padding)
-    index = index.reshape(-1)
-    out = backend.zeros((count, x.shape[-1]), x.dtype)
-    kernels.update_rows(backend, out, 0, index, x.reshape(index.size, x.shape[-1]), "add")
+    halves = x.dtype.itemsize == 2  # which are added in single precision
+    out = backend.zeros((count, x.shape[-1]), np.dtype(np.float32) if halves else x.dtype)
+    places = device_places.fancy(backend, out, [index], [0], index.shape, 0)
+    device_places.write(backend, out, places._replace(from_end=False), x, "add")
     if padding >= 0:
-        out[padding] = 0
-    return out
+        out[padding].fill(0)
+    return cast_array(out, from_numpy_dtype(x.dtype)) if halves else out
 
 
 def _renormalise(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:

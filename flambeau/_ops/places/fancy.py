@@ -14,6 +14,7 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import empty_strided
 from ..._core.layouts import joint_order, strides_in_order
 from ..._core.sizes import broadcast_shapes
+from ..._kernel.places import put_where
 from ..._tensor import Tensor, wrap
 from ..records.batching import aligned, rank_of, samples, stacked
 from ..records.primitive import Primitive
@@ -21,6 +22,7 @@ from ..records.shape_rules import data_dependent, dtype_of
 from ..records.tangents import linear
 from ..records.update import Update
 from ..registry import ops
+from . import device_places
 from . import index_kernels as kernels
 
 _ALL = slice(None)
@@ -74,9 +76,9 @@ def _broadcast(arrays: Any) -> Any:
         ) from None
 
 
-def _check(backend: Any, x_shape: Any, arrays: Any, dims: Any) -> None:
+def _check(x_shape: Any, arrays: Any, dims: Any) -> None:
     for array, dim in zip(arrays, dims):
-        if kernels.first_outside(backend, array, -x_shape[dim], x_shape[dim]) is not None:
+        if kernels.first_outside(cpu, array, -x_shape[dim], x_shape[dim]) is not None:
             raise _index_error(arrays, dims, x_shape)
 
 
@@ -91,15 +93,21 @@ def _result_shape(x_shape: Any, dims: Any, common: Any) -> tuple[int, ...]:
     return (*common, *[n for i, n in enumerate(x_shape) if i not in dims])
 
 
-def _linear(backend: Any, x_shape: Any, arrays: Any, dims: Any, common: Any) -> Any:
+def _on_device(backend: Any, x: Any, arrays: Any, dims: Any, common: Any) -> device_places.Places:
+    """Which elements indices name on a GPU."""
+    arrays = [kernels.as_index(a) for a in arrays]
+    return device_places.fancy(backend, x, arrays, dims, common, dims[0] if _adjacent(dims) else 0)
+
+
+def _linear(x_shape: Any, arrays: Any, dims: Any, common: Any) -> Any:
     """Indices over several dimensions as one over their product, none negative; they must have been checked."""
-    total = None
+    total: Any = None
     for array, dim in zip(arrays, dims):
         n = x_shape[dim]
         array = array.astype(np.int64)
         array += (array < 0) * n
         total = array if total is None else total * n + array
-    return backend.xp.broadcast_to(total, common)
+    return np.broadcast_to(total, common)
 
 
 def read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
@@ -115,6 +123,11 @@ def read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
 
 def _result_strides(x: Any, arrays: Any, dims: Any, shape: Any) -> tuple[int, ...]:
     """Strides (in elements) of a result: kept dimensions lie as in x, indexed ones as in the indices."""
+    return strides_in_order(shape, joint_order(shape, _lines(x, arrays, dims, shape)))
+
+
+def _lines(x: Any, arrays: Any, dims: Any, shape: Any) -> list[list[int]]:
+    """Strides of x and of the indices over a result."""
     common = _broadcast(arrays)
     start = dims[0] if _adjacent(dims) else 0
     kept = [s for d, s in enumerate(x.strides) if d not in dims]
@@ -122,7 +135,7 @@ def _result_strides(x: Any, arrays: Any, dims: Any, shape: Any) -> tuple[int, ..
     for array in arrays:
         own = [0] * (len(common) - array.ndim) + [0 if n == 1 else s for n, s in zip(array.shape, array.strides)]
         lines.append([*[0] * start, *own, *[0] * (len(shape) - start - len(common))])
-    return strides_in_order(shape, joint_order(shape, lines))
+    return lines
 
 
 def _indexed_shape(x: Any, arrays: Any, dims: Any) -> Any:
@@ -136,7 +149,6 @@ def _indexed_shape(x: Any, arrays: Any, dims: Any) -> Any:
 
 
 def _read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
-    xp = backend.xp
     first = arrays[0]
     if len(arrays) == 1:
         if first.dtype == bool and first.shape == x.shape:
@@ -160,23 +172,26 @@ def _read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
     if count == 0:
         if math.prod(common) and any(x.shape[d] == 0 for d in dims):
             raise IndexError("index is out of bounds for dimension with size 0")
-        return xp.empty(shape, x.dtype)
-    if backend is not cpu or threads.pay(count):
+        return kernels.empty_array(backend, shape, x.dtype)
+    if backend is not cpu:
+        order = joint_order(shape, _lines(x, arrays, dims, shape)) if not x.flags.c_contiguous else None
+        return device_places.read(backend, x, _on_device(backend, x, arrays, dims, common), order)
+    if threads.pay(count):
         if len(dims) == 1:
             made = kernels.take_rows(backend, x, arrays[0].reshape(-1), dims[0], True)
             if made is None:
                 raise _index_error(arrays, dims, x.shape)
             return made.reshape(shape)
-        _check(backend, x.shape, arrays, dims)
+        _check(x.shape, arrays, dims)
         if _adjacent(dims) and x.flags.c_contiguous:
             merged = x.reshape(*x.shape[: dims[0]], math.prod(x.shape[d] for d in dims), *x.shape[dims[-1] + 1 :])
-            flat = _linear(backend, x.shape, arrays, dims, common).reshape(-1)
+            flat = _linear(x.shape, arrays, dims, common).reshape(-1)
             return kernels.take_rows(backend, merged, flat, dims[0]).reshape(shape)
     try:  # NumPy checks the indices
         if len(dims) == 1 and x.flags.c_contiguous:
-            return xp.asarray(x.take(arrays[0], dims[0]))
+            return np.asarray(x.take(arrays[0], dims[0]))
         made = x[_fancy_key(arrays, dims)]
-        return made if dims[0] == 0 else xp.ascontiguousarray(made)
+        return made if dims[0] == 0 else np.ascontiguousarray(made)
     except IndexError:
         raise _index_error(arrays, dims, x.shape) from None
 
@@ -185,7 +200,10 @@ def write(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, accumulate:
     """x indexed as in `read` is set to values (or added to), which broadcast."""
     first = arrays[0]
     if not accumulate and len(arrays) == 1 and first.dtype == bool and first.shape == x.shape and values.ndim == 0:
-        backend.xp.copyto(x, values, where=first)
+        if backend is cpu:
+            np.copyto(x, values, where=first)
+        else:
+            backend.kernel(put_where, ("b1", *[device_places.BITS[x.dtype.itemsize][0]] * 2))(first, values, x)
         return
     if accumulate and backend is cpu and _is_whole_mask(x, values, arrays):
         kernels.add_selected(x, first, values)
@@ -209,11 +227,15 @@ def write(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, accumulate:
         raise IndexError("index is out of bounds for dimension with size 0")
     if 0 in shape:
         return
-    _check(backend, x.shape, arrays, dims)
+    if backend is not cpu:
+        how = "add" if accumulate else "set"
+        device_places.write(backend, x, _on_device(backend, x, arrays, dims, common), values, how)
+        return
+    _check(x.shape, arrays, dims)
     if accumulate:
         if values.shape != shape:
-            values = backend.xp.broadcast_to(values, shape)
-        _accumulate(backend, x, values, arrays, dims, common)
+            values = np.broadcast_to(values, shape)
+        _accumulate(x, values, arrays, dims, common)
         return
     x[_fancy_key(arrays, dims)] = values
 
@@ -245,12 +267,12 @@ def _fits(shape: Any, target: Any) -> bool:
     return all(n == m or n == 1 for n, m in zip(reversed(shape), reversed(target)))
 
 
-def _accumulate(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, common: Any) -> None:
+def _accumulate(x: Any, values: Any, arrays: Any, dims: Any, common: Any) -> None:
     """Adds rows in order; the indices must have been checked."""
     if len(dims) == 1:
         flat = arrays[0].reshape(-1)
         given = values.reshape(*x.shape[: dims[0]], flat.size, *x.shape[dims[0] + 1 :])
-        kernels.update_rows(backend, x, dims[0], flat, given, "add", True)
+        kernels.update_rows(cpu, x, dims[0], flat, given, "add", True)
         return
     rest = [i for i in range(x.ndim) if i not in dims]
     at = dims[0] if _adjacent(dims) else 0
@@ -259,14 +281,14 @@ def _accumulate(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, commo
     given = values.transpose(block + [i for i in range(values.ndim) if i not in block])
     target = x.transpose([*dims, *rest])  # the indexed dimensions of both sides come first
     rows, width = math.prod(x.shape[d] for d in dims), math.prod(x.shape[i] for i in rest)
-    flat = _linear(backend, x.shape, arrays, dims, common).reshape(-1)
+    flat = _linear(x.shape, arrays, dims, common).reshape(-1)
     given = given.reshape(flat.size, width) if width != 1 else given.reshape(-1)
     shape = (rows, width) if width != 1 else (rows,)
     if target.flags.c_contiguous:
-        kernels.update_rows(backend, target.reshape(shape), 0, flat, given, "add")
+        kernels.update_rows(cpu, target.reshape(shape), 0, flat, given, "add")
     else:
         work = target.reshape(shape).copy()
-        kernels.update_rows(backend, work, 0, flat, given, "add")
+        kernels.update_rows(cpu, work, 0, flat, given, "add")
         target[...] = work.reshape(target.shape)
 
 

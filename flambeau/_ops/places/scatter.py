@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 
 from ..._autograd.node import Node
-from ..._core.dtypes import BOOL, COMPLEX, INTEGER, bool_, dtype, from_numpy_dtype, int32, int64, scalar_dtype
+from ..._core.dtypes import (
+    BOOL,
+    COMPLEX,
+    INTEGER,
+    bool_,
+    dtype,
+    float32,
+    from_numpy_dtype,
+    int32,
+    int64,
+    scalar_dtype,
+)
 from ..._core.sizes import wrap_dim
 from ..._core.state import META, local
 from ..._dispatch import backend_of
@@ -19,7 +30,8 @@ from ..basic import zeros
 from ..making.factory import finished
 from ..records.batched_places import by_rows, selected
 from ..records.batching import along
-from ..records.casting import checked_array, checked_number, number_array
+from ..records.casting import cast_array, checked_array, checked_number, number_array
+from ..records.casting import write as write_array
 from ..records.out import check_out_dtype
 from ..records.primitive import primitive
 from ..records.rewriting import Stale
@@ -54,13 +66,13 @@ def _write(backend: Any, x: Any, index: Any, src: Any, dim: int, how: str) -> No
     if bad is not None:
         raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {_extent(x, dim)}")
     if wide is not x:
-        x[...] = wide.astype(x.dtype)
+        write_array(x, wide, from_numpy_dtype(x.dtype))
 
 
 def _accumulated(x: Any, src: Any) -> tuple[Any, Any]:
     """The arrays in which elements are added up or multiplied: in float32 for half precision."""
     if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":
-        return x.astype(np.float32), src.astype(np.float32)
+        return cast_array(x, float32), cast_array(src, float32)
     return x, src
 
 
@@ -256,7 +268,7 @@ def _reduce_into(
     if reduce == "mean":
         _divide(backend, wide, dim, index, include_self)
     if wide is not x:
-        x[...] = wide.astype(x.dtype)
+        write_array(x, wide, from_numpy_dtype(x.dtype))
 
 
 def _divide(backend: Any, x: Any, dim: int, index: Any, include_self: bool) -> None:
@@ -491,7 +503,7 @@ def index_add_op(backend: Any, x: Any, index: Any, source: Any, dim: int, alpha:
         wide, source = _accumulated(rows, source)
     kernels.update_rows(backend, wide, dim, index, source, "add")
     if wide is not rows:
-        rows[...] = wide.astype(rows.dtype)
+        write_array(rows, wide, from_numpy_dtype(rows.dtype))
 
 
 @updates()
@@ -572,8 +584,7 @@ def index_fill_op(backend: Any, x: Any, index: Any, value: Any, dim: int) -> Non
     bad = kernels.first_outside(backend, index, -size, size)
     if bad is not None:
         raise IndexError(f"index {bad} is out of bounds for dimension {dim} with size {size}")
-    if rows.size and index.size:
-        rows[(*[slice(None)] * dim, index)] = value
+    kernels.update_rows(backend, rows, dim, index, value, "set", True)
 
 
 @updates()

@@ -31,6 +31,7 @@ from ..._core.dtypes import (
 from ..._core.sizes import broadcast_shapes, wrap_dim
 from ..._core.state import CUDA, META
 from ..._kernel.lang import kernel
+from ..._kernel.places import nonzero_pairs
 from ..._tensor import Tensor, wrap
 from ..making.factory import finished, number_of
 from ..records.batched_places import among, filled_where, put_flat, searched, taken
@@ -243,7 +244,7 @@ def nonzero_op(backend: Any, x: Any) -> Any:
         return backend.xp.stack(_positions(backend, x), 0).T
     marks = x if x.dtype == np.bool_ else x != 0
     out = np.empty((2, np.count_nonzero(marks)), np.int64).T
-    cpu.kernel(kernels.nonzero_pairs, ("b1", "i64"))(marks, out)
+    cpu.kernel(nonzero_pairs, ("b1", "i64"))(marks, out)
     return out
 
 

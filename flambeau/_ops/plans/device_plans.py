@@ -172,8 +172,17 @@ def record_site(op: Any, slow: Callable[..., Any]) -> Callable[..., Any]:
         return slow
     if isinstance(getattr(op.call, "__self__", None), Site) or len(op.names) > 12:
         return slow
+    return _site(op, slow)
+
+
+def written_site(op: Any, slow: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of a function that writes a record's result into its first argument."""
+    return _site(op, slow, op.names[:1]) if backend_of(CUDA).ready() and len(op.names) <= 12 else slow
+
+
+def _site(op: Any, slow: Callable[..., Any], writes: Sequence[str] = ()) -> Callable[..., Any]:
     table = Table()
-    memory = Memory(table, op.names, len(op.names))
+    memory = Memory(table, op.names, len(op.names), writes)
     return site(slow, lambda values, out: memory.remember(slow, values, _bits(values)), table, op.names, name=op.name)
 
 

@@ -180,7 +180,8 @@ def _remembering(
         history, plan = _history(values), None
         results = [t for t in (out if isinstance(out, (tuple, list)) else (out,)) if isinstance(t, Tensor)]
         arrays = [t._array for t in results]
-        dense = all([is_dense(a.shape, a.strides, a.itemsize) for a in arrays])  # as plans make them
+        written = any([r is a for r in results for a in tensors])
+        dense = not written and all([is_dense(a.shape, a.strides, a.itemsize) for a in arrays])  # as plans make them
         if dense and all([t._k <= GRAD for t in results]):
             plan = watched_plan(_way(function), names, values, bool(history))
         table.add(description(values, Tensor, history), plan or NO_PLAN, values)

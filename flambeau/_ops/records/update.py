@@ -15,9 +15,10 @@ from ..._backend.cpu import cpu
 from ..._core.dtypes import COMPLEX, dtype
 from ..._core.state import CUDA, GRAD, META, local, modes
 from ..._dispatch import _check_devices, backend_of
-from ..._tensor import Tensor, alias, bump, wrap
+from ..._tensor import Tensor, alias, bump, storage_of, wrap
 from .. import registry
 from ..basic import zeros
+from ..plans.device_plans import written_site
 from ..registry import functions, methods, ops
 from .casting import checked_number
 from .inplace import assign, before_write, keep_original, pointwise_in_place
@@ -52,6 +53,7 @@ class Update(Primitive):
         options.setdefault("meta", same if rows else dense)
         super().__init__(forward, **options)
         self.write, self.apart, self.expanded = write, apart, expanded
+        self.on_device_in_place: Any = None  # the form that writes into a tensor on a GPU, with its plans
         # a derivative that looks at the old or new value of x needs them as separate tensors
         self.keeps = any(
             kind in ("out", "outs") or (kind == "value" and position == 0)
@@ -85,10 +87,13 @@ def write_into(op: Update, t: Tensor, *rest: Any) -> Tensor:
         return assign(t, result, op.name)
     if k & (CUDA | META):
         _check_devices(op, args)
-    if not k & META:
-        _run(op, backend_of(k), t, rest)
     before = alias(t) if tracked else t
-    bump(t)
+    if k & CUDA:
+        _run_on_device(op, t, rest)
+    else:
+        if not k & META:
+            _run(op, t, rest)
+        bump(t)
     if tracked:
         result = alias(t)
         result._edge = result._view = None
@@ -104,11 +109,27 @@ def apart(array: Any, target: Any) -> Any:
     return array.copy() if np.may_share_memory(array, target) else array
 
 
-def _run(op: Update, backend: Any, t: Tensor, rest: Any) -> None:
-    array = t._array
-    if backend is not cpu:
-        op.write(backend, array, *[_on_device(backend, a) if isinstance(a, Tensor) else a for a in rest])
-        return
+def _run_on_device(op: Update, t: Tensor, rest: Any) -> None:
+    """Writes without history, which calls of a GPU have plans for, and counts that."""
+    if op.on_device_in_place is None:
+        op.on_device_in_place = written_site(op, functools.partial(_write, op))
+    storage_of(t)  # plans count writes there
+    before, local.grad = local.grad, False
+    try:
+        op.on_device_in_place(t, *rest)
+    finally:
+        local.grad = before
+
+
+def _write(op: Update, t: Tensor, *rest: Any) -> Tensor:
+    backend = backend_of(CUDA)
+    op.write(backend, t._array, *[_on_device(backend, a) if isinstance(a, Tensor) else a for a in rest])
+    bump(t)
+    return t
+
+
+def _run(op: Update, t: Tensor, rest: Any) -> None:
+    array, backend = t._array, cpu
     given = [apart(a._array, array) if isinstance(a, Tensor) else a for a in rest]
     if array.flags.aligned:
         op.write(backend, array, *given)
@@ -119,7 +140,7 @@ def _run(op: Update, backend: Any, t: Tensor, rest: Any) -> None:
 
 
 def _on_device(backend: Any, t: Tensor) -> Any:
-    return t._array if t._k & CUDA else backend.from_numpy(t._array)
+    return t._array if t._k & CUDA else backend.number(t._array)
 
 
 def updates(
@@ -149,16 +170,18 @@ def updates(
 
         changed.__name__ = changed.__qualname__ = name + "_"
         changed.__doc__ = f"{name} that writes into its input."
+        changed.__signature__ = signature = inspect.signature(prepare)  # type: ignore[attr-defined]
         plain.out_rule = "exact"  # type: ignore[attr-defined]
         plain = registry._overridable(plain, out)
         changed = registry._overridable(changed)
         shown = registry.with_plans(plain, name)
+        writing = registry.with_plans(changed, name + "_", False, [next(iter(signature.parameters))])
         for form in (name, *aliases):
             setattr(ops, form, shown)
-            setattr(ops, form + "_", changed)
+            setattr(ops, form + "_", writing)
             functions[form] = shown
             if method:
-                methods[form], methods[form + "_"] = shown, changed
+                methods[form], methods[form + "_"] = shown, writing
         return plain
 
     return decorate
