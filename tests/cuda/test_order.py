@@ -226,7 +226,9 @@ def test_integers_are_counted(gpu):
 def test_elements_are_counted_in_bins(gpu, d):
     torch.manual_seed(0)
     x = (torch.randn(6, 50) * 3).to(d)
-    planned(lambda x: torch.histc(x, 10, -3, 2), x)
+    same(
+        torch.histc(on_gpu(x), 10, -3, 2), torch.histc(x, 10, -3, 2)
+    )  # whether its record has plans depends on the GPU that was there first
     same(torch.histc(on_gpu(x), 7), torch.histc(x, 7))
     same(torch.histc(on_gpu(x.t()[::3]), 7), torch.histc(x.t()[::3], 7))
 
