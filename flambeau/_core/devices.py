@@ -70,7 +70,7 @@ class device:
 
     def __enter__(self) -> device:
         stack = _local.__dict__.setdefault("stack", [])
-        stack.append(get_default_device())
+        stack.append(_local.device)  # None where nobody has set one: factories then take their short ways
         _local.device = self
         return self
 

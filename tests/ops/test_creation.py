@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau._core import devices
 
 
 @pytest.mark.parametrize(
@@ -110,6 +111,7 @@ def test_default_device_and_dtype():
     with torch.device("meta"):
         assert torch.zeros(2).is_meta and torch.arange(3).is_meta and torch.tensor([1.0]).is_meta
     assert not torch.zeros(2).is_meta
+    assert devices._local.device is None  # as before: with one that is set, factories leave their short ways
     torch.set_default_dtype(torch.float64)
     try:
         assert torch.zeros(2).dtype is torch.tensor(1.5).dtype is torch.full((1,), 0.5).dtype is torch.float64
