@@ -76,3 +76,14 @@ def test_nan_stays(gpu):
     mask = MASKS["keys"]()["attn_mask"]
     got, expected = back(attention(*map(on_gpu, (q, k, v, mask)))), attention(q, k, v, mask)
     assert torch.allclose(got, expected, 1e-5, 1e-5, equal_nan=True) and got.isnan().any()
+
+
+def test_a_mask_may_require_gradients(gpu):
+    torch.manual_seed(0)
+    q, mask, found = torch.randn(1, 2, 5, 8), torch.randn(5, 5), []
+    for move in (lambda t: t.clone().requires_grad_(), lambda t: on_gpu(t, requires_grad=True)):
+        leaves = move(q), move(mask)
+        attention(*[leaves[0]] * 3, attn_mask=leaves[1]).sum().backward()
+        found.append([t.grad for t in leaves])
+    for here, there in zip(*found):
+        torch.testing.assert_close(back(there), here)

@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -281,3 +282,26 @@ def test_writes_into_views_are_planned(gpu):
             leaf[:2].index_copy_(0, place - 1, row)
     with pytest.raises(RuntimeError, match="inference"):
         inside.index_copy_(1, place, row[None].repeat(2, 1, 1))
+
+
+def test_planned_writes_refuse_memory_that_overlaps(gpu):
+    x, place = on_gpu(torch.arange(6.0)), on_gpu(torch.tensor([3, 4, 5]))
+    for _ in range(4):
+        x.index_copy_(0, place, on_gpu(torch.ones(3)))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="a single memory location"):
+            x.index_copy_(0, place, x[1:4])
+    assert back(x).tolist() == [0, 1, 2, 1, 1, 1]
+
+
+def test_numbers_of_the_cpu_in_arrays_of_another_class(gpu):
+    """As memory-mapped files have them."""
+
+    class Derived(np.ndarray):
+        pass
+
+    x, place = on_gpu(torch.arange(6.0).view(2, 3)), on_gpu(torch.tensor([1]))
+    number = torch.as_tensor(np.asarray(7.0, np.float32).view(Derived))
+    for _ in range(4):
+        assert back(x.index_fill(0, place, number)).tolist() == [[0, 1, 2], [7, 7, 7]]
+        assert back(torch.where(x > 1, x, number)).tolist() == [[7, 7, 2], [3, 4, 5]]

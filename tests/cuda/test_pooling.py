@@ -77,11 +77,13 @@ MEANS = {
 }
 
 
-@pytest.mark.parametrize("d", [torch.float32, torch.float64, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("name", MEANS)
+# The CPU has no 3-d means of 16-bit floats to compare with, as PyTorch has none.
+FLOATS = torch.float32, torch.float64, torch.bfloat16
+EACH = [(name, d) for name in MEANS for d in FLOATS if (name, d) != ("avg3", torch.bfloat16)]
+
+
+@pytest.mark.parametrize("name, d", EACH, ids=str)
 def test_means(gpu, name, d):
-    if name == "avg3" and d is torch.bfloat16:
-        pytest.skip("PyTorch has none")
     function, shape = MEANS[name]
     x = picture(shape, d)
     there, expected = on_gpu(x.detach(), True), function(x)[0]

@@ -56,6 +56,8 @@ def test_weights_say_how_often_a_place_is_drawn(gpu):
     one = torch.cat([back(torch.multinomial(on_gpu(weights), 1)) for _ in range(200)], 1)
     assert set(one[0].tolist()) == {1, 2} and set(one[1].tolist()) == {0, 3}
     assert 0.6 < float((one[0] == 2).float().mean()) < 0.9
+    two = back(torch.multinomial(on_gpu(weights), 2))
+    assert sorted(two[0].tolist()) == [1, 2] and sorted(two[1].tolist()) == [0, 3]
     half = back(torch.multinomial(on_gpu(weights[1]).half(), 1))
     assert half.shape == (1,) and half.item() in (0, 3)
 

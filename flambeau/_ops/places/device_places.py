@@ -103,7 +103,7 @@ def read(backend: Any, x: Any, places: Places, order: Sequence[int] | None = Non
 
 def write(backend: Any, x: Any, places: Places, values: Any, how: str) -> None:
     """Combines values, which broadcast, with the elements in some places."""
-    if values.__class__ is np.ndarray:
+    if isinstance(values, np.ndarray):
         values = backend.number(values)
     if config.deterministic or (how == "multiply" and x.dtype.itemsize == 16):  # of which memory does 8 bytes at once
         _write_in_order(backend, x, places, values, how)

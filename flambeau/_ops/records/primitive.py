@@ -135,7 +135,7 @@ class Primitive:
             given[0] = [t._array if isinstance(t, Tensor) else t for t in given[0]]
         backend = backend_of(k)
         if k & CUDA:  # a 0-d CPU tensor counts as a number
-            given = [backend.number(a) if a.__class__ is np.ndarray else a for a in given]
+            given = [backend.number(a) if isinstance(a, np.ndarray) else a for a in given]
         try:
             made = self.forward(backend, *given, *args[n:])
         except (MemoryError, ValueError) as error:
