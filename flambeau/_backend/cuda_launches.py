@@ -49,7 +49,7 @@ class Launches:
             except Unwatchable:  # where streams share a handle, for instance
                 return function(*arrays)
             if len(self.lists) >= _KEPT:
-                self.lists.pop(next(iter(self.lists)))
+                self.lists.pop(next(iter(self.lists)), None)  # another thread may take it first
             self.lists[full] = found
         made = [None if m is None else backend.xp.ndarray(*m) for m in found.makers]
         more = [backend.xp.ndarray((found.size,), _BYTE)] if found.size else []

@@ -159,7 +159,7 @@ def compiled(name, text):
             (_folder / f"{key}.cpp").write_text(source)
             command = [*_COMMAND, "-include", str(header), "-shared", "-o", str(path), str(_folder / f"{key}.cpp")]
             subprocess.run(command, check=True)
-        found = _libraries[text] = ctypes.CDLL(str(path)).emulate, kinds
+        found = _libraries[text] = ctypes.PyDLL(str(path)).emulate, kinds  # one thread at a time
     return found
 
 
