@@ -2,7 +2,7 @@
 
 import atexit
 import ctypes
-import hashlib
+import functools
 import pathlib
 import re
 import shutil
@@ -15,38 +15,75 @@ COMPILER = shutil.which("g++")
 _folder = pathlib.Path(tempfile.mkdtemp(prefix="flambeau_kernels_")) if COMPILER else None
 atexit.register(shutil.rmtree, _folder or "", ignore_errors=True)
 _libraries = {}
-_COMMAND = [COMPILER, "-std=c++20", "-O0", "-ffp-contract=off", "-w", "-fpermissive", "-fPIC"]
-_HEAD = """#include <cmath>
+_COMMAND = [COMPILER, "-std=c++20", "-ffp-contract=off", "-w", "-fpermissive", "-fPIC", "-fno-exceptions"]
+_WORDS = """#include <cmath>
 #include <cstring>
-#include <vector>
-#include <ucontext.h>
-using std::fma; using std::sqrt; using std::fabs; using std::floor; using std::ceil; using std::trunc; using std::rint;
 struct dim { int x, y, z; };
+struct Barrier { int need, arrived, generation; void wait(); };
+extern dim blockIdx, blockDim, gridDim, places[1024];
+extern int current, exchanged[1024];
+extern Barrier block_barrier, warp_barriers[32];
+"""
+# What runs all kernels. The threads of a block take turns: one goes on until it has to wait for others. Each keeps its stack from block
+# to block, and jumps leave signals alone: what the system has for it asks the kernel each time.
+_MACHINE = (
+    _WORDS
+    + """#include <csetjmp>
+#include <cstdlib>
+#include <ucontext.h>
+dim blockIdx, blockDim, gridDim, places[1024];
+int current, exchanged[1024];
+Barrier block_barrier, warp_barriers[32];
+static jmp_buf outside, inside[1024];
+static bool begun[1024], over[1024];
+static void (*kernel)(void**);
+static void** given;
+static void let_others() { if (!_setjmp(inside[current])) _longjmp(outside, 1); }
+void Barrier::wait() {
+  int mine = generation;
+  if (++arrived == need) { arrived = 0; ++generation; }
+  else while (generation == mine) let_others();
+}
+static void work() {
+  for (;;) { kernel(given); over[current] = true; let_others(); }
+}
+static void go_on() {
+  if (_setjmp(outside)) return;
+  if (begun[current]) _longjmp(inside[current], 1);
+  begun[current] = true;
+  ucontext_t start;
+  getcontext(&start);
+  start.uc_stack.ss_sp = std::malloc(STACK);
+  start.uc_stack.ss_size = STACK;
+  start.uc_link = nullptr;
+  makecontext(&start, work, 0);
+  setcontext(&start);
+}
+extern "C" void emulate(void (*function)(void**), void** arguments, int gx, int gy, int threads) {
+  kernel = function; given = arguments;
+  gridDim = {gx, gy, 1}; blockDim = {threads, 1, 1};
+  for (int y = 0; y < gy; ++y) for (int x = 0; x < gx; ++x) {
+    blockIdx = {x, y, 0};
+    block_barrier = {threads, 0, 0};
+    for (int w = 0; w < 32; ++w) warp_barriers[w] = {threads < 32 ? threads : 32, 0, 0};
+    for (int t = 0; t < threads; ++t) { places[t] = {t, 0, 0}; over[t] = false; }
+    for (int left = threads; left;) {
+      left = 0;
+      for (current = 0; current < threads; ++current) if (!over[current]) { go_on(); left += !over[current]; }
+    }
+  }
+}
+"""
+)
+_HEAD = (
+    _WORDS
+    + """using std::fma; using std::sqrt; using std::fabs; using std::floor; using std::ceil; using std::trunc; using std::rint;
 struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 #ifdef __aarch64__
 #define _Float16 __fp16
 #endif
-// the threads of a block take turns: one goes on until it has to wait for others
-struct Turn { ucontext_t context; dim place; bool over; };
-static std::vector<Turn> turns;
-static std::vector<char> stacks;
-static ucontext_t outside;
-static int current;
-static void let_others() { swapcontext(&turns[current].context, &outside); }
-struct Barrier {
-  int need, arrived, generation;
-  void wait() {
-    int mine = generation;
-    if (++arrived == need) { arrived = 0; ++generation; }
-    else while (generation == mine) let_others();
-  }
-};
-static Barrier block_barrier;
-static std::vector<Barrier> warp_barriers;
-static int exchanged[1024];
-static dim blockIdx, blockDim, gridDim;
-#define threadIdx (turns[current].place)
+#define threadIdx (places[current])
 #define __global__
 #define __device__
 #define __forceinline__ inline
@@ -92,57 +129,37 @@ static unsigned short to_half(float f) {
 }
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 """
+)
 _INSTRUCTIONS = {  # of GPUs, and what does the same here
     'asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));': "f = from_half(h);",
     'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));': "h = to_half(f);",
 }
-_TAIL = """
-static void** given;
-static void one() {{
-  {name}({arguments});
-  turns[current].over = true;
-}}
-extern "C" void emulate(void** arguments, int gx, int gy, int threads) {{
-  given = arguments;
-  gridDim = {{gx, gy, 1}}; blockDim = {{threads, 1, 1}};
-  turns.resize(threads); stacks.resize(threads * {stack}L);
-  for (int y = 0; y < gy; ++y) for (int x = 0; x < gx; ++x) {{
-    blockIdx = {{x, y, 0}};
-    block_barrier = {{threads, 0, 0}};
-    warp_barriers.assign((threads + 31) / 32, {{threads < 32 ? threads : 32, 0, 0}});
-    for (int t = 0; t < threads; ++t) {{
-      Turn& turn = turns[t];
-      getcontext(&turn.context);
-      turn.context.uc_stack.ss_sp = &stacks[t * {stack}L];
-      turn.context.uc_stack.ss_size = {stack};
-      turn.context.uc_link = &outside;
-      turn.place = {{t, 0, 0}}; turn.over = false;
-      makecontext(&turn.context, one, 0);
-    }}
-    for (int left = threads; left;) {{
-      left = 0;
-      for (current = 0; current < threads; ++current) if (!turns[current].over) {{
-        swapcontext(&outside, &turns[current].context);
-        left += !turns[current].over;
-      }}
-    }}
-  }}
-}}
-"""
 _STACK = 1 << 16  # bytes of each thread's
 
 
+@functools.cache
+def _machine():
+    """What runs kernels; they find its variables by their names."""
+    path = _folder / "machine"
+    path.with_suffix(".cpp").write_text(_MACHINE)
+    source, library = str(path.with_suffix(".cpp")), str(path.with_suffix(".so"))
+    subprocess.run(
+        [*_COMMAND, "-O1", "-U_FORTIFY_SOURCE", f"-DSTACK={_STACK}", "-shared", "-o", library, source], check=True
+    )
+    return ctypes.PyDLL(library, ctypes.RTLD_GLOBAL).emulate  # for one thread at a time
+
+
+@functools.cache
 def _header():
     """What all kernels include, compiled before them: that takes longer than any of them."""
-    path = _folder / f"{hashlib.sha256(_HEAD.encode()).hexdigest()[:24]}.hpp"
-    if not path.with_suffix(".hpp.gch").exists():
-        path.write_text(_HEAD)
-        subprocess.run([*_COMMAND, "-x", "c++-header", str(path)], check=True)
+    path = _folder / "head.hpp"
+    path.write_text(_HEAD)
+    subprocess.run([*_COMMAND, "-O0", "-x", "c++-header", str(path)], check=True)
     return path
 
 
 def compiled(name, text):
-    """A function (grid, block, addresses of arguments) that does what the kernel does."""
+    """A kernel's address, and the types of its arguments."""
     found = _libraries.get(text)
     if found is None:
         parameters = re.search(rf"void (?:__launch_bounds__\(\d+\) )?{name}\(([^)]*)\)", text).group(1).split(", ")
@@ -151,15 +168,24 @@ def compiled(name, text):
         source = text.replace('extern "C"', "static")
         for instruction, same in _INSTRUCTIONS.items():
             source = source.replace(instruction, same)
-        source += _TAIL.format(name=name, arguments=arguments, stack=_STACK)
-        key = hashlib.sha256((_HEAD + source).encode()).hexdigest()[:24]
-        path = _folder / f"{key}.so"
-        if not path.exists():
-            header = _header()
-            (_folder / f"{key}.cpp").write_text(source)
-            command = [*_COMMAND, "-include", str(header), "-shared", "-o", str(path), str(_folder / f"{key}.cpp")]
-            subprocess.run(command, check=True)
-        found = _libraries[text] = ctypes.PyDLL(str(path)).emulate, kinds  # one thread at a time
+        source += f'extern "C" void entry(void** given) {{ {name}({arguments}); }}\n'
+        _machine()
+        path = _folder / f"{len(_libraries)}"
+        path.with_suffix(".cpp").write_text(source)
+        command = [
+            *_COMMAND,
+            "-O0",
+            "-include",
+            str(_header()),
+            "-shared",
+            "-nostdlib",
+            "-o",
+            f"{path}.so",
+            f"{path}.cpp",
+            "-lgcc",
+        ]
+        subprocess.run(command, check=True)  # functions of the library are those that the machine brought
+        found = _libraries[text] = ctypes.CDLL(f"{path}.so").entry, kinds
     return found
 
 
@@ -181,7 +207,7 @@ class Kernel:
     def run(self, grid, block, addresses):
         assert len(addresses) == len(self.kinds), (self.name, len(addresses), self.kinds)
         sizes = [*grid, 1]
-        self.function((ctypes.c_void_p * len(addresses))(*addresses), sizes[0], sizes[1], block[0])
+        _machine()(self.function, (ctypes.c_void_p * len(addresses))(*addresses), sizes[0], sizes[1], block[0])
 
 
 def _word(a):
