@@ -6,7 +6,6 @@ import abc
 import contextvars
 import enum
 import functools
-import gc
 import inspect
 import random
 import re
@@ -25,6 +24,7 @@ from .._tensor.methods import _Later
 from .arguments import Arguments
 from .breaks import Break
 from .checks import Guards
+from .frames import functions_of
 from .holders import Answer, Effect, Fields, held_by, plain
 from .lookups import BY_NAME, OF_ALL, TRANSPARENT, Lookups
 from .moment import Moment
@@ -237,9 +237,8 @@ class Trail:
             self.reach.call(code, frame.f_globals)
             return
         if id(code) not in self._inner and not self.reach.knows(code):
-            for function in gc.get_referrers(code):
-                if isinstance(function, types.FunctionType) and function.__code__ is code:
-                    self.reach.root(function, function.__qualname__)
+            for function in functions_of(frame):
+                self.reach.root(function, function.__qualname__)
         self._inner.update(id(c) for c in code.co_consts if isinstance(c, types.CodeType))
         self.reach.enter(code, frame.f_globals, whose)
 
