@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import gc
 import sys
 from types import FrameType, FunctionType
 
+from .._core.collector import referrers
 from .._kernel.native.site import usable
 from .words import word_at
 
@@ -25,7 +25,7 @@ def functions_of(frame: FrameType) -> list[FunctionType]:
             found = ctypes.cast(address, ctypes.py_object).value
             if found.__code__ is code:
                 return [found]
-    return [one for one in gc.get_referrers(code) if isinstance(one, FunctionType) and one.__code__ is code]
+    return [one for one in referrers([code]) if isinstance(one, FunctionType) and one.__code__ is code]
 
 
 @functools.cache

@@ -16,7 +16,8 @@ import numpy as np
 from .._backend.copies import fill
 from .._backend.cuda_watch import Watch as DeviceWatch
 from .._core.allocation import SHARED, allocator
-from .._core.state import CUDA, GRAD, local, uncollected
+from .._core.collector import uncollected
+from .._core.state import CUDA, GRAD, local
 from .._dispatch import backend_of
 from .._kernel.lang import kernel
 from .._kernel.native.plan import Plan

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dis
 import functools
-import gc
 import math
 import operator
 import sys
@@ -16,6 +15,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from .._core.collector import referrers
 from .._errors.frames import users_frame
 from .._tensor import Tensor
 from .breaks import Break
@@ -302,18 +302,12 @@ class Numbers:
         _replace({id(number): plain(number) for number in self.all}, self.all)
 
 
-def _referrers(objects: list[Any]) -> Iterator[Any]:
-    """What refers to some objects. (A tuple of arguments would be found, too: Python 3.13 makes another one of it.)"""
-    for i in range(0, len(objects), 8):
-        a = [*objects[i : i + 8], *objects[:1] * 8]
-        yield from (one for one in gc.get_referrers(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]) if one is not a)
-
-
 def _replace(others: dict[int, Any], objects: list[Any]) -> None:
-    """Puts others wherever some objects are."""
+    """Puts others wherever some objects are, besides the list in which they are given."""
     tuples: list[Any] = []
-    for owner in _referrers(objects):
-        if owner is objects or isinstance(owner, types.FrameType) or is_live(owner):
+    held = _held_elsewhere(objects)
+    for owner in referrers(held):
+        if owner is objects or owner is held or isinstance(owner, types.FrameType) or is_live(owner):
             continue
         if owner.__class__ is tuple:
             tuples.append(owner)
@@ -326,6 +320,12 @@ def _replace(others: dict[int, Any], objects: list[Any]) -> None:
             own.update({key: others[id(value)] for key, value in list(own.items()) if id(value) in others})
     if tuples:
         _replace({id(one): tuple([others.get(id(value), value) for value in one]) for one in tuples}, tuples)
+
+
+def _held_elsewhere(objects: list[Any]) -> list[Any]:
+    """Those to which more refers than the list: to find out what does takes long."""
+    counts = [sys.getrefcount(one) for one in [*objects, object()]]
+    return [one for one, count in zip(objects, counts) if count > counts[-1] + 1]
 
 
 def _get(place: Place) -> Any:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import sys
 import threading
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -123,50 +121,6 @@ class Local(threading.local):
     before_write: Any = None  # called with a tensor that is about to be written to (allow_mutation_on_saved_tensors)
 
 
-class uncollected:
-    """A moment without garbage collection, which would run finalizers of the program in whatever thread it happens to.
-
-    Of several that overlap, the last to end puts things back as the first found them. One that an interrupt tore apart is over when its
-    object is gone, and the next one notices.
-    """
-
-    def __enter__(self) -> None:
-        with _collector.lock:
-            if not _collector.open():
-                _collector.on = gc.isenabled()
-            _collector.moments.append(weakref.ref(self))
-            gc.disable()
-
-    def __exit__(self, *error: Any) -> None:
-        with _collector.lock:
-            _collector.moments = [r for r in _collector.moments if r() is not self]
-            _collector.open()
-
-
-class _Collector:
-    """Which moments without garbage collection are open, and whether it goes on after the last."""
-
-    def __init__(self) -> None:
-        self.lock, self.on = threading.RLock(), False
-        self.moments: list[weakref.ref[uncollected]] = []
-
-    def open(self) -> bool:
-        """Whether any is open; if not, garbage is collected again."""
-        self.moments = [r for r in self.moments if r() is not None]
-        if not self.moments and self.on:
-            gc.enable()
-            self.on = False
-        return bool(self.moments)
-
-    def forget(self) -> None:
-        """In a child the threads that opened them are not there."""
-        self.moments = []
-        self.open()
-
-
-_collector = _Collector()
-
-
 class Unfollowed:
     """A place for what is found out from other objects, so that recordings need not follow it."""
 
@@ -217,11 +171,9 @@ def _release() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_take, after_in_parent=_release, after_in_child=_release)
-    os.register_at_fork(after_in_child=_collector.forget)
 
 modes = Modes()
 local = Local()
 
 
 held_over_forks(modes.lock, MOMENT)
-held_over_forks(_collector.lock, MOMENT)

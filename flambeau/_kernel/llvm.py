@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._core.state import uncollected
+from .._core.collector import uncollected
 from .modules import Part
 from .target import Target
 

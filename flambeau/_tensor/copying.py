@@ -20,6 +20,7 @@ from .._core.layouts import layout, sparse_coo
 from .._core.sizes import Size
 from .._core.state import CONJ, CUDA, GRAD, META, NEG, POSTPONED, QUANTIZED, SPARSE
 from .._dispatch import backend_of
+from .._ops.layout.storages import raw_bytes
 from .._ops.layout.striding import address, byte_bounds
 from .._ops.making.generator import Generator
 from .._ops.quantized.quantization import quantizer_from, quantizer_parts, with_quantizer
@@ -29,7 +30,7 @@ from .._ops.sparse.tensors import index_tensor
 from .._ops.sparse.tensors import rebuild as rebuild_sparse
 from . import Storage, Tensor, detached, meta_of, storage_of, wrap
 from .storage import UntypedStorage, wrapper_of
-from .storage_memory import copy_storage, raw_bytes, view_memory
+from .storage_memory import copy_storage, view_memory
 from .typed_storage import dtype_names, typed
 
 # Dtypes without a storage class: checkpoints keep them in untyped storages.

@@ -12,6 +12,7 @@ from .._core.layouts import reach_of
 from .._core.sizes import contiguous_strides, size_argument
 from .._core.state import BATCHED, CUDA, DISPATCH, DUAL, GRAD, META, OVERRIDE, QUANTIZED, SPARSE, local
 from .._ops.basic import empty_array
+from .._ops.layout.storages import laid_over, raw_bytes
 from .._ops.layout.striding import address, byte_bounds, storage_bounds
 from .._ops.quantized.quantization import with_quantizer
 from .._ops.records.rules import type_name
@@ -19,7 +20,7 @@ from .._ops.records.writable import check_writable
 from .._ops.registry import public
 from . import Storage, Tensor, storage_of, version_of, wrap, wrapper_copy
 from .storage import UntypedStorage, wrapper_of
-from .storage_memory import laid_over, raw_bytes, share, view_memory
+from .storage_memory import share, view_memory
 from .typed_storage import TypedStorage, legacy_classes, tensor_of_storage, typed, warn_of_removal
 
 

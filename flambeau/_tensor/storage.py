@@ -16,10 +16,11 @@ from .._core.dtypes import dtype, int64, uint8
 from .._core.state import CUDA, META
 from .._dispatch import backend_of
 from .._ops.basic import empty_array
+from .._ops.layout.storages import raw_bytes, settle
 from .._ops.layout.striding import byte_bounds
 from .._ops.making.conversion import to_device
 from . import Borrowed, Storage, Tensor, storage_of, wrap
-from .storage_memory import copy_storage, map_file, raw_bytes, resize_memory, settle, share, view_memory
+from .storage_memory import copy_storage, map_file, resize_memory, share, view_memory
 
 _NO_DATA = "Cannot copy out of meta tensor; no data!"
 

@@ -1,10 +1,8 @@
-"""The memory under storages: its bytes, views of it, and other memory in its place, which all tensors over it follow."""
+"""The memory of storages: mapped from files, seen as tensors, of another size, copied, shared with other processes."""
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,18 +12,9 @@ from .._core.dtypes import dtype, uint8
 from .._core.layouts import reach_of
 from .._core.state import CUDA
 from .._ops.basic import empty_array
-from .._ops.layout.striding import address, byte_bounds, strided
-from .._ops.quantized.quantization import QuantizedArray, with_quantizer
-from . import Storage, Tensor
-
-
-def raw_bytes(storage: Storage) -> Any:
-    """All memory of a storage as a flat array of bytes."""
-    array = storage.array
-    low, high = byte_bounds(array)
-    size = array.itemsize
-    flat = strided(array, ((high - low) // size,), (size,), low - address(array)) if high > low else array.reshape(-1)
-    return flat.view(np.uint8)
+from .._ops.layout.storages import raw_bytes, settle
+from .._ops.layout.striding import byte_bounds, strided
+from . import Storage
 
 
 def map_file(path: Any, shared: bool, nbytes: int) -> Any:
@@ -63,35 +52,6 @@ def view_memory(storage: Storage, d: dtype, shape: Any, strides: Any, offset: in
     return strided(start.view(d.numpy), tuple(shape), tuple(s * size for s in strides))
 
 
-def holders(storage: Storage) -> Iterator[Any]:
-    """The tensors over a storage, and the storages that `.data` made of the same memory, each before its tensors."""
-    array = storage.array
-    for twin in [found for found in gc.get_referrers(array) if isinstance(found, Storage) and found.array is array]:
-        yield twin
-        for holder in gc.get_referrers(twin):
-            if isinstance(holder, Tensor) and holder._storage is twin:
-                yield holder
-
-
-def settle(storage: Storage, raw: Any) -> None:
-    """Puts other bytes under a storage. Tensors keep their places; one that reaches beyond the end has zeros there."""
-    low = byte_bounds(storage.array)[0]
-    held = list(holders(storage))
-    tensors = [holder for holder in held if isinstance(holder, Tensor) and holder._array.size]
-    reach = max((byte_bounds(t._array)[1] - low for t in tensors), default=0)
-    area = raw
-    if reach > raw.size:
-        area = np.zeros(reach, np.uint8) if isinstance(raw, np.ndarray) else empty_array((reach,), uint8, CUDA)
-        area[raw.size :] = 0
-        area[: raw.size] = raw
-    for t in tensors:
-        t._array = laid_over(area, t._array, low)
-    whole = area[: raw.size]
-    for holder in held:
-        if isinstance(holder, Storage):
-            holder.array = whole
-
-
 def resize_memory(storage: Storage, size: int) -> None:
     """Gives a storage another size in bytes; what it had is kept as far as it goes."""
     old = raw_bytes(storage)
@@ -117,12 +77,3 @@ def share(storage: Storage) -> None:
     area = segments.share(raw)
     if area is not raw:
         settle(storage, area)
-
-
-def laid_over(area: Any, array: Any, low: int) -> Any:
-    """The array as it is, over a copy of the bytes that begin at address `low`."""
-    start = address(array) - low if array.size else 0
-    if not isinstance(area, np.ndarray):
-        return array.__class__(array.shape, array.dtype, area.data + start, array.strides)
-    made = np.ndarray(array.shape, array.dtype, area, start, array.strides)
-    return with_quantizer(made, array.quantizer) if isinstance(array, QuantizedArray) else made

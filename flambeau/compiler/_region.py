@@ -19,7 +19,8 @@ from .._compile.numbers import plain as plain_number
 from .._compile.pair import Pair
 from .._compile.said import Said
 from .._compile.said import again as tell_again
-from .._core.state import BATCHED, CAPTURE, DISPATCH, DUAL, GRAD, OVERRIDE, QUANTIZED, SPARSE, local, modes, uncollected
+from .._core.collector import uncollected
+from .._core.state import BATCHED, CAPTURE, DISPATCH, DUAL, GRAD, OVERRIDE, QUANTIZED, SPARSE, local, modes
 from .._tensor import Tensor
 from ..nn.modules.container import ModuleDict, ModuleList
 from ..nn.modules.module import Module

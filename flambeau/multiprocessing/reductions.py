@@ -9,9 +9,9 @@ import numpy as np
 
 from .._backend import segments
 from .._core.state import GRAD
+from .._ops.layout.storages import raw_bytes
 from .._ops.layout.striding import address
 from .._tensor import Storage, Tensor
-from .._tensor.storage_memory import raw_bytes
 from ..nn.parameter import Buffer, Parameter
 
 _PROTOCOL = 4

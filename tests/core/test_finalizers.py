@@ -11,7 +11,8 @@ import pytest
 
 import flambeau as torch
 from flambeau._core import allocation
-from flambeau._core.state import AUTOCAST, FUNCTION_MODE, PROFILE, Modes, uncollected
+from flambeau._core.collector import uncollected
+from flambeau._core.state import AUTOCAST, FUNCTION_MODE, PROFILE, Modes
 
 
 class Loop:

@@ -11,7 +11,7 @@ import time
 import pytest
 
 import flambeau as torch
-from flambeau._core.state import uncollected
+from flambeau._core.collector import uncollected
 from flambeau._serialization import files
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")

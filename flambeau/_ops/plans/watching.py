@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from ..._core import allocation
+from ..._core.collector import uncollected
 from ..._core.dtypes import BY_NUMPY
 from ..._core.layouts import is_dense
-from ..._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes, uncollected
+from ..._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes
 from ..._kernel.native import pool
 from ..._kernel.native.entry import RESULTS
 from ..._kernel.native.plan import Plan, absent, taken_apart

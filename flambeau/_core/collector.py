@@ -1,0 +1,74 @@
+"""The garbage collector: moments without it, and who refers to an object."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from .state import MOMENT, held_over_forks
+
+
+class uncollected:
+    """A moment without garbage collection, which would run finalizers of the program in whatever thread it happens to.
+
+    Of several that overlap, the last to end puts things back as the first found them. One that an interrupt tore apart is over when its
+    object is gone, and the next one notices.
+    """
+
+    def __enter__(self) -> None:
+        with _collector.lock:
+            if not _collector.open():
+                _collector.on = gc.isenabled()
+            _collector.moments.append(weakref.ref(self))
+            gc.disable()
+
+    def __exit__(self, *error: Any) -> None:
+        with _collector.lock:
+            _collector.moments = [r for r in _collector.moments if r() is not self]
+            _collector.open()
+
+
+class _Collector:
+    """Which moments without garbage collection are open, and whether it goes on after the last."""
+
+    def __init__(self) -> None:
+        self.lock, self.on = threading.RLock(), False
+        self.moments: list[weakref.ref[uncollected]] = []
+
+    def open(self) -> bool:
+        """Whether any is open; if not, garbage is collected again."""
+        self.moments = [r for r in self.moments if r() is not None]
+        if not self.moments and self.on:
+            gc.enable()
+            self.on = False
+        return bool(self.moments)
+
+    def forget(self) -> None:
+        """In a child the threads that opened them are not there."""
+        self.moments = []
+        self.open()
+
+
+_collector = _Collector()
+held_over_forks(_collector.lock, MOMENT)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_collector.forget)
+
+
+def referrers(objects: list[Any]) -> Iterator[Any]:
+    """What refers to some objects: all of the process is looked through, what is frozen too, which the collector leaves out."""
+    frozen = gc.get_freeze_count()
+    if frozen:
+        gc.unfreeze()
+    try:
+        for i in range(0, len(objects), 8):
+            # (A tuple of arguments would be found, too: Python 3.13 makes another one of it.)
+            a = [*objects[i : i + 8], *objects[:1] * 8]
+            yield from (one for one in gc.get_referrers(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]) if one is not a)
+    finally:
+        if frozen:
+            gc.freeze()
