@@ -82,6 +82,53 @@ def test_all_tensors_follow_a_storage_that_is_resized():
         storage.resize_(-1)
 
 
+def test_all_tensors_follow_one_that_grows():
+    for other in (
+        lambda x: x[1:],
+        lambda x: x.data[1:],
+        lambda x: x.detach()[1:],
+        lambda x: torch.empty(0).set_(x)[1:],
+    ):
+        x = torch.arange(4.0)
+        storage, part = x.untyped_storage(), other(x)
+        x.resize_(100)
+        part[0] = 7
+        assert x[:4].tolist() == [0, 7, 2, 3] and part.tolist() == [7, 2, 3]
+        assert storage.nbytes() == part.untyped_storage().nbytes() == 400
+    whole = torch.arange(6.0)
+    part = whole[2:4]
+    part.resize_(10)[1] = 50
+    assert whole.tolist() == [0, 1, 2, 50, 4, 5] and part.storage_offset() == 2
+
+
+def test_bytes_of_another_type_are_resized():
+    floats = torch.arange(4.0)
+    words = floats.view(torch.int32)
+    bits = [0, 0x3F800000, 0x40000000, 0x40400000]
+    assert words.resize_(2).tolist() == bits[:2] and words.resize_(6)[:4].tolist() == bits
+    words[1] = 0x40000000
+    assert floats.tolist() == [0, 2, 2, 3]
+    pairs = torch.arange(4.0) + 0j
+    parts = torch.view_as_real(pairs)
+    pairs.resize_(9)
+    parts[0, 1] = 8
+    assert pairs[:2].tolist() == [8j, 1]
+    x = torch.arange(4.0)
+    x.untyped_storage().resize_(32)
+    assert x.resize_(6)[:4].tolist() == [0, 1, 2, 3] and x.dtype is torch.float32
+
+
+def test_channels_side_by_side_keep_their_memory():
+    x = torch.arange(24.0).view(1, 2, 3, 4)
+    first = x.view(-1)[:2]
+    for count in (1, 2):
+        x.resize_(count, 3, 2, 4, memory_format=torch.channels_last)
+        first[0] = -count
+        assert x.stride() == (24, 1, 12, 3) and x[0].flatten()[:5].tolist() == [-count, 3, 6, 9, 12]
+    with pytest.raises(RuntimeError, match="rank 4"):
+        torch.arange(4.0).resize_(2, 2, memory_format=torch.channels_last)
+
+
 def test_memory_of_two_storages_is_exchanged():
     x, y = torch.arange(4.0), torch.ones(4)
     part = x[1:3]

@@ -7,13 +7,23 @@ from typing import Any
 import numpy as np
 
 from ..._core.config import nondeterministic
-from ..._core.layouts import contiguous_format, like_strides, preserve_format
+from ..._core.layouts import (
+    channel_order,
+    channels_last,
+    channels_last_3d,
+    check_format,
+    contiguous_format,
+    like_strides,
+    preserve_format,
+    strides_in_order,
+)
 from ..._core.sizes import contiguous_strides
 from ..._core.state import BATCHED, DUAL, META, QUANTIZED, local, modes
 from ..._tensor import Borrowed, Storage, Tensor, alias, bump, meta_of, storage_of, wrap
 from ..making.factory import formatted_memory, shape_argument, unwritten
 from ..records.writable import check_captured, check_history, check_inference
 from ..registry import ops, public, relabel
+from .storages import has_others, over_bytes, raw_bytes, settle
 from .striding import address, as_strided_op, byte_bounds, element_strides, storage_bounds, strided, strided_arguments
 
 # -- where ----------------------------------------------------------------------------------------------------
@@ -57,33 +67,41 @@ def resize_(input: Tensor, *sizes: Any, memory_format: Any = contiguous_format, 
     if x.shape == shape and (memory_format is contiguous_format or not shape):
         return input
     bump(input)
-    if memory_format is not contiguous_format or input._k & META:
+    check_format(memory_format)
+    if input._k & META:
         input._array = formatted_memory(shape, input.dtype, input._k, None, memory_format)
         input._storage = None
         return input
     storage = storage_of(input)
-    strides = tuple(s * x.itemsize for s in contiguous_strides(shape))
+    beside = memory_format in (channels_last, channels_last_3d)
+    units = strides_in_order(shape, channel_order(memory_format, len(shape))) if beside else contiguous_strides(shape)
+    strides = tuple(s * x.itemsize for s in units)
     if shape and strides[0] // x.itemsize >= 1 << 63:
         raise RuntimeError(f"Stride calculation overflowed for sizes {list(shape)}")
     low, high = storage_bounds(input)
-    start = address(x) - low if x.size else 0
+    start = address(x) - low
+    if not x.size and not 0 <= start <= high - low:  # an empty one lies anywhere
+        start = 0
     needed = x.itemsize
     for n in shape:
         needed *= n
     if not needed:
-        input._array = x.reshape(-1)[:0].reshape(shape)
+        input._array = strided(x.reshape(-1)[:0], shape, strides)
     elif start + needed <= high - low:
-        input._array = strided(storage.array, shape, strides, address(x) - address(storage.array))
+        input._array = over_bytes(raw_bytes(storage), x, shape, strides, start)
     else:
         if storage.__class__ is Borrowed:
             raise RuntimeError("Trying to resize storage that is not resizable")
         grown = formatted_memory(((start + needed) // x.itemsize,), input.dtype, input._k, None, None)
         unwritten(grown, input.dtype, input._k)
+        raw = grown.view(np.uint8)
         if high > low:
-            kept = (high - low) // x.itemsize
-            grown[:kept] = strided(storage.array, (kept,), (x.itemsize,), low - address(storage.array))
-        storage.array = grown
-        input._array = strided(grown, shape, strides, start)
+            raw[: high - low] = raw_bytes(storage)
+        if has_others(input, names=1):  # `storage` and `x`
+            settle(storage, raw)
+        else:
+            storage.array = raw
+        input._array = over_bytes(raw, x, shape, strides, start)
     return input
 
 
