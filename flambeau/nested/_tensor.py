@@ -16,8 +16,10 @@ _ALONG = frozenset(("softmax", "log_softmax", "cumsum", "norm", "std", "var"))
 # The same, and where among the arguments the dimensions stand.
 _PLACES = {
     "transpose": (1, 2), "flatten": (1, 2), "unsqueeze": (1,), "squeeze": (1,), "select": (1,), "narrow": (1,), "unflatten": (1,),
-    "chunk": (2,), "split": (2,),
+    "chunk": (2,), "split": (2,), "cat": (1,), "concat": (1,), "stack": (1,),
 }  # fmt: skip
+# Functions that draw for the elements of all samples at once.
+_DRAWN = frozenset(("rand_like", "randn_like", "randint_like", "bernoulli", "dropout"))
 
 
 def make(parts: list[Tensor], layout: Any) -> NestedTensor:
@@ -50,6 +52,8 @@ class NestedTensor(Tensor):
         own = _METHODS.get(name)
         if own is not None and isinstance(args[0], NestedTensor):
             return own(*args, **kwargs)
+        if name in _DRAWN:
+            return _drawn(func, *args, **kwargs)
         return _each(func, name, args, kwargs)
 
     def __len__(self) -> int:
@@ -96,7 +100,9 @@ def _each(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     def sample(a: Any, i: int) -> Any:
         if isinstance(a, NestedTensor):
             return _parts(a)[i]
-        if isinstance(a, (list, tuple)) and "j1" in a:  # the last sizes of the nested tensor: those of the sample
+        if isinstance(a, (list, tuple)) and any(
+            type(b) is str for b in a
+        ):  # the last sizes of the nested tensor: those of the sample
             return tuple(_parts(nested[0])[i].shape[-len(a) :])
         return type(a)(sample(b, i) for b in a) if type(a) in (list, tuple) else a
 
@@ -107,6 +113,15 @@ def _each(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     if outs and isinstance(outs[0], (tuple, list)):
         return type(outs[0])(make([o[j] for o in outs], layout) for j in range(len(outs[0])))
     return outs
+
+
+def _drawn(func: Any, t: NestedTensor, *args: Any, **kwargs: Any) -> NestedTensor:
+    """Runs a random function on the elements of all samples, which lie one after the other."""
+    kwargs.pop("layout", None)
+    parts = _parts(t)
+    whole = func(ops.cat([p.flatten() for p in parts]), *args, **kwargs)
+    pieces = ops.split(whole, [p.numel() for p in parts])
+    return make([piece.reshape(p.shape) for piece, p in zip(pieces, parts)], t.__dict__["nested_layout"])
 
 
 def _flat(args: Any, kwargs: Any) -> list[Any]:
@@ -152,7 +167,7 @@ def _reduction(name: str) -> Any:
             whole = _values(t) if t.__dict__["nested_layout"] is layouts.jagged or dims is None else ops.cat(_parts(t))
             made = function(whole, **named)
             return ops.reshape(made, (1,) * rank) if keepdim else made
-        ragged = [i for i, n in enumerate(_size(t)) if n == "j1"] or [1]
+        ragged = _ragged(t)
         if 0 in dims and not dims.issuperset(ragged):
             raise RuntimeError(
                 f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported for nested tensors"
@@ -197,6 +212,11 @@ def _size(t: NestedTensor) -> tuple[Any, ...]:
     return (len(parts), *sizes)
 
 
+def _ragged(t: NestedTensor) -> list[int]:
+    """The dimensions whose sizes differ from sample to sample."""
+    return [i for i, n in enumerate(_size(t)) if n == "j1"] or [1]
+
+
 def _rank(t: NestedTensor) -> int:
     return (_parts(t)[0].ndim if _parts(t) else 0) + 1
 
@@ -207,22 +227,24 @@ def _one_size(t: NestedTensor, dim: int | None = None) -> Any:
         if "j1" in sizes and t.__dict__["nested_layout"] is layouts.strided:
             raise RuntimeError("a nested tensor has no single shape; ask for size(dim), or unbind() it")
         return sizes
-    if sizes[dim] == "j1":
+    if sizes[dim] == "j1" and t.__dict__["nested_layout"] is layouts.strided:
         raise RuntimeError(f"Given dimension {dim} is irregular and does not have a size.")
     return sizes[dim]
 
 
 def _offsets(t: NestedTensor) -> Tensor:
-    total, found = 0, [0]
+    total, found, along = 0, [0], _ragged(t)[0] - 1
     for p in _parts(t):
-        total += int(p.shape[0])
+        total += int(p.shape[along])
         found.append(total)
     return ops.tensor(found)
 
 
 def _values(t: NestedTensor) -> Tensor:
     parts = _parts(t)
-    return ops.cat(parts) if t.__dict__["nested_layout"] is layouts.jagged else ops.cat([p.flatten() for p in parts])
+    if t.__dict__["nested_layout"] is layouts.jagged:
+        return ops.cat(parts, _ragged(t)[0] - 1)
+    return ops.cat([p.flatten() for p in parts])
 
 
 def _padded(t: NestedTensor, padding: float, output_size: Any = None) -> Tensor:
@@ -281,12 +303,50 @@ def _split(t: NestedTensor, split_size: Any, dim: int = 0) -> Any:
     return tuple(make(parts[end - n : end], layout) for n, end in zip(sizes, ends))
 
 
+def _reshaping(name: str) -> Any:
+    """`view` or `reshape` with the sizes of a batch: where samples differ, -1 (or the size that is none) is a sample's own."""
+
+    def reshape(t: NestedTensor, *shape: Any) -> NestedTensor:
+        function, parts, ragged = getattr(ops, name), _parts(t), _ragged(t)
+        sizes = shape[0] if len(shape) == 1 else shape
+        if not isinstance(sizes, (list, tuple)):  # another dtype, or one size for all
+            return _each(function, name, (t, *shape), {})
+        if sizes[0] != len(parts):
+            raise RuntimeError(
+                f"{name}: the first size of a nested tensor is that of its batch, {len(parts)}, got {sizes[0]}"
+            )
+
+        def own(p: Tensor, i: int, size: Any) -> int:
+            if type(size) is str:
+                return int(p.shape[ragged[0] - 1])
+            return int(p.shape[i - 1]) if size == -1 and i in ragged else size
+
+        return make(
+            [function(p, [own(p, i, n) for i, n in enumerate(sizes) if i]) for p in parts],
+            t.__dict__["nested_layout"],
+        )
+
+    reshape.__name__ = name
+    return reshape
+
+
+def _permute(t: NestedTensor, *dims: Any) -> Any:
+    rank = _rank(t)
+    order = [d % rank for d in (dims[0] if isinstance(dims[0], (list, tuple)) else dims)]
+    if order[0] != 0:
+        raise RuntimeError("permute: the batch of a nested tensor stays its first dimension")
+    return _each(ops.permute, "permute", (t, [d - 1 for d in order[1:]]), {})
+
+
 def _select(t: NestedTensor, dim: int, index: int) -> Any:
     return _each(ops.select, "select", (t, dim, index), {}) if dim % _rank(t) else _parts(t)[index]
 
 
 _METHODS: dict[str, Any] = {
     "select": _select,
+    "view": _reshaping("view"),
+    "reshape": _reshaping("reshape"),
+    "permute": _permute,
     "chunk": _chunk,
     "split": _split,
     "size": _one_size,
@@ -317,13 +377,14 @@ _PROPERTIES: dict[str, Any] = {
     "layout": lambda t: t.__dict__["nested_layout"],
     "requires_grad": lambda t: any(p.requires_grad for p in _parts(t)),
     "grad": _grad,
+    "grad_fn": lambda t: next((p.grad_fn for p in _parts(t) if p.grad_fn is not None), None),
     "is_leaf": lambda t: all(p.is_leaf for p in _parts(t)),
 }
 
 
 def _method_of_samples(name: str, function: Any) -> Any:
     def method(*args: Any, **kwargs: Any) -> Any:
-        return _each(function, name, args, kwargs)
+        return _drawn(function, *args, **kwargs) if name in _DRAWN else _each(function, name, args, kwargs)
 
     method.__name__ = name
     return method

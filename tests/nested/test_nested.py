@@ -25,8 +25,11 @@ def test_operations(layout):
     padded = nested.to_padded_tensor(batch, -1.0)
     assert padded.shape == (2, 4, 3) and (padded[0, 2:] == -1).all() and torch.equal(padded[1], b)
     assert batch.to(torch.float64).dtype is torch.float64 and isinstance(batch, torch.Tensor)
-    with pytest.raises(RuntimeError, match="irregular"):
-        batch.size(1)
+    if layout is torch.jagged:
+        assert batch.size(1) == "j1"  # a name for the size that differs
+    else:
+        with pytest.raises(RuntimeError, match="irregular"):
+            batch.size(1)
 
 
 def test_gradients():
@@ -132,3 +135,32 @@ def test_copies_and_files(layout):
     module = {"first": batch, "again": batch}
     copied = copy.deepcopy(module)
     assert copied["first"] is copied["again"] is not batch
+
+
+def test_heads_of_jagged_samples():
+    samples = [torch.arange(8.0).view(2, 4), torch.arange(12.0).view(3, 4)]
+    batch = torch.nested.nested_tensor(samples, layout=torch.jagged, requires_grad=True)
+    for heads in (batch.view(2, -1, 2, 2), batch.reshape((2, batch.size(1), 2, 2))):
+        apart = heads.permute(0, 2, 1, 3)
+        assert apart.shape == (2, 2, "j1", 2) and apart.offsets().tolist() == [0, 2, 5]
+        assert torch.equal(apart.unbind()[1], samples[1].view(3, 2, 2).transpose(0, 1))
+        assert apart.values().shape == (2, 5, 2)
+    joined = torch.cat([batch, batch * 2], -1)
+    assert joined.grad_fn is not None and torch.equal(joined.values()[:, 4:], 2 * torch.cat(samples))
+    joined.sum().backward()
+    assert torch.equal(batch.grad.unbind()[0], torch.full((2, 4), 3.0))
+    with pytest.raises(RuntimeError, match="is invalid for input of size 8"):
+        batch.view(2, -1, 8)
+    with pytest.raises(RuntimeError, match="its batch, 2, got 3"):
+        batch.view(3, -1, 4)
+    with pytest.raises(RuntimeError, match="stays its first"):
+        batch.permute(1, 0, 2)
+
+
+def test_random_numbers_are_drawn_for_all_samples_at_once():
+    batch = torch.nested.nested_tensor([torch.ones(5, 4), torch.ones(3, 4)], layout=torch.jagged)
+    for draw in (torch.randn_like, torch.nn.Dropout(0.5), lambda t: torch.bernoulli(t / 2)):
+        torch.manual_seed(0)
+        nested = draw(batch)
+        torch.manual_seed(0)
+        assert torch.equal(nested.values(), draw(torch.ones(8, 4)))
