@@ -264,7 +264,7 @@ def _made(
 ) -> Any:
     text = render_pointwise("kernel", body, inputs, outputs, compute, stream)
     weight = 1 + survey(body, compute)[2] // _LIGHT
-    address, data = pool.splitting(jit.compile("kernel", text), len(inputs) + len(outputs), 1, weight)
+    address, data = pool.splitting(jit.compile("kernel", text), len(inputs) + len(outputs), 1, weight, len(outputs))
     return make_ufunc(name, address, inputs, outputs, "", data)
 
 
@@ -297,7 +297,7 @@ def pointwise_loop(
     If results are in other memory than operands, that is said by `apart`."""
     address = jit.compile("kernel", render_pointwise("kernel", body, inputs, outputs, compute, stream, steps, apart))
     weight = 1 + survey(body, compute)[2] // _LIGHT
-    return address, *pool.splitting(address, len(inputs) + len(outputs), 1, weight)
+    return address, *pool.splitting(address, len(inputs) + len(outputs), 1, weight, len(outputs))
 
 
 @functools.cache

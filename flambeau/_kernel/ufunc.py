@@ -101,7 +101,8 @@ def splitting(ufunc: Any, weight: int = 8) -> Any:
         core = len(set(re.findall(r"\w+", ufunc.signature)))
         types = ufunc.types[0].partition("->")
         kinds = [[_CODE[t] for t in part] for part in (types[0], types[2])]
-        address, data = pool.splitting(addresses[ufunc], ufunc.nargs, 1 + core, weight)
+        results = 0 if core else ufunc.nout
+        address, data = pool.splitting(addresses[ufunc], ufunc.nargs, 1 + core, weight, results)
         found = make_ufunc(ufunc.__name__, address, kinds[0], kinds[1], ufunc.signature, data)
         _splitting[ufunc, weight] = found
     return found

@@ -82,15 +82,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def splitting(kernel: int, operands: int, sizes: int, weight: int = 1) -> tuple[int, Any]:
+def splitting(kernel: int, operands: int, sizes: int, weight: int = 1, results: int = 0) -> tuple[int, Any]:
     """A ufunc loop, as (address, its data), that runs `kernel` on parts of a long range side by side.
 
     `sizes` counts the loop's extents, 1 and the core dimensions. `weight` is what one element costs in those of an
-    addition.
+    addition. Of a pointwise loop `results` counts the last operands, which are written: one that lies across another operand is not cut.
     """
     if "split" not in _state:
         _state["split"] = _pool()(None, 1)
-    data = array("q", [kernel, operands, sizes, settings.buffer_info()[0], weight])
+    data = array("q", [kernel, operands, sizes, settings.buffer_info()[0], weight, results])
     return _state["split"], data
 
 

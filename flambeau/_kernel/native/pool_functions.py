@@ -155,13 +155,39 @@ def slice(m, w, job):
     m.run(m.word(w), places, extents, steps, 0)
 
 
+def crossing(m, args, dims, steps, operands, results):
+    """Whether a result of a loop, the last of its operands, lies across another one, so that elements are right only one after the other.
+    (NumPy calls a loop so if it reads each element before it is written over.)"""
+    found, last = m.number(0), m.word(dims) - 1
+    for r in range(results):
+        for p in range(operands - results):
+            q = (operands - results + r) * 8
+            step, stride = m.word(steps, q), m.word(steps, p * 8)
+            place, other = m.word(args, q), m.word(args, p * 8)
+            between = other - place
+            if between < 0:
+                between = 0 - between
+            if (step != stride) | (between >= step):  # otherwise an element meets only the one that it is made of
+                reach, extent = step * last, stride * last
+                if reach < 0:
+                    place, reach = place + reach, 0 - reach
+                if extent < 0:
+                    other, extent = other + extent, 0 - extent
+                if (place <= other + extent) & (other <= place + reach):
+                    found = m.number(1)
+    return found
+
+
 def split(m, args, dims, steps, data, worthwhile, share):
-    """A ufunc's loop; its data: kernel, operands, sizes, settings of the pool, what an element costs."""
+    """A ufunc's loop; its data: kernel, operands, sizes, settings of the pool, what an element costs, results of a pointwise one."""
     n, sizes, threads = m.word(dims), m.word(data, 16), m.word(m.word(data, 24))
     work = n * m.word(data, 32)
     for i in range(sizes - 1):
         work = work * m.word(dims, 8 + i * 8)
-    if (work < worthwhile) | (threads < 2) | (n < 2):
+    whole = m.number(1)
+    if (work >= worthwhile) & (threads >= 2) & (n >= 2):
+        whole = m.call("crossing", args, dims, steps, m.word(data, 8), m.word(data, 40))
+    if whole != 0:
         m.run(m.word(data), args, dims, steps, 0)
         return
     count, block = work // share, m.space(8)
@@ -279,6 +305,7 @@ FUNCTIONS: dict[Any, list[str]] = {
     slice: ["w", "job"],
     cell: ["w", "job"],
     whole: ["w", "job"],
+    crossing: ["args", "dims", "steps", "operands", "results"],
     split: ["args", "dims", "steps", "data"],
     grid: ["args", "dims", "steps", "data"],
     spread: ["args", "dims", "steps", "data"],
