@@ -228,6 +228,69 @@ def test_deepcopy_keeps_storages_and_tensors_together():
     assert s.tolist() == [1, 2, 3] and x.tolist() == [0, 1, 2] and y.untyped_storage() is s.untyped()
 
 
+def test_set_counts_from_where_a_tensor_begins():
+    x = torch.arange(6)
+    made = torch.empty(0, dtype=torch.int64)
+    assert made.set_(x[1:], 1, (2,)).tolist() == [2, 3] and made.storage_offset() == 2
+    assert made.set_(x[1:], 0, (2, 2), (1, 2)).tolist() == [[1, 3], [2, 4]]
+    with pytest.raises(RuntimeError, match="must be contiguous"):
+        made.set_(x.view(2, 3).T, 0, (2,))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.set_(),
+        lambda x: x.set_(torch.full((3,), 7.0)),
+        lambda x: x.set_(torch.full((3,), 7.0).untyped_storage()),
+        lambda x: torch.utils.swap_tensors(x, torch.full((3,), 7.0)),
+    ],
+)
+def test_other_memory_under_what_a_backward_pass_needs_is_noticed(change):
+    w, x = torch.ones(3, requires_grad=True), torch.arange(3.0)
+    y = w * x
+    change(x)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_a_tensor_with_views_is_not_swapped():
+    a, b = torch.arange(3.0), torch.zeros(2)
+    part = a[1:]
+    for pair in ((a, b), (b, a)):
+        with pytest.raises(RuntimeError, match="there are views of it"):
+            torch.utils.swap_tensors(*pair)
+    del part
+    torch.utils.swap_tensors(a, b)
+    assert a.tolist() == [0, 0] and b.tolist() == [0, 1, 2]
+
+
+def test_memory_of_others_does_not_grow():
+    import numpy as np
+
+    array = np.zeros(4)
+    made = torch.empty(0, dtype=torch.float64)
+    made.data = torch.from_numpy(array)
+    own = torch.arange(4.0)
+    shadow = own.data
+    lent = shadow.numpy()
+    for x in (
+        torch.from_numpy(array).data,
+        torch.ones(2, dtype=torch.float64).set_(torch.from_numpy(array)),
+        torch.frombuffer(bytearray(16), dtype=torch.int32),
+        torch.from_dlpack(array),
+        made,
+        own,
+    ):
+        size = x.untyped_storage().nbytes()
+        for grow in (lambda x: x.resize_(100), lambda x: x.untyped_storage().resize_(1000)):
+            with pytest.raises(RuntimeError, match="not resizable"):
+                grow(x)
+        assert x.untyped_storage().nbytes() == size
+    own[0] = 5
+    assert lent[0] == 5
+
+
 @pytest.mark.filterwarnings("default:TypedStorage is deprecated")
 def test_typed_storages_warn_once():
     torch.storage._reset_warn_typed_storage_removal()
@@ -248,3 +311,10 @@ def test_typed_storages_warn_once():
             len(torch.FloatStorage(_internal=True))
     finally:
         torch.storage._set_always_warn_typed_storage_removal(False)
+
+
+def test_data_of_a_result_that_its_node_keeps():
+    x = torch.ones(3, requires_grad=True)
+    y = x.exp()
+    y.data.mul_(2)
+    assert torch.equal(y, x.exp() * 2) and y._version == 0

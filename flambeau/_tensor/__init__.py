@@ -24,6 +24,12 @@ class Storage:
         self.version = 0
         self.views: list[Any] | None = None  # weak references to the differentiable views, oldest first
 
+    def twin(self, version: int = 0) -> Storage:
+        """The same memory with another count of writes."""
+        made = Borrowed(self.array) if isinstance(self, Borrowed) else Storage(self.array)
+        made.version = version
+        return made
+
     def add_view(self, view: Tensor) -> None:
         views = self.views
         if views is None:

@@ -26,7 +26,7 @@ from .._core.state import CUDA, GRAD, META, POSTPONED, QUANTIZED, SPARSE
 from .._dispatch import backend_of
 from .._ops.layout.striding import foreign, strided
 from .._ops.registry import ops, public
-from . import Tensor, detached, wrap
+from . import Borrowed, Tensor, detached, wrap
 
 _UNSIGNED = 1  # DLPack's code of unsigned integers
 _CODES = {
@@ -181,7 +181,9 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         array = backend_of(CUDA).xp.from_dlpack(ext_tensor)
         made = wrap(array, from_numpy_dtype(array.dtype), CUDA)
     else:
-        made = wrap(*_read(ext_tensor))
+        array, found = _read(ext_tensor)
+        made = wrap(array, found)
+        made._storage = Borrowed(array)
     if device is not None:
         made = ops.to(made, device)
     return ops.clone(made) if copy else made

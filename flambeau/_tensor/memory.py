@@ -77,13 +77,16 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         raise NotImplementedError("Trying to use forward AD with set_ that does not support it")
     d = self.dtype
     if source is None:
-        self._array, self._storage, self._view = empty_array((0,), d, self._k), None, None
-        return self
+        source = wrap(empty_array((0,), d, self._k), d)
     if not isinstance(source, Tensor):
         if size is not None and not isinstance(source, TypedStorage) and not self._k & QUANTIZED:
             _make_room(self, source, storage_offset, size, stride)
         source = tensor_of_storage(source, d)
         size = (source._array.size - storage_offset,) if size is None else size
+    elif size is not None:
+        if not source.is_contiguous():
+            raise RuntimeError("passed in tensor to be used as storage must be contiguous")
+        storage_offset += source.storage_offset()
     if source.dtype is not d:
         raise RuntimeError(f"Could not set tensor of type {source.dtype.name} to a tensor of type {d.name}")
     array, memory = source._array, storage_of(source)
@@ -93,6 +96,10 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         array = view_memory(memory, d, shape, steps, storage_offset)
     if self._k & QUANTIZED:
         array = with_quantizer(array, self._array.quantizer)
+    if memory is self._storage:
+        memory.version += 1
+    elif self._array.size:  # what a backward pass has kept of it is no longer there
+        memory = memory.twin(version_of(self) + 1)
     self._array, self._storage, self._view = array, memory, None
     return self
 
@@ -116,7 +123,7 @@ def read_data(t: Tensor) -> Tensor:
     if t._k & DISPATCH:  # what it wraps has the memory
         return wrapper_copy(t)
     other = wrap(t._array, t.dtype, t._k & ~(GRAD | OVERRIDE | DUAL))
-    other._storage, other._autograd_meta = Storage(storage_of(t).array), None  # made in inference mode or not
+    other._storage, other._autograd_meta = storage_of(t).twin(), None  # made in inference mode or not
     return other
 
 
@@ -138,8 +145,7 @@ def write_data(t: Tensor, value: Tensor) -> None:
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type: one is "
             "sparse, the other is not"
         )
-    memory = Storage(storage_of(value).array)
-    memory.version = version_of(t)
+    memory = storage_of(value).twin(version_of(t))
     kept = GRAD | t._class_k
     t._array, t.dtype, t._storage = value._array, value.dtype, memory
     t._k = t._k & kept | value._k & ~kept

@@ -16,10 +16,10 @@ from .._core.dtypes import dtype, int64, uint8
 from .._core.state import CUDA, META
 from .._dispatch import backend_of
 from .._ops.basic import empty_array
-from .._ops.layout.storages import raw_bytes, settle
+from .._ops.layout.storages import raw_bytes, resizable, settle
 from .._ops.layout.striding import byte_bounds
 from .._ops.making.conversion import to_device
-from . import Borrowed, Storage, Tensor, storage_of, wrap
+from . import Storage, Tensor, storage_of, wrap
 from .storage_memory import copy_storage, map_file, resize_memory, share, view_memory
 
 _NO_DATA = "Cannot copy out of meta tensor; no data!"
@@ -129,7 +129,7 @@ class StorageBase:
             index = _plain_slice(index)
         elif not hasattr(index, "__index__"):
             raise RuntimeError(f"can't index a torch.UntypedStorage with {type(index).__name__}")
-        elif not -raw.size <= index.__index__() < raw.size:
+        elif not 0 <= index.__index__() < raw.size:
             raise RuntimeError("out of bounds")
         raw[index] = value.__index__() & 255
         self._memory.version += 1
@@ -186,7 +186,7 @@ class StorageBase:
 
     def resizable(self) -> bool:
         """Whether the memory may be given another size: not where a NumPy array or a file shares it."""
-        return self._memory.__class__ is not Borrowed and self.filename is None
+        return self.filename is None and resizable(self._memory)
 
     def resize_(self, size: int) -> UntypedStorage:
         """Gives the storage another size; tensors over it follow. One that it has become too small for reads zeros."""

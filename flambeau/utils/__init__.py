@@ -3,6 +3,7 @@
 import weakref
 from typing import Any
 
+from .._tensor import storage_of, version_of
 from .._tensor.copying import own_slots
 from . import dlpack as dlpack
 
@@ -37,6 +38,10 @@ def swap_tensors(t1: Any, t2: Any) -> None:
     for name, t in (("t1", t1), ("t2", t2)):
         if weakref.getweakrefcount(t):
             raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
+        if any(v is not None and v._view and v._view[0] is t for v in (r() for r in storage_of(t).views or ())):
+            raise RuntimeError(f"Cannot swap {name} because there are views of it")
+    version = max(version_of(t1), version_of(t2)) + 1  # what was kept of them for a backward pass is no longer there
+    storage_of(t1).version = storage_of(t2).version = version
     slots = own_slots(type(t1))
     if sorted(slots) != sorted(own_slots(type(t2))):
         raise RuntimeError("Cannot swap t1 and t2 if they have different slots")

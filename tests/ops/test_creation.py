@@ -308,6 +308,17 @@ def test_too_much_memory_is_the_cpus_error():
         assert found.type is RuntimeError  # not that of a GPU
 
 
+def test_asarray_of_a_tensor_is_the_tensor():
+    x = torch.arange(3.0, requires_grad=True)
+    y = x * 2
+    assert torch.asarray(x) is x and torch.asarray(y) is y and x.requires_grad and y.requires_grad
+    assert torch.asarray(x, dtype=torch.float64, requires_grad=True).grad_fn is not None
+    plain = torch.asarray(y, requires_grad=False)
+    assert not plain.requires_grad and y.requires_grad and plain.data_ptr() == y.data_ptr()
+    assert torch.asarray(x, requires_grad=False) is x and not x.requires_grad
+    assert torch.asarray(x, requires_grad=True) is x and x.requires_grad
+
+
 def test_asarray_copies_only_if_it_must_or_should():
     x = torch.arange(3.0)
     assert torch.asarray(x, copy=False).data_ptr() == x.data_ptr() == torch.asarray(x).data_ptr()

@@ -288,3 +288,23 @@ def test_other_dtypes_that_such_functions_take():
     out = torch.empty(0, dtype=torch.uint8)
     assert torch.any(torch.tensor([0, 1]), 0, out=out).item() == 1
     assert torch.all(torch.tensor([2, 1], dtype=torch.uint8), out=torch.empty((), dtype=torch.bool)).item() is True
+
+
+@pytest.mark.parametrize("size", [70_000, 100_000, 300_000])
+@pytest.mark.parametrize("name", ["exp", "neg"])
+def test_results_across_their_operand(name, size):
+    for shift in (1, 8, 5000):
+        for _ in range(4):  # the second time there may be a plan
+            x = torch.arange(float(size)) % 11
+            expected = getattr(torch, name)(x[shift:].clone())
+            getattr(torch, name)(x.data[shift:], out=x[:-shift])
+            assert torch.equal(x[:-shift], expected)
+            y = torch.arange(float(size)) % 11
+            expected = getattr(torch, name)(y[:-shift].clone())
+            getattr(torch, name)(y.data[:-shift], out=y[shift:])
+            assert torch.equal(y[shift:], expected)
+
+
+def test_a_tensor_is_filled_with_one_of_its_elements():
+    x = torch.arange(1.0, 7.0)
+    assert x[1:4].fill_(x[2]).tolist() == [3, 3, 3] and x.fill_(x[5]).tolist() == [6] * 6

@@ -23,7 +23,7 @@ from ..._tensor import Borrowed, Storage, Tensor, alias, bump, meta_of, storage_
 from ..making.factory import formatted_memory, shape_argument, unwritten
 from ..records.writable import check_captured, check_history, check_inference
 from ..registry import ops, public, relabel
-from .storages import has_others, over_bytes, raw_bytes, settle
+from .storages import has_others, over_bytes, raw_bytes, resizable, settle
 from .striding import address, as_strided_op, byte_bounds, element_strides, storage_bounds, strided, strided_arguments
 
 # -- where ----------------------------------------------------------------------------------------------------
@@ -90,14 +90,15 @@ def resize_(input: Tensor, *sizes: Any, memory_format: Any = contiguous_format, 
     elif start + needed <= high - low:
         input._array = over_bytes(raw_bytes(storage), x, shape, strides, start)
     else:
-        if storage.__class__ is Borrowed:
+        shared = has_others(input, names=1)  # `storage` and `x`
+        if isinstance(storage, Borrowed) or (shared and not resizable(storage)):
             raise RuntimeError("Trying to resize storage that is not resizable")
         grown = formatted_memory(((start + needed) // x.itemsize,), input.dtype, input._k, None, None)
         unwritten(grown, input.dtype, input._k)
         raw = grown.view(np.uint8)
         if high > low:
             raw[: high - low] = raw_bytes(storage)
-        if has_others(input, names=1):  # `storage` and `x`
+        if shared:
             settle(storage, raw)
         else:
             storage.array = raw

@@ -11,7 +11,7 @@ import numpy as np
 from ..._core.collector import referrers
 from ..._core.dtypes import uint8
 from ..._core.state import CUDA
-from ..._tensor import Storage, Tensor, storage_of
+from ..._tensor import Borrowed, Storage, Tensor, storage_of
 from ..basic import empty_array
 from ..quantized.quantization import QuantizedArray, with_quantizer
 from .striding import address, byte_bounds, strided
@@ -40,10 +40,20 @@ def laid_over(area: Any, array: Any, low: int) -> Any:
     return with_quantizer(made, array.quantizer) if isinstance(array, QuantizedArray) else made
 
 
-def holders(storage: Storage) -> Iterator[Any]:
-    """The tensors over a storage, and the storages that `.data` made of the same memory, each before its tensors."""
+def twins(storage: Storage) -> list[Storage]:
+    """The storage and those that `.data` and `set_` made of the same memory."""
     array = storage.array
-    for twin in [found for found in referrers([array]) if isinstance(found, Storage) and found.array is array]:
+    return [found for found in referrers([array]) if isinstance(found, Storage) and found.array is array]
+
+
+def resizable(storage: Storage) -> bool:
+    """Whether memory may be given another size: not where NumPy or another library shares it."""
+    return not any(isinstance(twin, Borrowed) for twin in twins(storage))
+
+
+def holders(storage: Storage) -> Iterator[Any]:
+    """A storage and its twins, and the tensors over them, each storage before its tensors."""
+    for twin in twins(storage):
         yield twin
         for holder in referrers([twin]):
             if isinstance(holder, Tensor) and holder._storage is twin:

@@ -394,9 +394,11 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 @public(method=False)
 def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:
     """A tensor of an object: sharing memory where it can (`copy=None` or False), or always a copy (`copy=True`).
+
+    A tensor that needs no change is returned itself, with `requires_grad` set if that is given.
 
     >>> import flambeau as torch
     >>> torch.asarray([1.0, 2.0])
@@ -416,7 +418,7 @@ def asarray(
     else:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
-        return tensor(obj, dtype=d, device=device, requires_grad=requires_grad)
+        return tensor(obj, dtype=d, device=device, requires_grad=bool(requires_grad))
     wanted = d or made.dtype
     moved = device is not None and str(made.device) != str(device)
     if copy is False and wanted is not made.dtype:
@@ -429,9 +431,9 @@ def asarray(
         made = ops.to_dtype(made, wanted)
     elif copy and not moved:
         made = ops.clone(made)
-    if requires_grad:
-        return ops.requires_grad_(ops.detach(made))
-    return ops.detach(made) if made is obj and made._edge is None and not requires_grad and made._k & 1 else made
+    if requires_grad is None or requires_grad is made.requires_grad:
+        return made
+    return ops.requires_grad_(made, requires_grad) if made._edge is None else ops.detach(made)
 
 
 def _is_buffer(obj: Any) -> bool:
@@ -479,4 +481,6 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
             stacklevel=3,
         )
     array = np.frombuffer(buffer, np.uint8, count * size, offset).view(d.numpy)
-    return finished(array, d, 0, requires_grad)
+    made = finished(array, d, 0, requires_grad)
+    made._storage = Borrowed(array)
+    return made

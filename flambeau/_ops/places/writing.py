@@ -187,7 +187,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
             return input
     if (input._k | value._k if isinstance(value, Tensor) else input._k) & BATCHED:
         return ops.write_batched(input, value)
-    check_writable(input, (value,), expanded=not isinstance(value, Tensor))
+    check_writable(input, (value,), expanded=not isinstance(value, Tensor), partial=False)  # one number, read before
     made = _filled(input, value)
     tracked = local.grad and (input._k & GRAD or (isinstance(value, Tensor) and value._k & GRAD))
     before = alias(input) if tracked else None
