@@ -67,7 +67,7 @@ class Walk:
     depth: int  # how many passes of this thread it runs in
     given: tuple[
         Any, ...
-    ]  # the roots, the nodes that run (None for all), the wanted edges or None, whether leaves get theirs
+    ]  # the roots, the nodes that run (None for all), the wanted edges or None, whether leaves get theirs, whether the graph is kept
     node: Node | None  # the one that runs now
     outer: Walk | None  # the pass that it runs in
     pending: dict[Node, Any]  # what nodes and leaves have received so far
@@ -77,6 +77,11 @@ class Walk:
     @property
     def wanted(self) -> Any:
         return self.given[2]
+
+    @property
+    def keeps(self) -> bool:
+        """Whether another pass may come, for which nodes keep what they have."""
+        return self.given[4]
 
     @property
     def number(self) -> int:
@@ -118,7 +123,7 @@ def run(
     state = local.__dict__  # of this thread: looked up once
     outer, outer_walk = state.get("grad", True), state.get("walk")
     walk = _new(Walk)
-    walk.given = roots, needed, wanted_edges, into_leaves
+    walk.given = roots, needed, wanted_edges, into_leaves, keep_graph
     walk.callbacks = None
     walk.pending, walk.leaves, walk.owned = pending, leaves, {}
     walk.depth = 0
@@ -249,7 +254,7 @@ def will_run(node: Node) -> bool:
     walk = local.walk
     if walk is None:
         raise RuntimeError("_will_engine_execute_node should only be called during the backward pass")
-    _, needed, wanted, into_leaves = walk.given
+    _, needed, wanted, into_leaves, _ = walk.given
     if isinstance(node, AccumulateGrad):
         if wanted is None:
             return any(node is run for run in execution_order())
@@ -266,7 +271,7 @@ def will_run(node: Node) -> bool:
 
 def execution_order() -> list[Node]:
     """The nodes of the backward pass that runs now, in the order of their turns; a leaf's comes with its last gradient."""
-    roots, needed, wanted, _ = local.walk.given
+    roots, needed, wanted, *_ = local.walk.given
     awaited = _awaited(roots, needed)
     found: list[Node] = []
     heap: list[tuple[int, Node]] = []

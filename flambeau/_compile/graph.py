@@ -75,6 +75,7 @@ class Graph:
         self.constants: dict[Value, Tensor] = {}  # that were there before; read where they lie when the program runs
         self.nodes: list[Node] = []
         self.outputs: list[Value] = []
+        self.passing: set[Value] = set()  # inputs that nobody needs when the program has read them
         self.engines: list[Any] = []  # generators that go back to where they were if the program is left early
 
     def __str__(self) -> str:
@@ -106,7 +107,7 @@ class Graph:
             if given.node is not None:  # of another program, whose result this one is given
                 names[given] = own = copy(given)
                 own.node = None
-        made.inputs = [now(v) for v in self.inputs]
+        made.inputs, made.passing = [now(v) for v in self.inputs], {now(v) for v in self.passing}
         made.constants = {now(v): t for v, t in self.constants.items()}
         for node in self.nodes:
             args, named = replaced((node.args, node.named), Value, now)

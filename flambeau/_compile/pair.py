@@ -13,7 +13,7 @@ from typing import Any
 from .._autograd import engine
 from .._autograd.node import Node as History
 from .._autograd.node import edge_of
-from .._core.state import GRAD
+from .._core.state import GRAD, local
 from .._ops.registry import ops, records
 from .._tensor import Tensor, detached, version_of
 from .births import Born
@@ -118,6 +118,7 @@ class Pair:
         made.inputs = [*made.inputs, *self.saved, *[v for v, _ in self.from_inputs]]
         for v in made.inputs:
             made.constants.pop(v, None)
+        made.passing = set(self.saved)
         self.watched = [made.constants[v] for v in needed if v in made.constants]
         self.backward_program = Program(made, self.finish, self.arenas)
 
@@ -152,6 +153,8 @@ class Pair:
         return outputs
 
     def backward(self, node: History, g: Any, create_graph: bool) -> list[Any]:
+        if not node.saved:
+            raise RuntimeError(engine.FREED)
         kept, inputs = node.saved
         for t, version in zip((*kept, *self.watched), node.versions):
             if version_of(t) != version:
@@ -164,7 +167,11 @@ class Pair:
         ]
         if create_graph:
             return self._differentiable(kept, inputs, gradients, absent)
-        found = iter([] if program is None else program.run([*gradients, *kept]))
+        given, walk = [*gradients, *kept], local.walk
+        if walk is not None and not walk.keeps:  # the program lets go of what it has read
+            node.saved = walk.node.saved = ()
+            del kept, inputs
+        found = iter([] if program is None else program.run(given))
         return [next(found) if there else None for there in reached]
 
     def _backward_of(self, absent: tuple[bool, ...]) -> tuple[Program | None, list[bool]]:
@@ -220,7 +227,7 @@ def _without(graph: Graph, starts: Sequence[Value], absent: Sequence[bool]) -> t
     """
     names: dict[Value, Value | None] = {v: None if missing else v for v, missing in zip(starts, absent)}
     made = Graph()
-    made.inputs, made.constants = graph.inputs, graph.constants
+    made.inputs, made.constants, made.passing = graph.inputs, graph.constants, graph.passing
 
     def present(v: Value) -> Value:
         there = names.get(v, v)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ from .steps import Call, Launch, Step, may_be_python
 from .unread import without_unread
 from .writes import Accumulate
 
+_ENDS = 8  # into how many stretches a program is divided to let go of its inputs, at most
+_WORTH = 1 << 18  # bytes of inputs that are worth it
 _MUCH = 1 << 23  # bytes of an arena from which those that the first run needed besides are worth a call
 
 
@@ -111,13 +113,16 @@ class Lowered:
                 self.places[v][0].fresh = True
         steps = fused(live(low.steps, set()), set(), least)
         self.parts: list[Any] = []
-        for step in steps:
+        self.written = low.written
+        self._find_times(steps)
+        self.ends = self._ends(steps, graph.passing)
+        for i, step in enumerate(steps):
             kind: Any = Stretch
             if isinstance(step, Call):
                 kind = Gifts if isinstance(step.what.op, Accumulate) else None
             if kind is None:
                 self.parts.append(step)
-            elif self.parts and isinstance(self.parts[-1], kind):
+            elif self.parts and isinstance(self.parts[-1], kind) and i - 1 not in self.ends:
                 self.parts[-1].steps.append(step)
             else:
                 self.parts.append(kind([step]))
@@ -125,7 +130,6 @@ class Lowered:
         self.device = device_layout() if launches else None  # how arrays on a GPU lie
         self.form = backend_of(CUDA).form() if launches else 0
         self.opening = next((i for i, part in enumerate(self.parts) if isinstance(part, Stretch)), -1)
-        self.written = low.written
         self._find_memory(steps)
         self._find_tensors()
         self._find_short_way()
@@ -133,24 +137,44 @@ class Lowered:
         self.arenas: list[Any] = []
         self._native = runner_on(self.device)
 
-    def _find_memory(self, steps: list[Step]) -> None:
-        """Numbers blocks, and gives those that nobody keeps places in the arena."""
-        blocks: dict[Memory, None] = {}
+    def _find_times(self, steps: list[Step]) -> None:
+        """When blocks are used."""
+        self.blocks: dict[Memory, None] = {}
         for memory in [m for step in steps for m in (*step.reads(), *step.writes())]:
             memory.first, memory.last, memory.instead = -1, -1, None  # there may be other forms of this program
         for i, step in enumerate(steps):
             for memory in (*step.reads(), *step.writes()):
-                blocks[memory] = None
+                self.blocks[memory] = None
                 if memory.first < 0:
                     memory.first = i
                 memory.last = i
         for v in self.outputs:
             if v in self.places:
-                blocks[self.places[v][0]] = None
+                self.blocks[self.places[v][0]] = None
         for i, step in enumerate(steps):
             if may_be_python(step):  # what its node reads must be there until then
                 for v in self.nodes[step.node].operands():
                     self.places[v][0].last = max(self.places[v][0].last, i)
+
+    def _ends(self, steps: list[Step], passing: Iterable[Value]) -> set[int]:
+        """Steps after which a stretch ends, so that memory of inputs is free when the results of others are made."""
+        shown = {self.places[v][0] for v in (*self.outputs, *self.written) if v in self.places}
+        self.passing = [
+            m for v in passing if v in self.places and (m := self.places[v][0]) not in shown and m.last >= 0
+        ]
+        least = max(_WORTH, sum([m.nbytes for m in self.passing]) // _ENDS)
+        final = max([m.first for m in self.blocks if m.kind == MADE and m.fresh], default=-1)
+        ends, free = set[int](), 0
+        for m in sorted(self.passing, key=lambda m: m.last):
+            free += m.nbytes
+            if free >= least and m.last < final:
+                ends.add(m.last)
+                free = 0
+        return ends
+
+    def _find_memory(self, steps: list[Step]) -> None:
+        """Numbers blocks, and gives those that nobody keeps places in the arena."""
+        blocks = self.blocks
         self.temporary = [m for m in blocks if is_temporary(m)]
         self.fresh = [m for m in blocks if m.kind == MADE and m.fresh]
         overlay([(i, *pair) for i, step in enumerate(steps) for pair in step.pairs()])
@@ -181,8 +205,8 @@ class Lowered:
             if m.device == device and m.nbytes >= LARGE and not m.low:
                 by_first[m.first].append(m)
         for i, step in enumerate(steps):
-            if isinstance(step, Call) and step.what.opaque not in (False, COMPUTES):
-                since = i + 1
+            if i - 1 in self.ends or (isinstance(step, Call) and step.what.opaque not in (False, COMPUTES)):
+                since = i + isinstance(step, Call)
             hosts += [(since, m) for m in by_first.get(i, ())]
         return placed([m for m in self.temporary if m.device == device and not m.momentary], hosts)
 
@@ -224,6 +248,11 @@ class Lowered:
                     mains.setdefault(memory, v)
         self.born: list[list[Born]] = [[] for _ in range(len(self.parts) + 1)]
         begins = [i for i, part in enumerate(self.parts) for _ in getattr(part, "steps", [part])]
+        # inputs that are not needed after a part: their numbers, and those among what the first stretch is given
+        self.released: list[list[tuple[int, int]]] = [[] for _ in self.parts]
+        given = [number for _, number in self.from_inputs]
+        for m in self.passing if self.opening >= 0 else ():
+            self.released[max(begins[m.last], self.opening)].append((m.source, given.index(m.source)))
         for m in self.fresh:  # made when they are needed: steps before may free memory
             main = mains.get(m)
             self.born[begins[m.first] if m.first >= 0 else -1].append((m, main, layout(m, main)))

@@ -136,9 +136,10 @@ class Run:
     """One run of a program."""
 
     def __init__(self, program: Lowered, frame: Frame, inputs: Sequence[Tensor]):
-        self.program, self.frame, self.inputs = program, frame, inputs
+        self.program, self.frame = program, frame
+        self.inputs: Any = inputs  # a list of the caller's, if some of them are not needed to the end
         self.tensors: dict[Value, Tensor] = {}
-        self.found: list[Tensor] = []  # from outside, for the first stretch, then all that are new
+        self.found: list[Any] = []  # from outside, for the first stretch, then all that are new
 
     def outputs(self) -> list[Tensor]:
         program, words, found = self.program, self.frame.words, self.found
@@ -158,6 +159,8 @@ class Run:
                 self._call(part)
             for v in program.dead[i]:
                 self.tensors.pop(v, None)
+            for number, place in program.released[i]:
+                self.inputs[number] = found[place] = None
         if program.born[-1]:
             found += fresh(program.layouts[-1])
         for v in program.written:

@@ -99,21 +99,26 @@ def held():
 
 
 def need(case, compiled):
-    """The most bytes of arrays at one time in a step, without those that were there before the first one, and without states."""
+    """The most bytes of arrays at one time in a step, without those that were there before the first one, and without states. What is
+    compiled is nothing, the "step", or the "loss" alone."""
     torch.manual_seed(0)
     before = held()
     model, loss = case()
     optimizer = torch.optim.AdamW(model.parameters())
+    if compiled == "loss":
+        loss = region = Region(loss)
 
     def step():
         optimizer.zero_grad()
         loss().backward()
         optimizer.step()
 
-    run = Region(step) if compiled else step
+    run = step
+    if compiled == "step":
+        run = region = Region(step)
     for _ in range(4):
         run()
-    assert not compiled or run.problem is None
+    assert not compiled or region.problem is None
     states = [t for state in optimizer.state.values() for t in state.values()]
     known = sum(t._array.nbytes for t in (*model.parameters(), *model.buffers(), *states))
     found = []
@@ -128,11 +133,23 @@ def need(case, compiled):
 @pytest.mark.slow
 @pytest.mark.parametrize("case, share", [(gpt, 0.8), (resnet, 0.8), (mlp, 1), (unet, 1), (lstm, 1), (vit, 1)])
 def test_compiled_steps_need_less_memory(case, share):
+    compare(case, "step", share)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case, share", [(gpt, 0.9), (resnet, 0.9), (mlp, 1.2), (unet, 1.4), (lstm, 1.05), (vit, 0.9)])
+def test_what_compiled_models_need(case, share):
+    """Less where gradients are large: what their backward passes have read makes room for these. Where they are small, as in the U-Net, what is
+    computed on the way lies in memory of its own."""
+    compare(case, "loss", share)
+
+
+def compare(case, compiled, share):
     tracemalloc.start()
     try:
-        need(case, False)  # kernels, plans and scratch memory stay
-        eager, compiled = need(case, False), need(case, True)
+        need(case, None)  # kernels, plans and scratch memory stay
+        eager, found = need(case, None), need(case, compiled)
     finally:
         tracemalloc.stop()
-    print(f"{case.__name__}: eager {eager / 1e6:.2f} MB, compiled {compiled / 1e6:.2f} MB, {compiled / eager:.0%}")
-    assert compiled <= share * eager + 50_000  # objects of Python's
+    print(f"{case.__name__}: eager {eager / 1e6:.2f} MB, {compiled} {found / 1e6:.2f} MB, {found / eager:.0%}")
+    assert found <= share * eager + 50_000  # objects of Python's
