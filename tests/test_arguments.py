@@ -1,5 +1,7 @@
 """How arguments are understood and what is said of wrong ones: sizes, types, formats, modes."""
 
+import warnings
+
 import pytest
 
 import flambeau as torch
@@ -243,3 +245,23 @@ def test_incomplete_gamma_at_its_limits():
     expected = torch.tensor([0.0, 0.0, 1.0, nan, 1.0, nan, nan, nan])
     assert torch.allclose(torch.igamma(a, x), expected, equal_nan=True)
     assert torch.allclose(torch.igammac(a, x), 1 - expected, equal_nan=True)
+
+
+def test_lost_imaginary_parts_are_told():
+    z, real = torch.tensor([1 + 2j, 3 - 1j]), torch.zeros(2)
+    for cast in (z.float, z.int, lambda: z.to(torch.float64), lambda: z.type(torch.float16), lambda: real.copy_(z)):
+        with pytest.warns(UserWarning, match="discards the imaginary part"):
+            assert cast().tolist() == [1, 3]
+    with pytest.warns(UserWarning, match="discards the imaginary part"):
+        real[0] = z[1]
+    with warnings.catch_warnings():  # nothing is lost here
+        warnings.simplefilter("error")
+        z.bool(), z.to(torch.complex128), z.real.double()
+        x = torch.ones(2, requires_grad=True)
+        (x * z).abs().sum().backward()
+
+
+def test_too_many_operands():
+    for name in ("add", "sub", "add_", "sub_"):
+        with pytest.raises(TypeError, match=rf"{name}\(\) takes 2 positional arguments but 4 were given"):
+            getattr(torch.ones(1), name)(*[torch.ones(1)] * 3)

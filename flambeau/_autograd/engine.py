@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count
-from sys import getrefcount, stderr
+from sys import getrefcount
 from threading import RLock, Thread
 from typing import Any
 
@@ -15,6 +15,7 @@ from .._backend import threads
 from .._core.dtypes import dtype
 from .._core.sizes import Size
 from .._core.state import CAPTURE, DISPATCH, GRAD, LEAVES, SAVED_HOOKS, SPARSE, held_over_forks, local, modes
+from .._errors.frames import warn_user
 from .._tensor import Tensor, meta_of, wrap
 from .node import AccumulateGrad, Node, edge_of, gradient_function, sequence
 
@@ -585,5 +586,5 @@ def _check_for_nan(node: Node, results: Sequence[Any]) -> None:
         if g is not None and g.dtype.category >= 2 and bool((g._array != g._array).any()):
             where = node.__dict__.get("traceback")
             if where:
-                print(f"Error detected in {node.name()}. Traceback of the forward call:\n{where}", file=stderr)
+                warn_user(f"Error detected in {node.name()}. Traceback of the forward call:\n{where}")
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")

@@ -202,8 +202,10 @@ older_forms: dict[str, Callable[[tuple[Any, ...]], tuple[tuple[Any, ...], dict[s
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 
 
-def older_form(name: str, factor: Any = None) -> Any:
-    """Says that a call has an order of arguments that PyTorch will drop; gives the factor back."""
+def older_form(name: str, factor: Any = None, operands: Sequence[Any] = (None,)) -> Any:
+    """Says that a call has an order of arguments that PyTorch will drop; gives the factor, before one operand, back."""
+    if len(operands) != 1:
+        raise TypeError(f"{name}() takes 2 positional arguments but {2 + len(operands)} were given")
     warnings.warn(
         f"This overload of {name} is deprecated: give the factors by their names, after the tensors.", stacklevel=4
     )

@@ -117,17 +117,16 @@ def _fresh(t: Tensor, connected: bool) -> tuple[Tensor, Tensor]:
     """(a tensor to differentiate by, one for the function): new to this transform, and `connected` to an outer one."""
     t = _lift(t)
     root = _root(t)
+    if root.dtype.category < FLOATING:
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     if connected and root._k & GRAD:
         leaf = ops.view_as(root, root)
     else:
         leaf = _without_history(root)
         leaf._k |= GRAD
     given = _without_history(leaf)
-    if leaf.dtype.category >= FLOATING:
-        given._k |= GRAD
-        given._edge = (entered(leaf), 0)
-    else:
-        leaf._k &= ~GRAD
+    given._k |= GRAD
+    given._edge = (entered(leaf), 0)
     return _rewrap(t, leaf), _rewrap(t, given)
 
 

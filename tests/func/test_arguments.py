@@ -60,3 +60,9 @@ def test_places_of_the_batch(dim, shape):
         vmap(lambda a: a * 2, out_dims=2)(x)
     with pytest.raises(IndexError, match="Dimension out of range"):
         vmap(lambda a: a * 2, out_dims=-3)(x)
+
+
+@pytest.mark.parametrize("transform", [grad, jacrev, lambda f: lambda x: vjp(f, x), lambda f: vmap(grad(f))])
+def test_whole_numbers_have_no_gradient(transform):
+    with pytest.raises(RuntimeError, match="Only Tensors of floating point and complex dtype"):
+        transform(lambda x: x.sum())(torch.arange(3))

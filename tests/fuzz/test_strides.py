@@ -159,6 +159,7 @@ def test_ternary(data):
         p.check()
 
 
+@pytest.mark.filterwarnings("ignore:Casting complex values")
 @given(st.sampled_from(DTYPES), st.sampled_from(DTYPES), st.data())
 def test_copies(target, source, data):
     shape = data.draw(shapes(0, 4))

@@ -38,7 +38,7 @@ from ..._tensor import Borrowed, Storage, Tensor, detached, read_as, storage_of,
 from ..._tensor import is_inference as tensor_is_inference
 from .. import basic, registry
 from ..records.batching import in_format, leading
-from ..records.casting import cast_array, combine
+from ..records.casting import cast_array, combine, tell_of_lost_parts
 from ..records.primitive import Primitive, primitive
 from ..records.rules import SCALAR_NAMES, type_name
 from ..records.shape_rules import dense, dtype_of, same
@@ -139,6 +139,7 @@ def convert(
 ) -> Tensor:
     """What all casts and moves are: the tensor itself if nothing changes, otherwise a copy in the graph."""
     d = input.dtype if d is None else d
+    tell_of_lost_parts(input.dtype, d)
     if where is not None:
         where = as_device(where)
         here = input.device
@@ -165,7 +166,10 @@ def to(input: Tensor, *args: Any, **named: Any) -> Tensor:
     if modes.overrides and (taken := registry.overridden(to, (input, *args), named)) is not NotImplemented:
         return taken
     if not named and len(args) == 1 and args[0].__class__ is dtype:
-        return input if args[0] is input.dtype else basic.to_dtype(input, args[0])
+        if args[0] is input.dtype:
+            return input
+        tell_of_lost_parts(input.dtype, args[0])
+        return basic.to_dtype(input, args[0])
     d, where, copy, format = to_arguments(args, named)
     return convert(input, d, where, copy, format)
 

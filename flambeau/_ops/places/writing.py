@@ -17,7 +17,7 @@ from ..making.conversion import move_array, tensor_type_name
 from ..records import inplace
 from ..records.batched_places import filled
 from ..records.batching import leading
-from ..records.casting import broadcast_error, cast_array, checked_array, laid
+from ..records.casting import broadcast_error, cast_array, checked_array, laid, tell_of_lost_parts
 from ..records.casting import write as write_array
 from ..records.inplace import assign
 from ..records.primitive import Primitive, primitive
@@ -84,6 +84,7 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
 
 def _write(t: Tensor, src: Tensor, k: int) -> None:
     """The elements of `src` into the memory of `t`, between any dtypes and devices."""
+    tell_of_lost_parts(src.dtype, t.dtype)
     target, source = t._array, laid(read_as(src._array, src._k), t)
     if k & QUANTIZED:
         source = ops.quantized_source(t, src)

@@ -115,7 +115,7 @@ def add(input: Tensor, other: Any, *more: Any, alpha: Any = 1, out: Tensor | Non
     tensor([21, 42])
     """
     if more:  # the older order (input, alpha, other)
-        alpha, (other,) = older_form("add", other), more
+        alpha, (other,) = older_form("add", other, more), more
     if alpha.__class__ is int and alpha == 1:
         return add_op.call(input, other) if out is None else add_op.call(input, other, out=out)
     return _scaled(add, add_scaled_op, input, other, alpha, out)
@@ -129,7 +129,7 @@ def sub(input: Tensor, other: Any, *more: Any, alpha: Any = 1, out: Tensor | Non
     tensor([0., 1.])
     """
     if more:  # the older order (input, alpha, other)
-        alpha, (other,) = older_form("sub", other), more
+        alpha, (other,) = older_form("sub", other, more), more
     if alpha.__class__ is int and alpha == 1:
         return sub_op.call(input, other) if out is None else sub_op.call(input, other, out=out)
     return _scaled(sub, sub_scaled_op, input, other, alpha, out)
@@ -153,7 +153,7 @@ def add_(input: Tensor, other: Any, *more: Any, alpha: Any = 1) -> Tensor:
     """input += alpha * other, in place."""
     _operand("add_", input)
     if more:  # the older order (input, alpha, other)
-        alpha, (other,) = older_form("add_", other), more
+        alpha, (other,) = older_form("add_", other, more), more
     if alpha.__class__ is int and alpha == 1:
         return pointwise_in_place(add_op, input, other)
     alpha = _checked_alpha("add_", input, other, alpha)
@@ -164,7 +164,7 @@ def sub_(input: Tensor, other: Any, *more: Any, alpha: Any = 1) -> Tensor:
     """input -= alpha * other, in place."""
     _operand("sub_", input)
     if more:  # the older order (input, alpha, other)
-        alpha, (other,) = older_form("sub_", other), more
+        alpha, (other,) = older_form("sub_", other, more), more
     if alpha.__class__ is int and alpha == 1:
         return pointwise_in_place(sub_op, input, other)
     alpha = _checked_alpha("sub_", input, other, alpha)

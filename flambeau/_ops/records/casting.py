@@ -40,6 +40,7 @@ from ..._core.dtypes import (
 from ..._core.state import CAPTURE, CUDA, POSTPONED, local, modes
 from ..._dispatch import backend_of
 from ..._errors import taught
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor, read_as, wrap
 
 _ndarray = np.ndarray
@@ -260,6 +261,12 @@ def cast_array(array: Any, d: dtype) -> Any:
         with np.errstate(all="ignore"):
             return array.astype(d.numpy)
     return array.astype(d.numpy)
+
+
+def tell_of_lost_parts(source: dtype, d: dtype) -> None:
+    """Warns where a program casts complex numbers to real ones."""
+    if source.category == COMPLEX and d.category in (INTEGER, FLOATING):
+        warn_user("Casting complex values to real discards the imaginary part")
 
 
 _casts: dict[tuple[dtype, dtype], Any] = {}
