@@ -34,7 +34,7 @@ def without_copies(graph: Graph) -> Graph:
             seen.update([v for v in node.outs if v is not None])
     gone = {
         target for target, nodes in copies.items()
-        if target not in seen and not any([(v := node.args[1]) in seen or v in copies for node in nodes])
+        if target not in seen and whole_of(target) not in seen and not any([(v := node.args[1]) in seen or v in copies for node in nodes])
     }  # fmt: skip
     names, nodes = dict[Value, Value](), list[Node]()
     for node in graph.nodes:

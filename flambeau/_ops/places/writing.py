@@ -188,7 +188,9 @@ def fill_(input: Tensor, value: Any) -> Tensor:
             return input
     if (input._k | value._k if isinstance(value, Tensor) else input._k) & BATCHED:
         return ops.write_batched(input, value)
-    check_writable(input, (value,), expanded=not isinstance(value, Tensor), partial=False)  # one number, read before
+    if isinstance(value, Tensor) and value._storage is not None and value._storage is input._storage:
+        value = ops.clone(value)  # it is one number, read before anything is written
+    check_writable(input, (value,), expanded=not isinstance(value, Tensor))
     made = _filled(input, value)
     tracked = local.grad and (input._k & GRAD or (isinstance(value, Tensor) and value._k & GRAD))
     before = alias(input) if tracked else None

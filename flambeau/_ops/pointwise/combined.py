@@ -66,12 +66,17 @@ def _factor_first(args: tuple[Any, ...]) -> Any:
     return ((args[0], *args[2:]), {"value": args[1]}) if len(args) == 4 else None
 
 
+def _ordered(first: Any, second: Any, third: Any) -> tuple[Any, Any, Any]:
+    """(tensor1, tensor2, value), as modes are asked with what the record is given; or in the older order."""
+    return (first, second, third) if isinstance(first, Tensor) else (second, third, first)
+
+
 older_forms["addcmul"] = older_forms["addcdiv"] = _factor_first
 
 
 def _addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *more: Any, value: Any = 1) -> Tensor:
     if more:
-        value, tensor1, tensor2 = tensor1, tensor2, *more
+        tensor1, tensor2, value = _ordered(tensor1, tensor2, *more)
     _check_terms("addcmul_", input, tensor1, tensor2)
     return pointwise_in_place(addcmul_op, input, tensor1, tensor2, _factor(value, input, tensor1, tensor2))
 
@@ -90,7 +95,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
 
 def _addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *more: Any, value: Any = 1) -> Tensor:
     if more:
-        value, tensor1, tensor2 = tensor1, tensor2, *more
+        tensor1, tensor2, value = _ordered(tensor1, tensor2, *more)
     _check_terms("addcdiv_", input, tensor1, tensor2)
     _check_quotient(tensor1, tensor2)
     return pointwise_in_place(addcdiv_op, input, tensor1, tensor2, _factor(value, input, tensor1, tensor2))

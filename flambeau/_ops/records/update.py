@@ -75,10 +75,14 @@ def write_into(op: Update, t: Tensor, *rest: Any) -> Tensor:
     if op.expanded is not None and 0 in t._array.strides and overlaps_itself(t._array):
         warn_of_expanded(op.expanded)
     args = (t, *rest)
-    k = modes.on
+    k = 0
     for a in args[: op.tensors]:
         if isinstance(a, Tensor):
             k |= a._k
+    if not (
+        modes.on and overlaps_itself(t._array)
+    ):  # a copy of it written back would undo what is written; recordings see that it was
+        k |= modes.on
     tracked = bool(k & GRAD and local.grad)
     if k & ~_PLAIN or (tracked and op.keeps):
         before = before_write(t) if local.grad else t
