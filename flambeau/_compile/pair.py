@@ -74,14 +74,10 @@ class Pair:
         self, tape: Capture, graph: Graph, outputs: Sequence[Tensor], inputs: Sequence[Tensor], exact: bool
     ) -> None:
         wanted: list[Tensor] = []
-        for i, t in enumerate(inputs):
-            if t._k & GRAD:
+        for i, t in [*enumerate(inputs), *[(-1, t) for t in graph.constants.values()]]:
+            if t._k & GRAD and not _among(t, wanted):  # a leaf that is given twice has one gradient
                 wanted.append(t)
-                self.sources.append((i, None))
-        for t in graph.constants.values():
-            if t._k & GRAD:
-                wanted.append(t)
-                self.sources.append((-1, t))
+                self.sources.append((i, None if i >= 0 else t))
         roots = [outputs[i] for i in self.differentiable]
         starts = [ops.ones(t._array.shape, dtype=t.dtype, device=t.device) for t in roots]
         back = Capture(starts, tape.external, of=tape)

@@ -36,3 +36,24 @@ def test_a_mode_does_not_undo_what_is_written_to_expanded_memory():
     with torch.overrides.BaseTorchFunctionMode():
         x.expand(2, 3).index_fill_(0, torch.tensor([0]), 3)
     assert x.tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("function", [lambda a, b: a * 2, lambda a, b: a * b, lambda a, b: (a @ b, b.exp())[0]])
+def test_a_leaf_that_is_given_twice_has_one_gradient(function):
+    compiled = torch.compile(function)
+    for _ in range(3):
+        x, y = (torch.arange(3.0, requires_grad=True) for _ in range(2))
+        compiled(x, x).sum().backward()
+        function(y, y).sum().backward()
+        assert torch.equal(x.grad, y.grad)
+    (first,) = torch.autograd.grad(compiled(x, x).sum(), x)
+    assert torch.equal(first, y.grad)
+
+
+def test_self_attention_has_one_gradient():
+    layer = torch.nn.MultiheadAttention(4, 1, batch_first=True)
+    compiled = torch.compile(layer)
+    x, y = (torch.arange(8.0).view(1, 2, 4).requires_grad_() for _ in range(2))
+    compiled(x, x, x)[0].square().sum().backward()
+    layer(y, y, y)[0].square().sum().backward()
+    torch.testing.assert_close(x.grad, y.grad)
