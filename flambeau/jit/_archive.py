@@ -33,7 +33,7 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
     """A module from an archive that `torch.jit.save` wrote, here or in PyTorch; `f` is a path or a file object.
 
     No code of the file is executed as Python: its methods are TorchScript, which a small interpreter runs with the
-    operations of this package. `map_location` is a device; the values of `_extra_files` are filled in by name.
+    operations of this package. `map_location` is a device; the values of `_extra_files` are filled in by name, with bytes.
 
     >>> import flambeau as torch, io
     >>> file = io.BytesIO()
@@ -81,11 +81,7 @@ def _load(archive: ScriptReader, map_location: Any, extra: Any) -> Any:
     for name in extra if extra is not None else ():
         path = f"extra/{name}"
         if path in archive:
-            data = archive.read(path)
-            try:
-                extra[name] = data.decode()
-            except UnicodeDecodeError:
-                extra[name] = data
+            extra[name] = archive.read(path)
     return made
 
 

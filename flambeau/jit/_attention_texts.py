@@ -1,4 +1,4 @@
-"""Attention and transformer encoders as TorchScript, for modules that are written as programs."""
+"""Attention and transformers as TorchScript, for modules that are written as programs."""
 
 from __future__ import annotations
 
@@ -82,32 +82,87 @@ def attention(m: Any) -> str:
 
 def encoder_layer(m: Any) -> str:
     """`TransformerEncoderLayer.forward`."""
-    if not m.activation_relu_or_gelu:
+    attend = "(self.self_attn).forward({0}, {0}, {0}, src_key_padding_mask, False, src_mask)[0]"
+    return (
+        "def forward(self,\n    src: Tensor,\n    src_mask: Optional[Tensor]=None,\n"
+        "    src_key_padding_mask: Optional[Tensor]=None,\n    is_causal: bool=False) -> Tensor:\n  x = src\n  "
+        + _residual(m, [attend, _feed(m)])
+    )
+
+
+def _feed(m: Any) -> str:
+    if isinstance(m.activation, nn.Module):
+        act = "(self.activation).forward"
+    elif m.activation in (nn.functional.relu, nn.functional.gelu):
+        act = f"torch.{m.activation.__name__}"
+    else:
         raise RuntimeError(
             "this activation of a transformer layer cannot be written as TorchScript; use torch.jit.trace"
         )
-    act = "torch.relu" if m.activation_relu_or_gelu == 1 else "torch.gelu"
-    attend = (
-        "(self.dropout1).forward((self.self_attn).forward({0}, {0}, {0}, src_key_padding_mask, False, src_mask)[0])"
+    return f"(self.linear2).forward((self.dropout).forward({act}((self.linear1).forward({{0}}))))"
+
+
+def _residual(m: Any, parts: list[str]) -> str:
+    """The parts of a layer, each with a dropout, a norm and a way around it."""
+    steps = []
+    for i, part in enumerate(parts, 1):
+        source = "y" if m.norm_first else "x"
+        around = f"torch.add(x, (self.dropout{i}).forward({part.format(source)}))"
+        if m.norm_first:
+            steps += [f"y = (self.norm{i}).forward(x)", f"x = {around}"]
+        else:
+            steps.append(f"x = (self.norm{i}).forward({around})")
+    return "\n  ".join([*steps, "return x"])
+
+
+_DECODED = """def forward(self,
+    tgt: Tensor,
+    memory: Tensor,
+    tgt_mask: Optional[Tensor]=None,
+    memory_mask: Optional[Tensor]=None,
+    tgt_key_padding_mask: Optional[Tensor]=None,
+    memory_key_padding_mask: Optional[Tensor]=None,
+    tgt_is_causal: {},
+    memory_is_causal: bool=False) -> Tensor:
+  x = tgt
+  """
+
+
+def decoder_layer(m: Any) -> str:
+    """`TransformerDecoderLayer.forward`."""
+    own = "(self.self_attn).forward({0}, {0}, {0}, tgt_key_padding_mask, False, tgt_mask)[0]"
+    other = "(self.multihead_attn).forward({0}, memory, memory, memory_key_padding_mask, False, memory_mask)[0]"
+    return _DECODED.format("bool=False") + _residual(m, [own, other, _feed(m)])
+
+
+def decoder(m: Any) -> str:
+    """`TransformerDecoder.forward`."""
+    masks = "tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask"
+    steps = [f'x = (getattr(self.layers, "{name}")).forward(x, memory, {masks})' for name in m.layers._modules]
+    steps.append("return x" if m.norm is None else "return (self.norm).forward(x)")
+    return _DECODED.format("Optional[bool]=None") + "\n  ".join(steps)
+
+
+def transformer(m: Any) -> str:
+    """`Transformer.forward`."""
+    names = (
+        "src_mask",
+        "tgt_mask",
+        "memory_mask",
+        "src_key_padding_mask",
+        "tgt_key_padding_mask",
+        "memory_key_padding_mask",
     )
-    feed = (
-        f"(self.dropout2).forward((self.linear2).forward((self.dropout).forward({act}((self.linear1).forward({{0}})))))"
-    )
-    if m.norm_first:
-        steps = [
-            "a = (self.norm1).forward(src)", f"x = torch.add(src, {attend.format('a')})",
-            "b = (self.norm2).forward(x)", f"return torch.add(x, {feed.format('b')})",
-        ]  # fmt: skip
-    else:
-        steps = [
-            f"x = (self.norm1).forward(torch.add(src, {attend.format('src')}))",
-            f"return (self.norm2).forward(torch.add(x, {feed.format('x')}))",
-        ]
-    return (
-        "def forward(self,\n    src: Tensor,\n    src_mask: Optional[Tensor]=None,\n"
-        "    src_key_padding_mask: Optional[Tensor]=None,\n    is_causal: bool=False) -> Tensor:\n  "
-        + "\n  ".join(steps)
-    )
+    masks = ",\n    ".join(f"{name}: Optional[Tensor]=None" for name in names)
+    return f"""def forward(self,
+    src: Tensor,
+    tgt: Tensor,
+    {masks},
+    src_is_causal: Optional[bool]=None,
+    tgt_is_causal: Optional[bool]=None,
+    memory_is_causal: bool=False) -> Tensor:
+  memory = (self.encoder).forward(src, src_mask, src_key_padding_mask)
+  return (self.decoder).forward(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)"""
 
 
 def encoder(m: Any) -> str:
@@ -123,4 +178,7 @@ def encoder(m: Any) -> str:
     )
 
 
-TEXTS = {nn.MultiheadAttention: attention, nn.TransformerEncoderLayer: encoder_layer, nn.TransformerEncoder: encoder}
+TEXTS = {
+    nn.MultiheadAttention: attention, nn.TransformerEncoderLayer: encoder_layer, nn.TransformerEncoder: encoder,
+    nn.TransformerDecoderLayer: decoder_layer, nn.TransformerDecoder: decoder, nn.Transformer: transformer,
+}  # fmt: skip

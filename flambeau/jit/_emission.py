@@ -336,6 +336,9 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> Any:
         mine = self.own(node.func)
+        marked = self.marked(node) if mine is ... else None
+        if marked is not None:
+            return marked
         args = [self.visit(a) for a in node.args]
         named = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
         if isinstance(mine, Module):
@@ -352,16 +355,24 @@ class _Rewriter(ast.NodeTransformer):
             raise self.fail(node, f"the function {ast.unparse(node.func)} is not known")
         return self.call_of(node, found, args, named)
 
+    def marked(self, node: ast.Call) -> Any:
+        """A call that names a type, or asks whether it is a script; None for others."""
+        found = self.resolve(node.func)
+        name = getattr(found, "__name__", "")
+        ours = (getattr(found, "__module__", "") or "").startswith(__name__.partition(".")[0] + ".jit")
+        if found is not isinstance and not (ours and name in _MARKS):
+            return None
+        if name in ("is_scripting", "is_tracing"):
+            return ast.Constant(name == "is_scripting")
+        first, second = node.args
+        if name == "isinstance":
+            return ast.Call(ast.Name(name, ast.Load()), [self.visit(first), _type_node(self, second)], [])
+        return ast.Call(ast.Name(name, ast.Load()), [_type_node(self, first), self.visit(second)], [])
+
     def call_of(self, node: ast.Call, found: Any, args: list[Any], named: list[Any]) -> Any:
         name = getattr(found, "__name__", "")
-        if name in _MARKS and (getattr(found, "__module__", "") or "").startswith(__name__.partition(".")[0] + ".jit"):
-            if name in ("is_scripting", "is_tracing"):
-                return ast.Constant(name == "is_scripting")
-            return ast.Call(ast.Name(name, ast.Load()), [_type_node(self, node.args[0]), args[1]], [])
         if found is getattr or found is hasattr:
             return ast.Call(ast.Name(name, ast.Load()), args, named)
-        if found is isinstance:
-            return ast.Call(ast.Name("isinstance", ast.Load()), [args[0], _type_node(self, node.args[1])], [])
         if found in (list, int, float, bool, str, tuple) or (
             builtin(name) is not None and found is getattr(builtins, name, None)
         ):

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import nn
 from ..nn.modules.module import Module
-from . import _attention_texts
+from . import _attention_texts, _loss_texts
 from ._trace_code import literal
 
 
@@ -37,15 +37,47 @@ def _conv_transpose(m: Any) -> str:
 
 def _batch_norm(m: Any) -> str:
     training = "self.training" if m.running_mean is not None else "True"
-    if m.momentum is None:
-        raise RuntimeError("batch norm with a cumulative average cannot be written as TorchScript yet")
     call = f"torch.batch_norm(input, self.weight, self.bias, self.running_mean, self.running_var, {training}, "
     count = (
         "if self.training:\n    _n = torch.add_(self.num_batches_tracked, 1)\n  "
         if m.num_batches_tracked is not None
         else ""
     )
-    return f"{count}return {call}{_values(float(m.momentum), float(m.eps), True)})"
+    if m.momentum is None and count:  # the average of all batches
+        share = "torch.div(1., float(torch.item(self.num_batches_tracked)))"
+        count += f"if self.training:\n    share = {share}\n  else:\n    share = 0.\n  "
+    momentum = "share" if m.momentum is None and count else _values(float(m.momentum or 0.0))
+    return f"{count}return {call}{momentum}, {_values(float(m.eps), True)})"
+
+
+def _instance_norm(m: Any) -> str:
+    fresh = "self.training" if m.track_running_stats else "True"
+    call = f"torch.instance_norm(input, self.weight, self.bias, self.running_mean, self.running_var, {fresh}, "
+    return f"{call}{_values(float(m.momentum or 0.0), float(m.eps), True)})"
+
+
+def _cell(m: Any) -> str:
+    """One step of recurrence, for a batch or one sample, from a state or none."""
+    weights = "self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh"
+    zeros = (
+        f"torch.zeros([torch.size(x, 0), {m.hidden_size}], dtype=ops.prim.dtype(input), device=ops.prim.device(input))"
+    )
+    start = "many = torch.eq(torch.dim(input), 2)\n  if many:\n    x = input\n  else:\n    x = torch.unsqueeze(input, 0)\n  "
+    if isinstance(m, nn.LSTMCell):
+        return (
+            f"{start}if torch.__is__(hx, None):\n    h, c = {zeros}, {zeros}\n  else:\n"
+            "    h, c = unchecked_cast(Tuple[Tensor, Tensor], hx)\n    if torch.__not__(many):\n"
+            "      h, c = torch.unsqueeze(h, 0), torch.unsqueeze(c, 0)\n"
+            f"  out, cell = torch.lstm_cell(x, [h, c], {weights})\n"
+            "  if torch.__not__(many):\n    out, cell = torch.squeeze(out, 0), torch.squeeze(cell, 0)\n  return (out, cell)"
+        )
+    op = "gru_cell" if isinstance(m, nn.GRUCell) else f"rnn_{m.nonlinearity}_cell"
+    return (
+        f"{start}if torch.__is__(hx, None):\n    h = {zeros}\n  else:\n    h = unchecked_cast(Tensor, hx)\n"
+        "    if torch.__not__(many):\n      h = torch.unsqueeze(h, 0)\n"
+        f"  out = torch.{op}(x, h, {weights})\n"
+        "  if torch.__not__(many):\n    out = torch.squeeze(out, 0)\n  return out"
+    )
 
 
 def _pool(kind: str) -> Callable[[Any], str]:
@@ -55,9 +87,9 @@ def _pool(kind: str) -> Callable[[Any], str]:
         steps = size if m.stride is None else _each(m.stride, rank)
         rest = [_each(m.padding, rank)]
         if kind == "max":
-            if m.return_indices:
-                raise RuntimeError("pooling with indices cannot be written as TorchScript yet")
             rest += [_each(m.dilation, rank), m.ceil_mode]
+            if m.return_indices:
+                return f"torch.max_pool{rank}d_with_indices(input, {_values(size, steps, *rest)})"
         else:
             rest += [m.ceil_mode, m.count_include_pad]
         return f"torch.{kind}_pool{rank}d(input, {_values(size, steps, *rest)})"
@@ -68,6 +100,20 @@ def _pool(kind: str) -> Callable[[Any], str]:
 def _adaptive(m: Any) -> str:
     rank = int(type(m).__name__[-2])
     return f"torch.adaptive_avg_pool{rank}d(input, {_values(_each(m.output_size, rank))})"
+
+
+def _adaptive_max(m: Any) -> str:
+    rank = int(type(m).__name__[-2])
+    call = f"out, places = torch.adaptive_max_pool{rank}d(input, {_values(_each(m.output_size, rank))})"
+    return f"{call}\n  return {'(out, places)' if m.return_indices else 'out'}"
+
+
+def _patches(op: str, *first: str) -> Callable[[Any], str]:
+    def text(m: Any) -> str:
+        names = (*first, "kernel_size", "dilation", "padding", "stride")
+        return f"torch.{op}(input, {_values(*(_each(getattr(m, name), 2) for name in names))})"
+
+    return text
 
 
 def _interpolated(m: Any) -> str:
@@ -98,6 +144,23 @@ def _recurrent(m: Any) -> str:
     )
 
 
+def _bag(m: Any) -> str:
+    if m.max_norm is not None:
+        raise RuntimeError("bags of embeddings with max_norm cannot be written as TorchScript; use torch.jit.trace")
+    mode = ("sum", "mean", "max").index(m.mode)
+    options = _values(m.scale_grad_by_freq, mode, m.sparse)
+    return (
+        "weights = annotate(Optional[Tensor], None)\n"
+        "  if torch.__isnot__(per_sample_weights, None):\n"
+        "    weights = torch.reshape(unchecked_cast(Tensor, per_sample_weights), [-1])\n"
+        "  if torch.eq(torch.dim(input), 2):\n"
+        "    starts = torch.arange(0, torch.numel(input), torch.size(input, 1), dtype=4, device=ops.prim.device(input))\n"
+        "  else:\n    starts = unchecked_cast(Tensor, offsets)\n"
+        f"  out, _a, _b, _c = torch.embedding_bag(self.weight, torch.reshape(input, [-1]), starts, {options}, weights, "
+        f"{_values(m.include_last_offset, m.padding_idx)})\n  return out"
+    )
+
+
 def _call(op: str, *names: str, **fixed: Any) -> Callable[[Any], str]:
     """`torch.op(input, values of attributes…)`."""
 
@@ -114,6 +177,14 @@ def _pad(mode: str) -> Callable[[Any], str]:
     )
 
 
+_PAIR = "x1: Tensor,\n    x2: Tensor"
+# Arguments of layers that take others than one tensor.
+_ARGUMENTS: dict[type, str] = {
+    nn.Bilinear: "input1: Tensor,\n    input2: Tensor", nn.CosineSimilarity: _PAIR, nn.PairwiseDistance: _PAIR,
+    nn.EmbeddingBag: "input: Tensor,\n    offsets: Optional[Tensor]=None,\n    per_sample_weights: Optional[Tensor]=None",
+    **dict.fromkeys((nn.RNN, nn.GRU, nn.RNNCell, nn.GRUCell), "input: Tensor,\n    hx: Optional[Tensor]=None"),
+    **dict.fromkeys((nn.LSTM, nn.LSTMCell), "input: Tensor,\n    hx: Optional[Tuple[Tensor, Tensor]]=None"),
+}  # fmt: skip
 _N = (1, 2, 3)
 _TEXTS: dict[type, Callable[[Any], str]] = {
     nn.modules.linear.NonDynamicallyQuantizableLinear: lambda m: "torch.linear(input, self.weight, self.bias)",
@@ -149,12 +220,29 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
     nn.Embedding: lambda m: f"torch.embedding(self.weight, input, {-1 if m.padding_idx is None else m.padding_idx})",
     nn.Upsample: _interpolated, nn.LSTM: _recurrent, nn.GRU: _recurrent, nn.RNN: _recurrent,
     nn.PixelShuffle: _call("pixel_shuffle", "upscale_factor"),
+    nn.PixelUnshuffle: _call("pixel_unshuffle", "downscale_factor"), nn.ChannelShuffle: _call("channel_shuffle", "groups"),
+    nn.EmbeddingBag: _bag, nn.RNNCell: _cell, nn.GRUCell: _cell, nn.LSTMCell: _cell,
+    **{getattr(nn, f"InstanceNorm{n}d"): _instance_norm for n in _N},
+    **{getattr(nn, f"AdaptiveMaxPool{n}d"): _adaptive_max for n in _N},
+    **{getattr(nn, f"CircularPad{n}d"): _pad("circular") for n in _N},
+    nn.RMSNorm: lambda m: f"torch.rms_norm(input, {_values(list(m.normalized_shape))}, self.weight, {_values(m.eps)})",
+    nn.Bilinear: lambda m: "torch.bilinear(input1, input2, self.weight, self.bias)",
+    nn.CosineSimilarity: lambda m: f"torch.cosine_similarity(x1, x2, {_values(m.dim, m.eps)})",
+    nn.PairwiseDistance: lambda m: f"torch.pairwise_distance(x1, x2, {_values(float(m.norm), m.eps, m.keepdim)})",
+    nn.Softsign: lambda m: "torch.div(input, torch.add(torch.abs(input), 1))",
+    nn.Tanhshrink: lambda m: "torch.sub(input, torch.tanh(input))",
+    nn.Softmin: lambda m: f"torch.softmax(torch.neg(input), {literal(1 if m.dim is None else m.dim)})",
+    nn.Softmax2d: lambda m: "torch.softmax(input, -3)",
+    nn.RReLU: lambda m: f"torch.rrelu(input, {_values(float(m.lower), float(m.upper))}, self.training)",
+    nn.AlphaDropout: lambda m: f"torch.alpha_dropout(input, {float(m.p)}, self.training)",
+    nn.Unfold: _patches("im2col"), nn.Fold: _patches("col2im", "output_size"),
+    nn.UpsamplingBilinear2d: _interpolated, nn.UpsamplingNearest2d: _interpolated,
 }  # fmt: skip
 
 
 def layer_text(module: Module) -> str | None:
     """The text of a layer's `forward`, with a bare `self`; None if the layer is none of ours."""
-    whole = _attention_texts.TEXTS.get(type(module))
+    whole = _attention_texts.TEXTS.get(type(module)) or _loss_texts.TEXTS.get(type(module))
     if whole is not None:
         return whole(module)
     write = _TEXTS.get(type(module))
@@ -162,8 +250,4 @@ def layer_text(module: Module) -> str | None:
         return None
     text = write(module)
     body = text if "\n" in text or text.startswith(("return ", "if ")) else f"return {text}"
-    more = ""
-    if isinstance(module, nn.RNNBase):
-        kind = "Tuple[Tensor, Tensor]" if module.mode == "LSTM" else "Tensor"
-        more = f",\n    hx: Optional[{kind}]=None"
-    return f"def forward(self,\n    input: Tensor{more}):\n  {body}"
+    return f"def forward(self,\n    {_ARGUMENTS.get(type(module), 'input: Tensor')}):\n  {body}"

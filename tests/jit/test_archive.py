@@ -47,7 +47,7 @@ def test_files_paths_and_extra_records(tmp_path):
     jit.save(traced, path, _extra_files={"note.txt": "hello", "raw.bin": b"\xff\x00"})
     extra = {"note.txt": "", "raw.bin": "", "absent": ""}
     loaded = jit.load(str(path), map_location="cpu", _extra_files=extra)
-    assert extra == {"note.txt": "hello", "raw.bin": b"\xff\x00", "absent": ""}
+    assert extra == {"note.txt": b"hello", "raw.bin": b"\xff\x00", "absent": ""}
     x = torch.randn(4, 2)
     assert torch.equal(loaded(x), traced(x)) and loaded.weight.requires_grad and isinstance(loaded.weight, nn.Parameter)
     assert "RecursiveScriptModule(original_name=Linear)" in repr(loaded)
