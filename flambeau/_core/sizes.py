@@ -7,6 +7,8 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .state import local
+
 
 def _index(n: Any, place: int) -> int:
     try:
@@ -48,9 +50,13 @@ class Size(tuple):  # type: ignore[type-arg]
             return Size(tuple.__add__(self, other))
         if hasattr(other, "__radd__"):
             return NotImplemented
+        if local.scripting and isinstance(other, list):  # sizes are lists of numbers in TorchScript
+            return [*self, *other]
         raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to torch.Size")
 
     def __radd__(self, other: Any) -> Any:
+        if local.scripting and isinstance(other, list):
+            return [*other, *self]
         return Size(other + tuple(self)) if isinstance(other, tuple) else NotImplemented
 
     def __mul__(self, times: Any) -> Size:

@@ -102,6 +102,7 @@ class Local(threading.local):
     fake: Any = None  # the FakeTensorMode that is on
     dispatch_off = False  # whether neither those nor classes with `__torch_dispatch__` are asked
     overrides_off = False  # whether classes may not take over operations
+    scripting = 0  # how many calls of what `jit.script` gave are running
     saved_hooks: Any = ()
     anomaly: Any = None  # None, or whether NaN is looked for
     profiler: Any = None

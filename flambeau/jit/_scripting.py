@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import threading
 from typing import Any
 
+from .._core.sizes import Size
 from .._core.state import local
 from ..nn.modules.module import Module
 from ..nn.parameter import is_lazy
@@ -21,16 +21,9 @@ from ._units import ScriptFunction, recording_of
 _PACKAGE = __name__.partition(".")[0]
 
 
-class _Depth(threading.local):
-    value = 0
-
-
-_depth = _Depth()
-
-
 def is_scripting() -> bool:
     """Whether code runs as part of what `script` gave."""
-    return _depth.value > 0
+    return local.scripting > 0
 
 
 @functools.cache
@@ -42,19 +35,27 @@ def _is_ours(obj: Any) -> bool:
     return (obj.__module__ or "").partition(".")[0] in (_PACKAGE, "torch")
 
 
+def _returned(value: Any) -> Any:
+    """What a call gives to Python: sizes are lists of numbers in TorchScript."""
+    if value.__class__ is tuple:
+        return tuple(map(_returned, value))
+    return list(value) if isinstance(value, Size) else value
+
+
 def _run(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs scripted code; what fails in it reaches the outermost caller as TorchScript's errors."""
-    _depth.value += 1
+    local.scripting += 1
     try:
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+        return result if local.scripting > 1 else _returned(result)
     except (JITException, NotImplementedError):
         raise
     except Exception as error:
-        if _depth.value > 1:
+        if local.scripting > 1:
             raise
         raise as_script_error(error) from error
     finally:
-        _depth.value -= 1
+        local.scripting -= 1
 
 
 def _check_initialised(module: Module) -> None:

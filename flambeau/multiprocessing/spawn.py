@@ -147,8 +147,9 @@ def start_processes(
     made._directory = directory  # type: ignore[attr-defined]  # removed with the context
     if not join:
         return made
-    while not made.join():
-        pass
+    with directory:
+        while not made.join():
+            pass
     return None
 
 

@@ -1,5 +1,6 @@
 """Tensors between processes: one memory for both sides."""
 
+import gc
 import multiprocessing
 import os
 import pickle
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import warnings
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
@@ -122,6 +124,14 @@ def test_start_processes():
     assert x.tolist() == [1.0, 2.0, 3.0]
     running = mp.start_processes(_fill, (x,), nprocs=1, join=False, start_method="fork")
     assert len(running.pids()) == 1 and running.join(timeout=30) and running.join()
+
+
+def test_no_folder_is_left_to_the_collector():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResourceWarning)
+        mp.start_processes(_fill, (torch.zeros(1).share_memory_(),), nprocs=1, start_method="fork")
+        gc.collect()
+    assert not [w for w in told if "TemporaryDirectory" in str(w.message)]
 
 
 def test_errors_of_processes():

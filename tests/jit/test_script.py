@@ -351,3 +351,14 @@ def test_what_a_module_holds_is_found_in_its_script():
     loaded = _again(scripted)
     assert [name for name, _ in loaded.named_buffers()] == ["some"] and loaded.none is None
     assert loaded.twice(torch.ones(1)).tolist() == [8]
+
+
+def test_sizes_are_lists():
+    @jit.script
+    def split(x: torch.Tensor):
+        return x.view(x.shape[:-1] + [2, -1]), [1] + x.shape, x.size()
+
+    parts, more, size = split(torch.ones(3, 4))
+    assert parts.shape == (3, 2, 2) and more == [1, 3, 4] and size == [3, 4] and type(size) is list
+    with pytest.raises(TypeError, match="can only concatenate tuple"):  # not outside of scripts
+        torch.ones(3).shape + [1]
