@@ -17,7 +17,7 @@ from .._backend.copies import fill
 from .._backend.cuda_watch import Watch as DeviceWatch
 from .._core.allocation import SHARED, allocator
 from .._core.collector import uncollected
-from .._core.state import CUDA, GRAD, local
+from .._core.state import CUDA, GRAD, POSTPONED, local
 from .._dispatch import backend_of
 from .._kernel.lang import kernel
 from .._kernel.native.plan import Plan
@@ -204,10 +204,12 @@ class Lowering:
         self.tensors[v] = t
         array = t._array
         known = isinstance(array, np.ndarray) if not t._k & CUDA else backend_of(CUDA).ready()
-        if t._k & ~(GRAD | CUDA) or not known or not array.size:
+        if not known or not array.size:
             return
         for memory in among:  # it may lie in an operand, or not, when it is made again: that is kept apart, then
             memory.fresh = memory.fresh or memory.holds(address_of(array))
+        if t._k & ~(GRAD | CUDA):
+            return
         memory = Memory(kind, array, source)
         self.blocks.append(memory)
         self.places[v] = memory, 0
@@ -264,6 +266,8 @@ class Lowering:
             return
         if node.opaque or node.named:
             raise Unplannable("a function of Python's")
+        if any([v.k & POSTPONED for v in node.outs if v is not None]):
+            raise Unplannable("a view that conjugates or negates")
         if any([v.k & CUDA for v in (*operands, *node.outs) if v is not None]):
             self._on_gpu(node, number)
             return

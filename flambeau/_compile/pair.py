@@ -15,10 +15,11 @@ from .._autograd.node import Node as History
 from .._autograd.node import edge_of
 from .._core.state import GRAD, local
 from .._ops.registry import ops, records
-from .._tensor import Tensor, detached, version_of
+from .._tensor import Tensor, computed, detached, version_of
 from .births import Born
 from .breaks import Break
 from .capture import Capture
+from .conjugates import computed_at_once
 from .early import asked_first
 from .expected import Expect
 from .graph import Graph, Node, Value, replaced
@@ -57,9 +58,10 @@ class Pair:
         self.watched: list[Tensor] = []  # constants that the backward pass reads: nobody may write to them in between
         self.from_inputs: list[tuple[Value, int]] = []
         self.sources: list[tuple[int, Tensor | None]] = []  # (number of an input, or -1 and the constant)
+        back: Graph | None = None
         if self.differentiable:
             try:
-                self._record_backward(tape, graph, outputs, inputs, exact)
+                back = self._record_backward(tape, graph, outputs, inputs, exact)
             except RuntimeError as error:
                 if str(error) != engine.FREED:
                     raise
@@ -67,12 +69,17 @@ class Pair:
         graph.outputs = [*graph.outputs, *self.saved]
         graph.keep_used()
         asked_first(graph, inputs, {tape.value(t) for _, t in tape.held})
-        self.first = [*map(detached, outputs), *[tape.tensor(v) for v in self.saved]]  # of the recorded run
+        kept = [tape.tensor(v) for v in self.saved]
+        if computed_at_once([*graph.nodes, *(back.nodes if back is not None else ())], graph.outputs[: self.count]):
+            kept = [*map(computed, kept)]
+        self.first = [*map(detached, outputs), *kept]  # of the recorded run
         self.forward_program = Program(graph, self.finish, self.arenas)
+        if back is not None:
+            self.backward_program = Program(back, self.finish, self.arenas)
 
     def _record_backward(
         self, tape: Capture, graph: Graph, outputs: Sequence[Tensor], inputs: Sequence[Tensor], exact: bool
-    ) -> None:
+    ) -> Graph:
         wanted: list[Tensor] = []
         for i, t in [*enumerate(inputs), *[(-1, t) for t in graph.constants.values()]]:
             if t._k & GRAD and not _among(t, wanted):  # a leaf that is given twice has one gradient
@@ -116,7 +123,7 @@ class Pair:
             made.constants.pop(v, None)
         made.passing = set(self.saved)
         self.watched = [made.constants[v] for v in needed if v in made.constants]
-        self.backward_program = Program(made, self.finish, self.arenas)
+        return made
 
     @property
     def nbytes(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core.dtypes import COMPLEX
-from ..._core.state import BATCHED, CAPTURE, CONJ, NEG, POSTPONED, QUANTIZED, SPARSE, local, modes
+from ..._core.state import BATCHED, CONJ, NEG, POSTPONED, QUANTIZED, SPARSE
 from ..._tensor import Tensor
 from ..pointwise.combined import conj_physical_op
 from ..records.batching import leading
@@ -66,7 +66,7 @@ def conj(input: Tensor) -> Tensor:
     """
     if input.dtype.category != COMPLEX:
         return input
-    if input._k & (BATCHED | SPARSE | QUANTIZED) or (modes.on & CAPTURE and local.captures):
+    if input._k & (BATCHED | SPARSE | QUANTIZED):
         return relabel(conj_physical_op.call(input), "ConjBackward0")
     return conj_op(input)
 

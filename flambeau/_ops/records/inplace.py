@@ -225,11 +225,12 @@ def _check_result(name: str, t: Tensor, d: Any, shape: Any) -> None:
 
 
 def _copy_with_history(t: Tensor) -> Tensor:
+    k = t._k
     if modes.on & CAPTURE and local.captures:
-        array = ops.clone(ops.detach(t))._array  # for those who record
+        array, k = ops.clone(ops.detach(t))._array, k & ~POSTPONED  # for those who record
     else:
-        array = t._array if t._k & META else t._array.copy()
-    copy = wrap(array, t.dtype, t._k)
+        array = t._array if k & META else t._array.copy()
+    copy = wrap(array, t.dtype, k)
     copy._edge = edge_of(t)
     if t._k & DUAL:  # its tangent is written to as well
         meta_of(copy).tangent = ops.clone(meta_of(t).tangent)
