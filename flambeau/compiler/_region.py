@@ -344,6 +344,9 @@ class Region:
         try:
             if written:
                 raise Break("an argument with a history is written to")
+            there = [*zip(tape.graph.inputs, inside), *tape.graph.constants.items()]
+            if any([t._k & ~v.k & GRAD and t._edge is not None for v, t in there]):
+                raise Break("a tensor that was there before gets a history by what is written to it")
             return self._entry(trail, tape, out, inputs, inside, sizes)
         except Exception as error:  # the run itself went well, so that its result is good whatever is wrong here
             problem = error if isinstance(error, Break) else Break(f"{type(error).__name__} in recording: {error}")

@@ -57,3 +57,85 @@ def test_self_attention_has_one_gradient():
     compiled(x, x, x)[0].square().sum().backward()
     layer(y, y, y)[0].square().sum().backward()
     torch.testing.assert_close(x.grad, y.grad)
+
+
+CONJUGATES = {
+    "written": lambda x, y: x.conj().mul_(y),
+    "written beside": lambda x, y: (z := x.conj(), x.mul_(2), z + 1)[2],
+    "its imaginary part written": lambda x, y: x.conj().imag.mul_(2),
+    "copied into": lambda x, y: x.conj().copy_(y),
+    "out": lambda x, y: torch.add(x, y.detach(), out=x.conj()),
+    "given": lambda x, y: x.conj(),
+    "given of what was made": lambda x, y: (x * y).conj()[0],
+    "given twice turned": lambda x, y: x.conj().conj(),
+    "made, written and given": lambda x, y: (z := (x * y).conj(), z.add_(1))[0],
+    "only read": lambda x, y: (x.conj() @ y).abs() + (x * y).conj().imag,
+    "of a transposed one": lambda x, y: (x.mH @ y).real,
+}
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", CONJUGATES)
+def test_conjugates_are_views(name, grad):
+    function = CONJUGATES[name]
+    compiled = torch.compile(function)
+
+    def state(function):
+        x = torch.complex(torch.arange(9.0), torch.arange(9.0).flip(0)).view(3, 3)
+        y = (x + 1j).requires_grad_(grad)
+        x = x.T if name == "only read" else x
+        out = function(x, y)
+        shares = out.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        if out.requires_grad:
+            out.abs().sum().backward()
+        return x.detach().tolist(), out.detach().tolist(), y.grad, out.is_conj(), out.is_neg(), shares
+
+    expected = state(function)
+    for _ in range(3):
+        torch.testing.assert_close(state(compiled), expected)
+
+
+HISTORIES = {
+    "a whole argument": lambda x, y: x.mul_(y),
+    "a view": lambda x, y: x[1:].mul_(y[1:]),
+    "a copy beside": lambda x, y: (x.copy_(y * 2), y * 3)[1],
+    "one element": lambda x, y: (x.__setitem__(0, y[1]), y * 1)[1],
+    "none, but a wish": lambda x, y: (x.requires_grad_(), y * x)[1],
+}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_what_is_written_has_its_history(name):
+    function = HISTORIES[name]
+    compiled = torch.compile(function)
+
+    def state(function):
+        x = torch.arange(1.0, 4.0)
+        y = (x + 1).requires_grad_()
+        out = function(x, y)
+        (x.sum() * 10 + (out * torch.arange(out.numel())).sum()).backward()
+        return x.tolist(), y.grad.tolist(), x.requires_grad, x.is_leaf
+
+    expected = state(function)
+    for _ in range(3):
+        assert state(compiled) == expected
+
+
+def test_a_buffer_that_is_written_has_its_history():
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.full((3,), 2.0))
+            self.register_buffer("state", torch.zeros(3))
+
+        def forward(self, x):
+            self.state.copy_(x * self.weight)
+            return x + 1
+
+    layer = Layer()
+    compiled = torch.compile(layer)
+    for k in range(3):
+        compiled(torch.arange(3.0) + k)
+        (found,) = torch.autograd.grad(layer.state.sum(), layer.weight)
+        assert found.tolist() == [k, k + 1, k + 2]
+        layer.state.detach_()
