@@ -210,7 +210,12 @@ def _clone(s: Steps, x: Tensor, *args: Any, **named: Any) -> Tensor:
 @special("tensor", "as_tensor", "from_numpy", "asarray", "scalar_tensor")
 def _literal(s: Steps, data: Any, *args: Any, **named: Any) -> Any:
     out = s.function(data, *args, **named)
-    if isinstance(data, Tensor) or not _has_numbers(s, data):
+    if isinstance(data, Tensor):
+        if out is data:
+            return out
+        source = s.do("detach", data) if s.function.__name__ == "tensor" else data
+        return s.note("to", [source, dtype_code(out.dtype), False, True], out)
+    if not _has_numbers(s, data):
         return out  # a constant, recorded where it is used
     flat = data if isinstance(data, (list, tuple, int, float)) else None
     return out if flat is None else s.note("tensor", [flat], out, dtype=dtype_code(out.dtype))

@@ -355,3 +355,15 @@ def test_arguments_without_names_of_their_own():
     x = torch.ones(2)
     assert "argument_0: Tensor" in jit.trace(lambda *xs, scale=2.0: xs[0] + xs[1] * scale, (x, x)).code
     assert "x: Tensor" in jit.trace(Net(), (x, x)).code and "argument_2: Tensor" in jit.trace(Net(), (x, x)).code
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct")
+def test_copies_of_tensors_are_followed():
+    def function(x):
+        return x + torch.tensor(x.sum()) + torch.as_tensor(x, dtype=torch.float64) * torch.tensor(x, dtype=torch.int64)
+
+    traced = jit.trace(function, torch.ones(2))
+    x = torch.tensor([2.5, 3.0], requires_grad=True)
+    assert torch.equal(traced(x), function(x)) and traced(x).dtype is torch.float64
+    expected, found = (torch.autograd.grad(f(x).sum(), x)[0] for f in (function, traced))
+    assert torch.equal(expected, found)
