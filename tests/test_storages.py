@@ -228,6 +228,12 @@ def test_deepcopy_keeps_storages_and_tensors_together():
     assert s.tolist() == [1, 2, 3] and x.tolist() == [0, 1, 2] and y.untyped_storage() is s.untyped()
 
 
+def test_bytes_behind_the_last_element():
+    x = torch.arange(3, dtype=torch.int16)
+    words = torch.empty(0, dtype=torch.int32).set_(x.untyped_storage())
+    assert words.storage().size() == 1 and words.storage().fill_(-1).tolist() == [-1] and x.tolist() == [-1, -1, 2]
+
+
 def test_set_counts_from_where_a_tensor_begins():
     x = torch.arange(6)
     made = torch.empty(0, dtype=torch.int64)

@@ -85,7 +85,8 @@ class TypedStorage:
         self._untyped_storage = _new_elements(args, self.dtype, device)
 
     def _array(self) -> Any:
-        return self._untyped_storage._raw().view(self.dtype.numpy)
+        whole = self._size() * self._element_size()  # there may be bytes of a part of an element behind them
+        return self._untyped_storage._raw()[:whole].view(self.dtype.numpy)
 
     def _tensor_of(self, d: dtype | None) -> Tensor:
         """A tensor over the memory; RuntimeError for a dtype that is not the storage's."""
