@@ -12,6 +12,7 @@ import re
 import sys
 import types
 import typing
+import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Container, Iterable
 from typing import Any
@@ -489,7 +490,13 @@ def _methods(names: Iterable[str]) -> Fields:
 
 
 # Parts of the library that ask about what guards know anyway, or keep only what they can find out again.
-_HARMLESS = {id(inspect.signature.__code__), id(functools.cached_property.__get__.__code__)}
+_WEAK = weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary
+_HARMLESS = {
+    id(inspect.signature.__code__),
+    id(functools.cached_property.__get__.__code__),
+    # what weak containers do when an object dies, whenever that happens
+    *[id(c) for kind in _WEAK for c in kind.__init__.__code__.co_consts if isinstance(c, types.CodeType)],
+}
 _HARMLESS_FILES = frozenset(module.__file__ for module in (abc, enum, re, typing))
 _TRANSPARENT = {id(code) for code in (*TRANSPARENT, Trail._asked.__code__)}  # code that works for whoever calls it
 _OF_ALL = frozenset(("__sizeof__", "__format__", "__init_subclass__"))

@@ -2,10 +2,11 @@
 
 import collections
 import sys
+import weakref
 
 import pytest
 
-from flambeau._compile import frames
+from flambeau._compile import frames, guards
 
 
 def _named(self=None):
@@ -60,3 +61,8 @@ def test_code_that_was_made_of_text():
     finally:
         sys.setprofile(before)
     assert found == [[kind.__new__]]
+
+
+def test_what_weak_containers_do_when_an_object_dies_is_nothing_of_a_recorded_run():
+    for kind in (weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary):
+        assert id(kind()._remove.__code__) in guards._HARMLESS
