@@ -489,8 +489,8 @@ def _methods(names: Iterable[str]) -> Fields:
     return fields
 
 
-# Parts of the library that ask about what guards know anyway, or keep only what they can find out again.
 _WEAK = weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary
+# Parts of the library that ask about what guards know anyway, or keep only what they can find out again.
 _HARMLESS = {
     id(inspect.signature.__code__),
     id(functools.cached_property.__get__.__code__),
