@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 from typing import Any
 
 from .._core import layouts
 from .._interception.overrides import DisableTorchFunctionSubclass
+from .._library.schema_texts import schemas_of
 from .._ops.registry import methods, ops
 from .._tensor import Tensor
 
-# Functions whose argument `dim`, if it is not negative, counts the batch too.
-_ALONG = frozenset(("softmax", "log_softmax", "cumsum", "norm", "std", "var"))
-# The same, and where among the arguments the dimensions stand.
-_PLACES = {
-    "transpose": (1, 2), "flatten": (1, 2), "unsqueeze": (1,), "squeeze": (1,), "select": (1,), "narrow": (1,), "unflatten": (1,),
-    "chunk": (2,), "split": (2,), "cat": (1,), "concat": (1,), "stack": (1,),
-}  # fmt: skip
+# Arguments that name dimensions. A nested tensor's count the batch, those of its samples do not.
+_DIMENSIONS = frozenset(
+    ("dim", "dim0", "dim1", "dim2", "dims", "axis", "start_dim", "end_dim", "source", "destination")
+)
 # Functions that draw for the elements of all samples at once.
 _DRAWN = frozenset(("rand_like", "randn_like", "randint_like", "bernoulli", "dropout"))
 
@@ -131,9 +130,25 @@ def _flat(args: Any, kwargs: Any) -> list[Any]:
     return found
 
 
+@functools.cache
+def _places(name: str) -> tuple[frozenset[str], frozenset[int]]:
+    """Which arguments of a function name dimensions, and where they stand if they are not given by name."""
+    named, places = set(), set()
+    for schema in schemas_of(name).values():
+        for i, argument in enumerate(schema.arguments):
+            if argument.name in _DIMENSIONS and argument.declared.startswith(
+                "int"
+            ):  # `tile` calls its counts so: of SymInt[]
+                named.add(argument.name)
+                if not argument.kwarg_only:
+                    places.add(i)
+    return frozenset({*named, "axis"} if "dim" in named else named), frozenset(places)
+
+
 def _without_batch(name: str, args: Any, kwargs: Any, rank: int) -> tuple[Any, Any]:
     """Arguments with dimensions that count from the first of a sample."""
-    if name not in _ALONG and name not in _PLACES:
+    named, places = _places(name)
+    if not named:
         return args, kwargs
 
     def shifted(dim: Any) -> Any:
@@ -141,13 +156,14 @@ def _without_batch(name: str, args: Any, kwargs: Any, rank: int) -> tuple[Any, A
             return [shifted(n) for n in dim]
         if not isinstance(dim, int) or isinstance(dim, bool):
             return dim
-        if dim == 0 or dim == -rank:
+        if dim == 0 or (
+            dim == -rank and name not in ("unsqueeze", "stack")
+        ):  # to which it is the place behind the batch
             raise RuntimeError(f"{name}: the batch of a nested tensor cannot be named as dimension 0; unbind it first")
         return dim - 1 if dim > 0 else dim
 
-    places = _PLACES.get(name, (1,))
     args = [shifted(a) if i in places else a for i, a in enumerate(args)]
-    return args, {k: shifted(v) if k in ("dim", "dim0", "dim1", "axis") else v for k, v in kwargs.items()}
+    return args, {k: shifted(v) if k in named else v for k, v in kwargs.items()}
 
 
 # -- reductions --------------------------------------------------------------------------------------------------------
@@ -335,7 +351,7 @@ def _permute(t: NestedTensor, *dims: Any) -> Any:
     order = [d % rank for d in (dims[0] if isinstance(dims[0], (list, tuple)) else dims)]
     if order[0] != 0:
         raise RuntimeError("permute: the batch of a nested tensor stays its first dimension")
-    return _each(ops.permute, "permute", (t, [d - 1 for d in order[1:]]), {})
+    return _each(ops.permute, "permute", (t, order[1:]), {})
 
 
 def _select(t: NestedTensor, dim: int, index: int) -> Any:

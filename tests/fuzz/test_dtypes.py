@@ -84,6 +84,7 @@ def test_promotion_beside_numbers():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Casting complex values")
 @given(st.sampled_from(DTYPES), st.sampled_from(DTYPES), st.data())
 def test_casts(source, target, data):
     x = data.draw(placed(dtype=source, special=source in DTYPES[:6]))  # NaN as an integer is anything

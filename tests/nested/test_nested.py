@@ -164,3 +164,22 @@ def test_random_numbers_are_drawn_for_all_samples_at_once():
         nested = draw(batch)
         torch.manual_seed(0)
         assert torch.equal(nested.values(), draw(torch.ones(8, 4)))
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_dimensions_count_the_batch_wherever_they_stand(layout):
+    samples = [torch.arange(8.0).view(2, 4), -torch.arange(12.0).view(3, 4)]
+    batch = torch.nested.nested_tensor(samples, layout=layout)
+    ways = [
+        (lambda t, d: t.norm(2, d), -1), (lambda t, d: torch.norm(t, dim=d), 2), (lambda t, d: t.topk(2, d).values, 2),
+        (lambda t, d: t.sort(d).values, 2), (lambda t, d: t.roll(1, d), 2), (lambda t, d: t.flip([d]), 2),
+        (lambda t, d: t.logsumexp(d), 2), (lambda t, d: t.diff(1, d), 2), (lambda t, d: t.unsqueeze(d), -3),
+    ]  # fmt: skip
+    for way, dim in ways:
+        for found, sample in zip(way(batch, dim).unbind(), samples):
+            assert torch.equal(found, way(sample, dim - (dim > 0)))
+    assert all(
+        torch.equal(a, b.tile(1, 2)) for a, b in zip(batch.tile(1, 2).unbind(), samples)
+    )  # counts, no dimensions
+    with pytest.raises(RuntimeError, match="batch"):
+        batch.topk(1, 0)

@@ -39,7 +39,7 @@ UNREACHED = {
     "scatter_combine": "scatter_reduce with a reduction that needs the old values, in place",
     "convolution_weight": "second derivatives of convolutions", "bilinear_left": "gradients of 16-bit bilinear products: samples are of float32",
     "standard_gamma": "random", "sample_dirichlet": "random", "alias": "aliases of a tensor for its history", "as_subclass": "of a class that overrides",
-    "conj": "recordings hold its values", "neg_view": "recordings hold its values", "complex_part": "of a conjugate: recordings hold its values",
+    "neg_view": "recordings hold its values", "complex_part": "of a conjugate: recordings hold its values",
 }  # fmt: skip
 # Calls of records that the dispatcher does not see, since those who look get other operations in their place.
 HIDDEN = {
