@@ -305,7 +305,7 @@ def trained(step, wrap, scales, calls):
     return found, run
 
 
-@pytest.mark.parametrize("scales", SCALES)
+@pytest.mark.parametrize("scales", ["alternating", pytest.param("one after another", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("step", [*EARLY, *LATE])
 def test_answers_change_in_the_midst_of_training(step, scales, capsys):
     calls = 12

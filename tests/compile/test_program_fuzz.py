@@ -4,6 +4,7 @@ import fuzz
 import pytest
 
 
+@pytest.mark.slow
 def test_random_programs():
     assert [fuzz.check(seed) for seed in range(24)].count("program") > 18
 

@@ -166,7 +166,7 @@ def handler():
     _log.removeHandler(own)
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("say", SAID, ids=lambda f: f.__name__)
 def test_what_is_said_is_that_of_each_call(say, whole):
     if say.__name__ == "say":

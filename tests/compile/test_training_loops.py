@@ -294,7 +294,7 @@ def _seen(a):
     return [_seen(b) for b in a] if isinstance(a, (list, tuple)) else a
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_loops_are_compiled_whole(name, whole):
     run, count = PROGRAMS[name]
@@ -339,7 +339,7 @@ CHANGING = {
 
 
 @pytest.mark.parametrize("name", CHANGING)
-@pytest.mark.parametrize("where", ["read", "kept"])
+@pytest.mark.parametrize("where", ["read", pytest.param("kept", marks=pytest.mark.slow)])
 def test_what_is_made_of_whole_numbers_is_never_that_of_another_call(name, where):
     class Own:
         form, table = "<%d>", {1: "one", 3: "three"}

@@ -78,6 +78,7 @@ def test_gradients_of_what_nobody_read():
     _compare(layer, asked, x)
 
 
+@pytest.mark.slow
 def test_second_derivatives():
     layer = nn.LSTM(6, 8, bidirectional=True).double()
     x = torch.randn(5, 3, 6, dtype=torch.float64, requires_grad=True)

@@ -260,6 +260,7 @@ def on_gpu(t):
     return wrap(np.array(t.detach()._array, order="K").view(Array), t.dtype, CUDA | (t._k & GRAD))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", SAMPLES)
 def test_samples(arrays, family):
     wrong, right = [], 0

@@ -32,6 +32,7 @@ def natively(call):
     return out, Kernel.natively - before
 
 
+@pytest.mark.slow
 def test_the_third_call_is_carried_out_by_machine_code(gpu):
     a, b = on_gpu([[1.0, 2.0], [3.0, 4.0]]), on_gpu([[10.0, 20.0], [30.0, 40.0]])
     seen = [natively(lambda: a + b) for _ in range(5)]

@@ -113,6 +113,7 @@ def test_running_sums(gpu, monkeypatch, shape, dim, d):
     planned(lambda x: x.t().cumsum(0), x.detach(), close) if x.ndim == 2 else None
 
 
+@pytest.mark.slow
 def test_running_products_and_logarithms_of_sums(gpu):
     torch.manual_seed(0)
     for shape, dim in (((3, 5), 1), ((4, 33), 0)):

@@ -46,6 +46,7 @@ def test_gaps_are_left_alone(gpu):
     assert bool((values[:, 1::2] == 7).all()) and bool((values[:, ::2] < 1).all())
 
 
+@pytest.mark.slow
 def test_weights_say_how_often_a_place_is_drawn(gpu):
     weights = torch.tensor([[0.0, 1.0, 3.0, 0.0], [5.0, 0.0, 0.0, 5.0]])
     many = back(torch.multinomial(on_gpu(weights), 4000, replacement=True))

@@ -122,6 +122,7 @@ def test_many_rows_are_shared_by_fewer_threads(gpu, monkeypatch):
     gpu.along.launches.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("shape, groups", [((2, 6, 5, 7), 3), ((3, 4, 300), 1), ((2, 3, 40), 3)])
 def test_group_norm(gpu, shape, groups, d):
@@ -134,6 +135,7 @@ def test_group_norm(gpu, shape, groups, d):
     agree(lambda x, w, b: F.instance_norm(x, None, None, w, b), x, w, b, d=d)
 
 
+@pytest.mark.slow
 def test_margins_and_angles(gpu):
     torch.manual_seed(0)
     x, y = (torch.randn(4, 300, requires_grad=True) for _ in range(2))
@@ -146,6 +148,7 @@ def test_margins_and_angles(gpu):
     agree(lambda x, t: F.multilabel_margin_loss(x, t, reduction="none"), x, labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("much", [1 << 18, 16], ids=["whole", "split"])
 @pytest.mark.parametrize("last", [False, True], ids=["planes", "channels_last"])
 @pytest.mark.parametrize("d", [torch.float32, torch.bfloat16], ids=str)
@@ -175,6 +178,7 @@ def test_batch_norm(gpu, monkeypatch, d, last, much):
     assert train(there, on_gpu(w), on_gpu(b)).stride() == x.stride()
 
 
+@pytest.mark.slow
 def test_few_long_rows_are_shared_by_many_blocks(gpu, monkeypatch):
     monkeypatch.setattr(cuda_rows, "_MUCH", 16)
     torch.manual_seed(0)

@@ -11,6 +11,6 @@ CHECKS = "same_everywhere parts background objects one_to_another groups dtypes 
 
 
 @needs_mpi
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_collectives(size):
     run(HERE / "collective_checks.py", CHECKS.split(), size)

@@ -9,6 +9,7 @@ from .world import needs_mpi, run
 CHECKS = Path(__file__).parent / "ddp_checks.py"
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_two():
     names = ["like_one_process", "gradients_add_up", "unused", "wrong_models", "buffers", "one_batch_norm", "hooks"]

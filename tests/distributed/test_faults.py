@@ -79,6 +79,7 @@ if dist.get_rank() == int(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("how", ["late", "fails"])
 def test_nobody_waits_at_the_end_for_one_that_ends_otherwise(how):

@@ -35,6 +35,7 @@ def hosts():
         ip("netns", "del", name)
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_a_job_on_two_hosts(hosts):
     where = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "10.77.0.1:29555", "--rdzv-id", "job"]

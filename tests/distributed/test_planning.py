@@ -35,6 +35,7 @@ def test_strategies_trade_memory_for_traffic():
     assert worse["FSDP"].seconds > 1.5 * worse["HSDP (sharded in a host)"].seconds
 
 
+@pytest.mark.slow
 def test_plan_command(tmp_path):
     program = tmp_path / "train.py"
     program.write_text(

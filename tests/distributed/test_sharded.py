@@ -25,6 +25,7 @@ def test_tensors_of_four():
     run(HERE / "dtensor_checks.py", ["meshes", "redistribution"], 4)
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_parameters_of_two():
     run(
@@ -49,6 +50,7 @@ def test_parameters_of_four():
     run(HERE / "fsdp_checks.py", ["details", "divided_by"], 4)
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("size", [2, 4])
 def test_sequences(size):

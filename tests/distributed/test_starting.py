@@ -18,6 +18,7 @@ def started(*command, **more):
     return done.returncode, sorted(done.stdout.splitlines()), done.stderr
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_spawn_with_an_address():
     code, out, errors = started(sys.executable, PROGRAM, "spawn", "work", f"tcp://127.0.0.1:{free_port()}")
@@ -42,6 +43,7 @@ def test_libraries_that_import_mpi_do_not_start_it():
     assert (code, out) == (0, ["1 0 False", "3 True"]), errors
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_mpiexec():
     mpiexec = shutil.which("mpiexec") or str(Path(sys.executable).parent / "mpiexec")

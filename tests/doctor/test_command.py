@@ -45,6 +45,7 @@ def script(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_json_is_a_list_of_findings_and_errors_decide_the_status(script):
     done = doctor("--format", "json", script, cwd=script.parent)
     found = json.loads(done.stdout)

@@ -73,6 +73,7 @@ def trials(tmp_path_factory):
     return {"folder": folder, **json.loads(done.stdout)}
 
 
+@pytest.mark.slow
 def test_a_program_that_learns_by_heart(trials):
     status, out, _, files = trials["learns"]
     found = json.loads(out)

@@ -104,6 +104,7 @@ def test_the_command_line(tmp_path, model, capsys):
     assert _cli.main(["compile", str(tmp_path / "nothing.pt2")]) == 2 and not (tmp_path / "n.fbo").exists()
 
 
+@pytest.mark.slow
 def test_code_for_a_cpu_that_cannot_be_run_here(tmp_path, monkeypatch):
     """It is compiled all the same: what runs on the way is made for this CPU."""
     best = {"x86_64": "x86-64-v4", "aarch64": "neoverse-v1"}[platform.machine().lower()]

@@ -19,6 +19,7 @@ def test_adam_holds_two_numbers_for_each_parameter():
     assert held == 2 * sum(p.nbytes for p in model.parameters())
 
 
+@pytest.mark.slow
 def test_dropping_losses_frees_their_graphs():
     w, losses, middles = torch.ones(10, requires_grad=True), [], []
     for _ in range(3):

@@ -110,6 +110,7 @@ def test_casts_of_many_elements(dtype):
 # -- integers ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.sampled_from(INTEGERS), seeds)
 def test_integer_arithmetic(dtype, seed):
     a, b = values(seed, (40,), dtype, special=True), values(seed + 1, (40,), dtype, special=True)

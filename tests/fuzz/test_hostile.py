@@ -248,6 +248,7 @@ print("end")
     assert done.stdout == "end\n", (done.returncode, done.stderr[-1500:])
 
 
+@pytest.mark.slow
 def test_fork_among_threads():
     """A child of a process whose threads are at work computes, large operations and gradients included."""
     done = run("-W", "ignore", "-c", _WORK + """

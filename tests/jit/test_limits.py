@@ -23,6 +23,7 @@ def test_what_grows_too_large_is_refused(body):
         function(body)("a")
 
 
+@pytest.mark.slow
 def test_nested_lists_are_not_shown_without_end():
     body = "l = [s]\n    for i in range(40):\n        l = [l, l]\n    return "
     for shown in ("str(l)", "'{}'.format(l)", "f'{l}'"):

@@ -168,6 +168,7 @@ def test_links_and_pipes_are_not_used(written, tmp_path):
     assert archives.usable() == []
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written():
     program = "import flambeau as torch; print((torch.arange(4.0) * 2).sum().item())"
     env = {**os.environ, "FLAMBEAU_CACHE_DIR": "/dev/null/nowhere"}

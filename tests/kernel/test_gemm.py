@@ -68,6 +68,7 @@ def test_blocks_of_depth_rows_and_columns(dtype):
         np.testing.assert_allclose(blas.product(x, y).astype("f8"), reference(x, y), rtol=2e-2, atol=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f4", "i8"])
 @pytest.mark.parametrize("rows", [1, 2, 5, 8, 16])
 def test_few_rows_leave_the_right_operand_where_it_lies(dtype, rows):

@@ -143,6 +143,7 @@ def test_long_chains_of_views():
     assert t._base is x and t.equal(x) and t._view[4] <= 33
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_alive():
     x = torch.rand(4, 6, requires_grad=True)
     for _ in range(4):

@@ -282,6 +282,7 @@ def test_names_of_weights_may_be_anything():
     assert len(net.state_dict()) == len(names) and net(torch.ones(1)).item() == 1
 
 
+@pytest.mark.slow
 def test_file_objects_and_the_command(tmp_path):
     assert load(io.BytesIO(LINEAR))(torch.ones(1, 2)).shape == (1, 3)
     with pytest.raises(TypeError, match="a path, a binary file or bytes, got int"):

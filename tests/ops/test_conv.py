@@ -126,6 +126,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SMALL, ids=lambda c: str(c[1]))
 @pytest.mark.parametrize("d", [torch.float64, torch.complex128], ids=str)
 def test_first_and_second_derivatives(case, d):

@@ -97,6 +97,7 @@ def test_writes_as_numpy(case, one_number):
     equal(base.grad, kept)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(array_and_key())
 def test_gradient_counts_reads(case):

@@ -88,6 +88,7 @@ def test_grid_sample_outside(mode):
     assert x.grad.eq(0).all() and grid.grad[0, 0, 0].eq(0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [2, 3])
 def test_many_points_of_a_grid_are_alike(rank):
     """More points than are looked at together: each is what it is alone, and so are gradients of either operand."""
@@ -116,6 +117,7 @@ def test_grid_sample_rounds_where_pytorch_does():
     assert grid.grad.flatten().tolist() == [3.328125, 5.28125]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode, expected", [
     ("bilinear", [-1.3984375, 0.006439208984375, 0.0, -0.018798828125, 0.271484375, 0.050048828125, 0.0, 0.400390625, 2.796875]),
     ("bicubic", [-1.5078125, 0.0361328125, -0.01019287109375, -0.00390625, 0.357421875, -0.134765625, -0.049560546875, 0.384765625, 3.0]),

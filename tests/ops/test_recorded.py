@@ -32,6 +32,7 @@ def test_recorded(rows):
     calls.check_each(calls.check, torch, rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", calls.in_groups(calls.parameters("corners")))
 def test_recorded_again(rows):
     """Operands that lie unusually, views that are written to, given memory: the third call goes by the plan of the others."""

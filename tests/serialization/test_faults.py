@@ -158,6 +158,7 @@ def test_objects_that_cannot_be_saved(old):
     assert torch.load(old) == "old" and not rubbish(old)
 
 
+@pytest.mark.slow
 @linux
 def test_killed_while_saving(old):
     code = """

@@ -52,6 +52,7 @@ def _part(names):
     return own if own in RANK else names[0]
 
 
+@pytest.mark.slow
 def test_imports_go_one_way():
     wrong = [
         f"{file} imports {target}"
@@ -61,6 +62,7 @@ def test_imports_go_one_way():
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_numpy_is_the_only_library_at_import():
     """Optional and heavy libraries are loaded by those who need them."""
     heavy = {"llvmlite", "cupy", "torch", "scipy", "onnx", "PIL"}

@@ -171,6 +171,7 @@ print(sys.argv[1:], net.weight.tolist())
 """
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, monkeypatch, capsys):
     (tmp_path / "train.py").write_text(PROGRAM)
     live = command(tmp_path, "run", "--watch", "train.py", "--x")
