@@ -12,7 +12,7 @@ from .expressions import Expr
 
 
 class _Symbolic:
-    """A number: `node` is its expression, or the number itself."""
+    """A number: `node` is its expression (that of a bool in words), or the number itself."""
 
     kind: type = int
 
@@ -23,7 +23,7 @@ class _Symbolic:
         return self.kind(self.node if self.hint is None else self.hint)
 
     def __repr__(self) -> str:
-        return str(self.node if isinstance(self.node, Expr) else self._value())
+        return str(self.node if isinstance(self.node, (Expr, str)) else self._value())
 
     def __bool__(self) -> bool:
         return bool(self._value())
@@ -68,6 +68,10 @@ class SymBool(_Symbolic):
     """Like a bool."""
 
     kind = bool
+
+    def assume(self) -> bool:
+        """The answer, for a program that states it (`torch._check`)."""
+        return bool(self)
 
 
 def _plain(x: Any) -> Any:

@@ -22,6 +22,10 @@ def item(self: Tensor) -> Any:
     return self.item()
 
 
+def nonzero_numpy(self: Tensor) -> list[Tensor]:
+    return list(ops.nonzero(self, as_tuple=True))
+
+
 def _assert_scalar(self: Any, assert_msg: str) -> None:
     if not self:
         raise RuntimeError(assert_msg)
@@ -169,7 +173,7 @@ def _native_batch_norm_legit_functional(
 
 
 _OWN = (
-    item, _assert_scalar, _assert_tensor_metadata, lift_fresh_copy, copy, numpy_T, log_sigmoid,
+    item, nonzero_numpy, _assert_scalar, _assert_tensor_metadata, lift_fresh_copy, copy, numpy_T, log_sigmoid,
     cross_entropy_loss, nll_loss_nd, im2col, col2im, _weight_norm, _adaptive_avg_pool2d, _native_batch_norm_legit,
     _native_batch_norm_legit_no_training, _native_batch_norm_legit_functional,
 )  # fmt: skip
@@ -189,6 +193,7 @@ FUNCTIONS: dict[str, Any] = {
 
 SCHEMAS = """
 item(Tensor self) -> Scalar
+nonzero_numpy(Tensor self) -> Tensor[]
 _assert_scalar(Scalar self, str assert_msg) -> ()
 _assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, Layout? layout=None) -> ()
 lift_fresh_copy|log_sigmoid(Tensor self) -> Tensor

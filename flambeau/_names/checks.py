@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.state import modes
+from .._core.symbolic import SymBool
 from .._ops import registry
 from .._tensor import Tensor
 
@@ -29,6 +30,8 @@ def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
 
 def _check_with(kind: type[Exception], cond: Any, message: Callable[[], str] | None = None) -> None:
     """An error of the given kind unless the condition, a bool, holds."""
+    if isinstance(cond, SymBool):
+        cond = cond.assume()
     if not isinstance(cond, bool):
         hint = " (torch._check_tensor_all takes a tensor)" if isinstance(cond, Tensor) else ""
         raise TypeError(f"cond must be a bool, but got {type(cond)}{hint}")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import operator
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from .._core.devices import CPU
-from .._core.symbolic import SymInt
+from .._core.expressions import symbol
+from .._core.symbolic import SymBool, SymFloat, SymInt
 from .._library.namespaces import ops
 from .._subclasses.fake_tensor import FakeTensorMode, _without_memory
 from .._tensor import Tensor
@@ -17,8 +21,10 @@ from ..fx._recorded import add_call
 from ..jit._tracer import ARITHMETIC, Call, Node, Value
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten_with_path
+from ._found import Found
+from ._known import shown
 from ._operators import overload_of
-from ._recording import Recorder
+from ._recording import COMPARISONS, Recorder
 from .graph_signature import (
     ArgumentSpec,
     ConstantArgument,
@@ -27,6 +33,7 @@ from .graph_signature import (
     InputSpec,
     OutputKind,
     OutputSpec,
+    SymFloatArgument,
     SymIntArgument,
     TensorArgument,
 )
@@ -58,6 +65,8 @@ def leaf_names(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 class Sizes:
     """What is known of sizes that change; none do."""
+
+    found: Mapping[str, Found] = MappingProxyType({})  # numbers that elements decide, by their symbols
 
     def number(self, value: Value) -> Any:
         """The expression of a number that changes; None for one that is always as in the example."""
@@ -162,7 +171,12 @@ class converted:
         t = value.example
         if not isinstance(t, Tensor):
             e = self.sizes.number(value)
-            return t if e is None else SymInt(e, t) if isinstance(t, int) else t
+            if e is None:
+                return t
+            if isinstance(t, bool):
+                op, (left, right) = value.node.op, [self._side(a) for a in value.node.args]
+                return SymBool(shown(op, left, right), t)
+            return SymInt(e, t) if isinstance(t, int) else SymFloat(e, t)
         if history:
             return self.sizes.shown(value, self.mode.from_tensor(t))
         return self.sizes.shown(value, self.mode.fake(_without_memory(t.detach()), t.device))
@@ -185,6 +199,25 @@ class converted:
             found = self._constant(value)
         return found
 
+    def _side(self, a: Any) -> Any:
+        found = self.sizes.number(a) if isinstance(a, Value) else a
+        return a.example if found is None else found
+
+    def _found_number(self, e: Any) -> FxNode:
+        """The node of a number that elements decide."""
+        found = self.sizes.found[str(e)]
+        if found.dim is None:
+            return self.nodes[id(found.value)]
+        node = self._sizes.get(e)
+        if node is None:
+            source = self.nodes[id(found.value)]
+            node = self.graph.create_node(
+                "call_function", ops.aten.sym_size.int, (source, found.dim), name="sym_size_int"
+            )
+            node.meta.update(val=SymInt(e, int(found.number)), nn_module_stack=source.meta.get("nn_module_stack", {}))
+            self._sizes[e] = node
+        return node
+
     def _input_size(self, e: Any, number: int, dim: int) -> FxNode:
         node = self._sizes.get(e)
         if node is None:
@@ -202,9 +235,10 @@ class converted:
         if self.sizes.origin(e) is not None:
             return self._input_size(e, *self.sizes.origin(e))  # type: ignore[misc]
         linear = [self.sizes.origin(x) for x in self.sizes.known()]
-        known = {
+        known: dict[str, Any] = {
             str(x): self._input_size(x, *o) for x, o in zip(self.sizes.known(), linear) if o is not None and x.is_symbol
         }
+        known.update((name, self._found_number(symbol(name))) for name in e.symbols & self.sizes.found.keys())
 
         def call(function: Any, *args: Any) -> Any:
             if not any(isinstance(a, FxNode) for a in args):
@@ -239,6 +273,9 @@ class converted:
         if first is not None and first.kind != "Tensor":
             self._number(node, first, stack)
             return
+        if node.op == "_assert_scalar":
+            self._statement(node, stack)
+            return
         overload, args, named = overload_of(node.op, node.args, node.named)
         options = list(overload._schema.kwarg_only)
         if "pin_memory" in options and overload._opname != "to":  # what makes tensors says where
@@ -252,13 +289,26 @@ class converted:
         )
         self.nodes.update(zip(map(id, node.outs), made))
 
+    def _statement(self, node: Node, stack: dict[str, tuple[str, str]]) -> None:
+        """What the program states of numbers is checked where it does."""
+        condition = self._argument(node.args[0])
+        if isinstance(condition, FxNode):
+            text = f"Runtime assertion failed for expression {condition.meta['val']} on node '{condition.name}'"
+            self._call(
+                ops.aten._assert_scalar.default, (condition, text), {}, None, node, stack, "_assert_scalar_default"
+            )
+
     def _number(self, node: Node, value: Value, stack: dict[str, tuple[str, str]]) -> None:
         e = self.sizes.number(value)
         if e is None or self.sizes.origin(e) is not None:
             return
         args = [self._argument(a) for a in node.args]
         target, name = ARITHMETIC.get(node.op), None
-        if target is None:
+        if node.op in COMPARISONS:
+            target = getattr(operator, node.op)
+        elif node.op == "item":
+            target = ops.aten.item.default
+        elif target is None:
             whole = node.op == "numel"
             target = ops.aten.sym_numel.default if whole else ops.aten.sym_size.int
             name = "sym_numel_default" if whole else "sym_size_int"
@@ -281,7 +331,7 @@ class converted:
             if not isinstance(out, FxNode):
                 arg: ArgumentSpec = ConstantArgument("", out)
             elif isinstance(result, Value) and result.kind != "Tensor":
-                arg = SymIntArgument(out.name)
+                arg = SymIntArgument(out.name) if result.kind == "int" else SymFloatArgument(out.name)
             else:
                 arg = TensorArgument(out.name)
             specs.append(OutputSpec(OutputKind.USER_OUTPUT, arg, None))

@@ -35,9 +35,11 @@ def exported(
         dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, named)
     if dynamic_shapes is None:
         recorder, inputs, results, out_spec = recorded(mod, args, named)
-        return assembled(mod, args, named, recorder, inputs, results, out_spec, Sizes(), {}, preserved)
-    names = argument_names(mod, args, named)
-    wishes = wishes_of(dynamic_shapes, names, [*args, *named.values()])
+        if not recorder.found:
+            return assembled(mod, args, named, recorder, inputs, results, out_spec, Sizes(), {}, preserved)
+        wishes = []
+    else:
+        wishes = wishes_of(dynamic_shapes, argument_names(mod, args, named), [*args, *named.values()])
     run, sizes, ranges, other = studied(mod, args, named, wishes)
     ep = assembled(mod, args, named, run.recorder, run.inputs, run.results, run.out_spec, sizes, ranges, preserved)
     if other is not None:

@@ -1,29 +1,32 @@
 """Runs a module on examples and records the operators that it runs, for export: what a trace does, and besides that the lines of
-the program, literals as constants of the graph, and questions about elements as errors."""
+the program, literals as constants of the graph, numbers that elements decide, what is asked about numbers and what is stated of them."""
 
 from __future__ import annotations
 
 import linecache
+import operator
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from .._core.state import local
+from .._core.symbolic import SymBool
 from .._errors.frames import PACKAGE, is_ours, users_frame
-from .._ops.records.shape_rules import DataDependent
+from .._names import checks
 from .._ops.registry import ops
 from .._tensor import Tensor
-from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from ..jit import _lowering
-from ..jit._operators import find
-from ..jit._tracer import Node, TracedInt, Tracer, Value, watched
+from ..jit._tracer import Node, TracedFloat, TracedInt, Tracer, Value, watched
 from ..nn.modules.module import Module
 from ..random import get_rng_state, set_rng_state
 from ..utils._pytree import tree_flatten, tree_map
+from ._found import Found, found_sizes, shaped_as, with_sizes
+from ._known import data_dependent
 
 _LAYERS = os.path.join(PACKAGE, "nn", "modules", "")
 _LITERALS = frozenset(("tensor", "as_tensor", "scalar_tensor", "from_numpy", "asarray"))
@@ -31,41 +34,121 @@ _READS = {
     "__bool__": "bool", "item": "number", "tolist": "list", "numpy": "array", "__int__": "integer", "__float__": "float", "__index__": "index",
     "__complex__": "complex",
 }  # fmt: skip
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
-class SizeInt(TracedInt):
-    """A size in a recording; what a program asks about it is written down."""
+Asked = tuple[str, Value, Any, bool, str]  # a comparison, its sides, the answer in this run, the program's line
 
-    def __hash__(self) -> int:
-        return hash(int(self))
+
+class Question(SymBool):
+    """A comparison of numbers. That a program goes by its answer is written down, and so is that it states it (`torch._check`)."""
+
+    def __init__(self, recorder: Recorder, op: str, left: Any, right: Any, answer: bool, line: str):
+        super().__init__(answer)
+        self.recorder, self.asked = recorder, (op, left, right, answer, line)
 
     def __bool__(self) -> bool:
-        return self._asked("ne", 0, int(self) != 0)
+        if _of_the_program(sys._getframe(1)):
+            self.recorder.questions.append(self.asked)
+        return self._value()
 
-    def _asked(self, op: str, other: Any, answer: bool) -> bool:
-        frame = sys._getframe(2)
-        mode = local.function_modes[-1] if local.function_modes else None
-        if isinstance(mode, Recorder) and not is_ours(frame):
-            mode.questions.append((op, self.value, mode.value_of(other), answer, _line(frame)))
+    def assume(self) -> bool:
+        self.recorder.assume(self.asked)
+        return self._value()
+
+
+def _of_the_program(frame: Any) -> bool:
+    """Whether a frame asks for the program: its own code does, and checks that it makes."""
+    return not is_ours(frame) or frame.f_code.co_filename == checks.__file__
+
+
+def _recording() -> Recorder | None:
+    mode = local.function_modes[-1] if local.function_modes else None
+    return mode if isinstance(mode, Recorder) else None
+
+
+class _Asked:
+    """A traced number; what a program asks about it is written down."""
+
+    value: Value
+
+    def _plain(self) -> Any:
+        raise NotImplementedError
+
+    def __hash__(self) -> int:
+        return hash(self._plain())
+
+    def __bool__(self) -> bool:
+        return bool(self._asked("ne", 0, self._plain() != 0, sys._getframe(1)))
+
+    def _asked(self, op: str, other: Any, answer: bool, frame: Any) -> Any:
+        recorder = _recording()
+        if recorder is None or not _of_the_program(frame):
+            return answer
+        asked = op, self.value, recorder.value_of(other), answer, _line(frame if not is_ours(frame) else users_frame())
+        if recorder.found:  # it may be a matter of elements, of which the program may state something
+            return Question(recorder, *asked)
+        recorder.questions.append(asked)
         return answer
+
+    def _told(self) -> Any:
+        """The number, for a program that wants to know it."""
+        frame = sys._getframe(2)
+        recorder = _recording()
+        if recorder is not None and recorder.found and _of_the_program(frame):
+            recorder.questions.append(("is", self.value, 0, True, _line(frame)))
+        return self._plain()
+
+
+class SizeInt(_Asked, TracedInt):
+    """A size in a recording, or a whole number that was read from a tensor."""
+
+    def _plain(self) -> int:
+        return int.__int__(self)
+
+    def __int__(self) -> int:
+        return int(self._told())
+
+    def __index__(self) -> int:
+        return int(self._told())
+
+    def __float__(self) -> float:
+        return float(self._told())
+
+
+class ReadFloat(_Asked, TracedFloat):
+    """A floating-point number that was read from a tensor, or computed from sizes after one was."""
+
+    def _plain(self) -> float:
+        return float.__float__(self)
+
+    def __int__(self) -> int:
+        return int(self._told())
+
+    def __float__(self) -> float:
+        return float(self._told())
+
+    def __round__(self, *digits: Any) -> Any:
+        return round(self._told(), *digits)
+
+    __trunc__ = __floor__ = __ceil__ = __int__
 
 
 def _question(op: str) -> Any:
-    name = f"__{op}__"
-    plain = getattr(int, name)
+    compare = getattr(operator, op)
 
-    def method(self: SizeInt, other: Any) -> Any:
-        answer = plain(int(self), other)
-        if answer is NotImplemented:
-            answer = getattr(float, name)(float(self), other) if isinstance(other, float) else answer
-        return answer if answer is NotImplemented or not isinstance(other, int) else self._asked(op, other, answer)
+    def method(self: Any, other: Any) -> Any:
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        answer = compare(self._plain(), other._plain() if isinstance(other, _Asked) else other)
+        return self._asked(op, other, answer, sys._getframe(1))
 
-    method.__name__ = name
+    method.__name__ = f"__{op}__"
     return method
 
 
-for _op in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(SizeInt, f"__{_op}__", _question(_op))
+for _op in COMPARISONS:
+    setattr(_Asked, f"__{_op}__", _question(_op))
 
 
 class Recorder(Tracer):
@@ -73,9 +156,12 @@ class Recorder(Tracer):
 
     exports = True
 
-    def __init__(self, root: Module):
+    def __init__(self, root: Module, instead: Mapping[int, int | float] = MappingProxyType({})):
         super().__init__(root)
-        self.questions: list[tuple[str, Value, Any, bool, str]] = []
+        self.questions: list[Asked] = []
+        self.facts: list[Asked] = []  # stated by the program
+        self.found: list[Found] = []
+        self.instead = instead  # other values for what is found, by number
         self.part = 0  # of the program, where it is cut into several (pipelining)
         self.literals: dict[str, Tensor] = {}  # constants by their names in the graph
         self._names = dict(_tensors_of(root))
@@ -86,6 +172,8 @@ class Recorder(Tracer):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, named = getattr(func, "__name__", ""), kwargs or {}
         if name in _READS and args and isinstance(args[0], Tensor) and self.is_known(args[0]):
+            if name in ("item", "tolist") and not (args[0].dtype.is_complex or args[0].dtype.name == "bool"):
+                return self._read(args[0], name == "tolist")
             self._refuse(f"extract specialized {_READS[name]} from" if name != "__bool__" else "guard on")
         out = _lowering.run(self, func, args, named)
         if name in _LITERALS and isinstance(out, Tensor) and not self.is_known(out) and not isinstance(args[0], Tensor):
@@ -97,17 +185,49 @@ class Recorder(Tracer):
             self._bind(out, made)
         return out
 
-    def record(self, op: str, args: list[Any], named: dict[str, Any], out: Any) -> None:
-        """Adds an operator with its result, whose shape must not depend on elements."""
-        if _depends_on_elements(op, args, named, out):
-            self._refuse(f"know the shape of the result of aten::{op}, a")
+    def record(self, op: str, args: list[Any], named: dict[str, Any], out: Any) -> Any:
+        """Adds an operator with its result; sizes of it that elements decide are found."""
+        groups = found_sizes(op, args, named, out)
+        for i, places in enumerate(groups, len(self.found)):
+            if i in self.instead:
+                out = with_sizes(out, places, int(self.instead[i]))
         super().record(op, args, named, out)
+        for (number, dim), *_ in groups:
+            t = tree_flatten(out)[0][number]
+            self.found.append(Found(self.value_of(t), t._array.shape[dim], dim))
+        return out
+
+    def _read(self, t: Tensor, listed: bool) -> Any:
+        """The element of a tensor as a number that is found, or all of them in lists."""
+        if listed and t.dim():
+            with self.again():
+                parts = ops.unbind(t)
+            return [self._read(part, True) for part in parts]
+        number = t.item()
+        made = self.number("item", [t], type(number)(self.instead.get(len(self.found), number)))
+        self.found.append(Found(made.value, made._plain()))
+        return made
+
+    def assume(self, asked: Asked) -> None:
+        """Notes that the program states something: that is checked when it runs."""
+        op, left, right, answer, _ = asked
+        value = Value("bool", answer)
+        self._add(Node(op, [left, right], [value]))
+        self._add(Node("_assert_scalar", [value, ""], []))
+        self.facts.append(asked)
+
+    def compute(self, function: Any, args: Any, named: dict[str, Any]) -> Any:
+        """Calls a function of tensors; elements that do not fit a number that stands in the place of another are no error."""
+        try:
+            return function(*args, **named)
+        except Exception:
+            if not self.instead:
+                raise
+            with self._paused():
+                return shaped_as(function, args, named)
 
     def _refuse(self, what: str) -> None:
-        raise GuardOnDataDependentSymNode(
-            f"Could not {what} data-dependent expression: the elements of a tensor decide what the program does, and a graph holds "
-            f"one way only. Use torch.cond, torch.where or torch._check.\n\nThe following call raised this error:\n{_line(users_frame())}"
-        )
+        raise data_dependent(f"{what} data-dependent expression", _line(users_frame()))
 
     def value_of(self, t: Any) -> Any:
         """The value of a tensor or traced number; a constant if it was never met."""
@@ -127,11 +247,11 @@ class Recorder(Tracer):
     def number(self, op: str, args: list[Any], result: Any) -> Any:
         """A number computed from traced ones."""
         made = super().number(op, args, result)
-        if not isinstance(made, TracedInt):
+        if not isinstance(made, TracedInt) and not self.found and op != "item":
             return made
-        size = SizeInt(made)
-        size.value = made.value
-        return size
+        asked = SizeInt(made) if isinstance(made, TracedInt) else ReadFloat(made)
+        asked.value = made.value
+        return asked
 
     def _add(self, node: Node) -> None:
         super()._add(node)
@@ -140,47 +260,6 @@ class Recorder(Tracer):
     @staticmethod
     def warn(what: str) -> None:
         """Nothing to tell: sizes that were fixed are found by running with others."""
-
-
-_dependent: dict[tuple[str, bool], bool] = {}
-
-
-def _depends_on_elements(op: str, args: list[Any], named: dict[str, Any], out: Any) -> bool:
-    """Whether the shape of an operator's result depends on elements; a mask as an index makes a difference."""
-    leaves = tree_flatten((args, named))[0]
-    key = op, any(isinstance(t, Tensor) and t.dtype.name == "bool" for t in leaves)
-    if key not in _dependent:
-        modes, local.function_modes = local.function_modes, ()
-        try:
-            _dependent[key] = _shape_depends(find("aten", op), (args, named), out)
-        finally:
-            local.function_modes = modes
-    return _dependent[key]
-
-
-def _shape_depends(function: Any, given: Any, out: Any) -> bool:
-    try:
-        args, named = tree_map(lambda t: t.detach().to("meta") if isinstance(t, Tensor) else t, given)
-        function(*args, **named)
-    except DataDependent:
-        return True
-    except Exception as error:
-        if "no data" not in str(error):  # what meta tensors cannot do
-            return False
-    else:
-        return False
-
-    def cleared(t: Any) -> Any:
-        if not isinstance(t, Tensor):
-            return t
-        return t.detach().clone() if t.is_floating_point() or t.is_complex() else ops.zeros_like(t)
-
-    try:  # it reads elements: are there more results for others?
-        args, named = tree_map(cleared, given)
-        other = function(*args, **named)
-    except Exception:
-        return False
-    return bool(tree_flatten(other)[0][0].shape != tree_flatten(out)[0][0].shape)
 
 
 def _tensors_of(root: Module) -> Iterator[tuple[int, str]]:
@@ -244,14 +323,25 @@ def _copied(value: Any) -> Any:
     return made.requires_grad_() if value.requires_grad else made
 
 
-def recorded(root: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Recorder, list[Any], list[Any], Any]:
-    """Runs a module: (recording, values of the inputs' leaves, leaves of the result, their structure)."""
+def recorded(
+    root: Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    instead: Mapping[int, int | float] = MappingProxyType({}),
+) -> tuple[Recorder, list[Any], list[Any], Any]:
+    """Runs a module: (recording, values of the inputs' leaves, leaves of the result, their structure). Numbers that elements decide
+    may have other values in the run."""
     given = tree_map(_copied, (tuple(args), dict(kwargs)))
     with unchanged(root):
-        recorder = Recorder(root)
+        recorder = Recorder(root, instead)
         leaves = tree_flatten(given)[0]
         inputs = [recorder.add_input(leaf, "") if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         with watched(), recorder:
             out = _run(root, *given)
     results, spec = tree_flatten(out)
-    return recorder, inputs, [recorder.value_of(r) if isinstance(r, (Tensor, TracedInt)) else r for r in results], spec
+    return (
+        recorder,
+        inputs,
+        [recorder.value_of(r) if isinstance(r, (Tensor, TracedInt, TracedFloat)) else r for r in results],
+        spec,
+    )

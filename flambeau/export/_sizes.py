@@ -5,6 +5,9 @@ the same values. Numbers that a program computes from sizes are part of the reco
 expressions of the sizes if one fits all runs. What no expression fits, or what another size makes another program, is no size that
 may change. At last the program is run with sizes that no expression was found by. Questions that the module asks about sizes
 (`if x.shape[0] > 10:`) limit them.
+
+Numbers that elements decide (`x.item()`, the length of `x[mask]`) change in the same way: recordings have others in their place.
+Nobody knows them before the program runs, so a question about them must follow from what the program states of them.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from ..jit._tracer import ARITHMETIC, Node, Value
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._conversion import Sizes
+from ._found import Found, of_length
+from ._known import Known, data_dependent
 from ._recording import recorded
 from .dynamic_shapes import Place, Wish
 from .exported_program import ValueRanges
@@ -36,10 +41,12 @@ class _Different(Exception):
 class Run:
     """A recording with given sizes."""
 
-    def __init__(self, mod: Module, leaves: list[Any], spec: Any, sizes: dict[tuple[int, int], int]):
+    def __init__(
+        self, mod: Module, leaves: list[Any], spec: Any, sizes: dict[tuple[int, int], int], instead: dict[int, int | float]
+    ):  # fmt: skip
         changed = [_resized(leaf, i, sizes) if isinstance(leaf, Tensor) else leaf for i, leaf in enumerate(leaves)]
         self.args, self.kwargs = tree_unflatten(changed, spec)
-        self.recorder, self.inputs, self.results, self.out_spec = recorded(mod, self.args, self.kwargs)
+        self.recorder, self.inputs, self.results, self.out_spec = recorded(mod, self.args, self.kwargs, instead)
         self.nodes: list[Node] = list(self.recorder.top.nodes())
         self.places: dict[int, Any] = {id(v): ("input", i) for i, v in enumerate(self.inputs) if isinstance(v, Value)}
         self.places.update((id(v), ("state", name)) for name, (_, v) in self.recorder.state.items())
@@ -63,11 +70,7 @@ class Run:
 def _resized(leaf: Tensor, number: int, sizes: dict[tuple[int, int], int]) -> Tensor:
     """A tensor with other sizes, filled with the elements of the example, over and over."""
     for dim in range(leaf.dim()):
-        n = sizes.get((number, dim))
-        if n is not None and n != leaf._array.shape[dim]:
-            order = [i % leaf._array.shape[dim] for i in range(n)]
-            history, leaf = leaf.requires_grad, leaf.detach()[(slice(None),) * dim + (order,)].contiguous()
-            leaf = leaf.requires_grad_() if history else leaf
+        leaf = of_length(leaf, dim, sizes.get((number, dim), leaf._array.shape[dim]))
     return leaf
 
 
@@ -106,10 +109,11 @@ def _compare(first: Run, other: Run) -> dict[Any, tuple[int, int]]:
 class _Symbol:
     """A size that may change: all places where it is, its value in the example, and its limits."""
 
-    def __init__(self, name: str, value: int, low: int, high: int | None, wish: Wish):
-        self.name, self.value, self.low, self.high, self.wish = name, value, low, high, wish
+    def __init__(self, name: str, value: Any, low: int | None, high: int | None, wish: Wish):
+        self.name, self.value, self.high, self.wish = name, value, high, wish
         self.places: list[tuple[Place, Expr]] = []
-        self.limits = [low, high]
+        self.low = low or 0
+        self.limits: list[int | None] = [low, high]
 
     @property
     def label(self) -> str:
@@ -120,6 +124,41 @@ class _Symbol:
         low, high = max(self.low, 2), math.inf if self.high is None else self.high
         wanted = [self.value + i for i in (1, 2, 3, 4, 5, -1, -2, -3, -4)]
         return [n for n in wanted if low <= n <= high][:count]
+
+    def vectors(self, count: int) -> list[dict[str, Any]]:
+        """Samples as values of symbols."""
+        return [{self.name: n} for n in self.samples(count)]
+
+
+class _FoundSymbol(_Symbol):
+    """A number that elements decide, by its number in the recording."""
+
+    def __init__(self, name: str, number: int, found: Found):
+        low = None if found.dim is None else 0
+        super().__init__(name, found.number, low, None, Wish(None, 1, 0, 0, None, False, name))
+        self.number, self.found, self.tried = number, found, list[dict[str, Any]]()
+
+    @property
+    def label(self) -> str:
+        return self.name
+
+    @property
+    def line(self) -> str:
+        return self.found.value.node.line
+
+    def vectors(self, count: int) -> list[dict[str, Any]]:
+        return self.tried[:count]
+
+    def candidates(self, others: list[_FoundSymbol]) -> Iterator[dict[str, Any]]:
+        """Other values, near that of the example: of this number alone, then together with another one, so that their sum stays."""
+        if isinstance(self.value, float):
+            yield from ({self.name: self.value + i} for i in (0.5, 1.25, -0.75))
+            return
+        steps = (1, 2, 3, 4, 5, -1, -2, -3, -4)
+        yield from ({self.name: self.value + i} for i in steps if self.found.dim is None or self.value + i >= 2)
+        if not self.tried:
+            whole = [s for s in others if s is not self and isinstance(s.value, int)]
+            yield from ({self.name: self.value + i, s.name: s.value - i} for s in whole for i in (1, 2, -1, -2))
 
 
 class Study:
@@ -133,7 +172,12 @@ class Study:
         for place, wish in wishes:
             self._add(place, wish)
         self.base = self.run({})
+        self.found: list[_FoundSymbol] = []
+        if self.base.recorder.found:
+            self._find()
         self._settle()
+        for s in self.found:
+            self._vary(s)
 
     # -- symbols ---------------------------------------------------------------------------------------------------------
 
@@ -170,15 +214,69 @@ class Study:
             f"maybe_mark_dynamic. If you're using Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO.{fix}"
         )
 
-    def run(self, values: dict[str, int]) -> Run:
-        """A recording with other values of symbols."""
+    def run(self, values: dict[str, Any], as_found: bool = False) -> Run:
+        """A recording with other values of symbols; those that elements decide may be left to them."""
         known = {s.name: s.value for s in self.symbols} | values
         sizes = {(p.leaf, p.dim): e.value(known) for s in self.symbols for p, e in s.places}
-        key = tuple(sorted(sizes.items()))
+        instead = {} if as_found else {s.number: known[s.name] for s in self.symbols if isinstance(s, _FoundSymbol)}
+        key = *sorted(sizes.items()), *sorted(instead.items())
         if key not in self.runs:
-            run = Run(self.mod, self.leaves, self.spec, sizes)
-            self.runs[key] = run.without_elements() if self.runs else run  # the first becomes the graph
+            run = Run(self.mod, self.leaves, self.spec, sizes, instead)
+            self.runs[key] = run.without_elements() if values else run  # one without others becomes the graph
         return self.runs[key]
+
+    def _find(self) -> None:
+        """Makes symbols of the numbers that elements decide, and records again with values that are no special ones."""
+        found = self.base.recorder.found
+        whole = itertools.count()
+        broken = itertools.count()
+        for i, f in enumerate(found):
+            name = f"u{next(whole)}" if isinstance(f.number, int) else f"zuf{next(broken)}"
+            self.found.append(_FoundSymbol(name, i, f))
+        self.symbols += self.found
+        few = [s for s in self.found if isinstance(s.value, int) and s.value < 2]
+        for together in (few, *[[s] for s in few]):
+            kept = [s.value for s in together]
+            for s in together:
+                s.value = 2
+            try:
+                self.base = self.run({})
+            except Exception:
+                for s, value in zip(together, kept):
+                    s.value = value
+            else:
+                if together is few:
+                    break
+        self.base = self.run({})
+        found = self.base.recorder.found
+        if len(found) != len(self.found):
+            raise data_dependent(
+                "tell what the program reads from elements: that depends on elements itself", self.found[0].line
+            )
+        for s in self.found:
+            s.found = found[s.number]
+
+    def _vary(self, s: _FoundSymbol) -> None:
+        """Finds other values of a number that elements decide, for which the module is the same program."""
+        for values in s.candidates(self.found):
+            if len(s.tried) == (4 if len(self.symbols) < 3 else 2):
+                break
+            try:
+                run = self.run(values)
+            except Exception:  # no value that it takes
+                continue
+            try:
+                _compare(self.base, run)
+            except _Different as error:
+                raise data_dependent(
+                    f"guard on data-dependent expression {s.name}: with other elements {error}", s.line
+                ) from None
+            s.tried.append(values)
+        if not s.tried:
+            raise data_dependent(
+                f"follow {s.name}, which elements decide: the program runs with {s.value} in its place only",
+                s.found.value.node,
+            )
 
     def follows(self, values: dict[str, int]) -> bool:
         """Whether the module is the same program for other sizes."""
@@ -190,7 +288,7 @@ class Study:
 
     def _settle(self) -> None:
         """Joins sizes that must be equal and gives up those that cannot change."""
-        for s in list(self.symbols):
+        for s in [s for s in self.symbols if not isinstance(s, _FoundSymbol)]:
             tried = s.samples(2)
             if s not in self.symbols or not tried:
                 if s in self.symbols:
@@ -198,7 +296,7 @@ class Study:
                 continue
             if all(self.follows({s.name: n}) for n in tried):
                 continue
-            equal = [t for t in self.symbols if t is not s and t.value == s.value]
+            equal = [t for t in self.symbols if t is not s and t.value == s.value and t not in self.found]
             for t in equal:
                 both = [n for n in tried if n in t.samples(9)]
                 if both and all(self.follows({s.name: n, t.name: n}) for n in both):
@@ -237,12 +335,17 @@ class Study:
         """(recording, how its numbers follow the sizes, limits, a run that nothing was found by)."""
         if not self.symbols:
             return self.base, DynamicSizes([self.base], []), {}, None
-        several = {s.name: s.samples(4 if len(self.symbols) < 3 else 2) for s in self.symbols}
-        vectors: list[dict[str, int]] = [{}]
-        vectors += [{name: n} for name, values in several.items() for n in values]
+        several = [s.vectors(4 if len(self.symbols) < 3 else 2) for s in self.symbols]
+        vectors: list[dict[str, Any]] = [{}, *itertools.chain(*several)]
         if len(self.symbols) > 1:
-            vectors.append({name: values[i % len(values)] for i, (name, values) in enumerate(several.items())})
-        last = {s.name: (s.samples(5) or [s.value])[-1] for s in self.symbols}
+            joined: dict[str, Any] = {}
+            for i, values in enumerate(several):
+                chosen = values[i % len(values)]
+                joined.update(chosen if len(chosen) == 1 else {})
+            if self.found and not self.follows(joined):
+                joined = {}
+            vectors += [joined] if joined else []
+        last = {s.name: (s.samples(5) or [s.value])[-1] for s in self.symbols if s not in self.found}
         runs = [self.base] + [self.run(v) for v in vectors[1:]]
         numbers: dict[Any, list[int]] = {}
         for i, run in enumerate(runs[1:], 1):
@@ -254,10 +357,12 @@ class Study:
                 raise UserError(f"Constraints violated ({labels})!\n  - With other sizes {error}.") from None
         self._vectors = [{s.name: v.get(s.name, s.value) for s in self.symbols} for v in vectors]
         sizes = DynamicSizes(runs, self.symbols, self._vectors)
+        limits = {s.name: s.limits for s in self.symbols}
+        limits.update((name, [0, None]) for name in sizes.found if name not in limits)
+        self._limit(sizes, limits)
         self._replace(numbers, sizes)
-        self._limit(sizes)
-        ranges = {symbol(s.name): ValueRanges(*s.limits) for s in self.symbols}  # type: ignore[arg-type]
-        return self.base, sizes, ranges, self.run(last)
+        ranges = {symbol(name): ValueRanges(*found) for name, found in limits.items()}
+        return self.base, sizes, ranges, self.run(last, as_found=True)
 
     def _replace(self, numbers: dict[Any, list[int]], sizes: DynamicSizes) -> None:
         """Puts values in the place of plain numbers that follow the sizes."""
@@ -269,6 +374,12 @@ class Study:
                     f"Constraints violated ({labels})!\n  - A number of the program is {sorted(set(values))} for different sizes; it "
                     "cannot be computed from them in the graph."
                 )
+            if e.symbols & sizes.found.keys():
+                own = [] if where[0] == "results" else sizes.operands(self.base.nodes[where[0]], where[0])
+                e = next((known for known, found in own if found == values), None)
+                if e is None:  # a few values say nothing of all that elements may decide
+                    line = "the result" if where[0] == "results" else self.base.nodes[where[0]].line
+                    raise data_dependent("extract specialized integer from data-dependent expression", line)
             made = Value("int", values[0])
             sizes.numbers[id(made)] = e
             sizes.alive.append(made)
@@ -281,12 +392,18 @@ class Study:
                 target = target[key]
             target[path[-1]] = made
 
-    def _limit(self, sizes: DynamicSizes) -> None:
+    def _limit(self, sizes: DynamicSizes, limits: dict[str, list[int | None]]) -> None:
         """Limits the sizes to those for which the module's questions have the answers that they had."""
-        for op, value, other, answer, line in self.base.recorder.questions:
+        known = Known(sizes, limits)
+        for fact in self.base.recorder.facts:
+            known.add(fact)
+        for asked in self.base.recorder.questions:
+            op, value, other, answer, line = asked
+            if known.decides(asked):
+                continue
             e = sizes.of(value) - (sizes.of(other) if isinstance(other, Value) else integer(other))
             linear = e.linear()
-            if linear is None:
+            if linear is None or op == "is":
                 continue
             name, factor, offset = linear
             s = next(s for s in self.symbols if s.name == name)
@@ -300,11 +417,11 @@ class Study:
             if s.wish.name and (narrow_low or narrow_high):
                 text = s.places[0][0].text
                 guard = f"{max(low, 2)} <= {text}" + (f" and {text} <= {high}" if high is not None else "")
-                limits = ([f"min={low}"] if narrow_low else []) + ([f"max={high}"] if narrow_high else [])
+                fixes = ([f"min={low}"] if narrow_low else []) + ([f"max={high}"] if narrow_high else [])
                 raise UserError(
                     f'Constraints violated ({s.label})! For more information, run with TORCH_LOGS="+dynamic".\n  - Not all values of '
                     f"{s.label} = {text} in the specified range satisfy the generated guard {guard}\n{line}\nSuggested fixes:\n"
-                    f"  {s.label} = Dim('{s.label}', {', '.join(limits)})"
+                    f"  {s.label} = Dim('{s.label}', {', '.join(fixes)})"
                 )
             if narrow_low:
                 s.limits[0] = max(int(s.limits[0] or 0), low)
@@ -331,7 +448,8 @@ class DynamicSizes(Sizes):
     def __init__(self, runs: list[Run], symbols: list[_Symbol], vectors: list[dict[str, int]] | None = None):
         self.runs, self.numbers, self.shapes, self.strides = runs, {}, {}, {}  # type: ignore[var-annotated]
         self.alive: list[Any] = []
-        self.atoms = [(symbol(s.name), [v[s.name] for v in vectors or ()]) for s in symbols]
+        self.atoms = [(symbol(s.name), [v[s.name] for v in vectors or ()]) for s in symbols if isinstance(s.value, int)]
+        self.found = {s.name: s.found for s in symbols if isinstance(s, _FoundSymbol)}
         self.origins: dict[Expr, tuple[int, int]] = {}
         self.labels = ", ".join(s.label for s in symbols)
         self.inputs = {(p.leaf, p.dim): e for s in symbols for p, e in s.places}
@@ -372,21 +490,30 @@ class DynamicSizes(Sizes):
                 known = [self.inputs.get((i, d), integer(n)) for d, n in enumerate(value.example._array.shape)]
                 self._describe(value, same, known, [])
         for i, node in enumerate(base.nodes):
-            atoms = [(e, values) for e, values in self._operands(node, i)]
+            atoms = [(e, values) for e, values in self.operands(node, i)]
             for k, value in enumerate(node.outs):
                 same = [run.nodes[i].outs[k] for run in self.runs]
                 if value.kind == "Tensor":
-                    known = [
-                        self._fit([v.example._array.shape[d] for v in same], atoms, node)
-                        for d in range(value.example.dim())
-                    ]
+                    known = [self._size_of(value, d, same, atoms, node) for d in range(value.example.dim())]
                     self._describe(value, same, known, atoms)
                 elif value.kind == "int":
                     self.numbers[id(value)] = self._number(node, value, same, atoms)
-                elif len({v.example for v in same}) > 1:
-                    self.numbers[id(value)] = symbol(f"f{i}")  # computed in the graph; nothing more is known of it
+                elif len({v.example for v in same}) > 1 or (value.kind == "bool" and atoms):
+                    name = next((s for s, f in self.found.items() if f.value is value), f"{value.kind[0]}{i}")
+                    self.numbers[id(value)] = symbol(name)  # computed in the graph; nothing more is known of it
 
-    def _operands(self, node: Node, number: int) -> Iterator[tuple[Expr, list[int]]]:
+    def _size_of(self, value: Value, dim: int, same: list[Any], atoms: list[Any], node: Node) -> Expr:
+        values = [v.example._array.shape[dim] for v in same]
+        if not self.found or fitted(values, itertools.chain(atoms, self.atoms)) is not None:
+            return self._fit(values, atoms, node)
+        e = symbol(
+            f"u{sum(name.startswith('u') for name in self.found)}"
+        )  # whatever it follows, it is read when the program runs
+        self.found[str(e)] = Found(value, values[0], dim)
+        self.atoms.append((e, values))
+        return e
+
+    def operands(self, node: Node, number: int) -> Iterator[tuple[Expr, list[int]]]:
         """The expressions of the sizes and numbers that a node uses, with their values in all runs."""
         parallel = [[*run.nodes[number].args, *run.nodes[number].named.values()] for run in self.runs]
         yield from self._sizes_in(parallel)

@@ -56,13 +56,15 @@ class CallSpec(NamedTuple):
 
 
 class ValueRanges(NamedTuple):
-    """The smallest and the largest value of a size; None is no limit."""
+    """The smallest and the largest value of a number; None is no limit."""
 
-    lower: int
+    lower: int | None
     upper: int | None = None
 
     def __repr__(self) -> str:
-        return f"VR[{self.lower}, {'int_oo' if self.upper is None else self.upper}]"
+        return (
+            f"VR[{'-int_oo' if self.lower is None else self.lower}, {'int_oo' if self.upper is None else self.upper}]"
+        )
 
 
 class _CodeGen(_PyTreeCodeGen):
@@ -411,7 +413,7 @@ def guards_of(ep: ExportedProgram, leaves: list[FxNode]) -> list[tuple[str, Any]
         limits = ep.range_constraints.get(_key(ep, name))
         if limits is None:
             continue
-        if limits.lower > 2:  # sizes 0 and 1 are tried, as in PyTorch
+        if limits.lower is not None and limits.lower > 2:  # sizes 0 and 1 are tried, as in PyTorch
             checks.append((f"{text} >= {limits.lower}", lambda a, i=i, d=d, n=limits.lower: _size(a[i], d) >= n))
         if limits.upper is not None:
             checks.append((f"{text} <= {limits.upper}", lambda a, i=i, d=d, n=limits.upper: _size(a[i], d) <= n))

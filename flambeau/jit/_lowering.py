@@ -68,7 +68,7 @@ def run(tracer: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:
     if inside is not None and (fact(name, "composite") is not None or name.startswith(("masked.", "signal."))):
         with tracer.again():
             return inside(*args, **named)
-    out = plain(*args, **named)
+    out = tracer.compute(plain, args, named)
     if not _has_tensors(out):
         return out
     record = records.get(name)
@@ -84,8 +84,7 @@ def run(tracer: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:
         tracer.record(name, arguments, options, out)
         tracer.record("copy_", [named["out"], out], {}, named["out"])
         return out
-    tracer.record(name, arguments, options, out)
-    return out
+    return tracer.record(name, arguments, options, out)
 
 
 def _is_functional(function: Any) -> bool:
@@ -153,14 +152,12 @@ class Steps:
 
     def do(self, op: str, *args: Any, **named: Any) -> Any:
         """Runs an operator of PyTorch's library by name and records it."""
-        out = find("aten", op)(*args, **named)
-        self.tracer.record(op, list(args), named, out)
-        return out
+        out = self.tracer.compute(find("aten", op), args, named)
+        return self.tracer.record(op, list(args), named, out)
 
     def note(self, op: str, args: list[Any], out: Any, **named: Any) -> Any:
         """Records an operator whose result is known."""
-        self.tracer.record(op, args, named, out)
-        return out
+        return self.tracer.record(op, args, named, out)
 
 
 SPECIAL: dict[str, Callable[..., Any]] = {}

@@ -277,6 +277,11 @@ def _range(s: Steps, *args: Any, **named: Any) -> Any:
     return s.note(s.function.__name__, values, out, **_kind(out))
 
 
+@special("nonzero")
+def _nonzero(s: Steps, x: Tensor, *, as_tuple: bool = False) -> Any:
+    return tuple(s.do("nonzero_numpy", x)) if as_tuple else s.do("nonzero", x)
+
+
 @special("unique")
 def _unique(
     s: Steps, x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None

@@ -232,8 +232,12 @@ class Tracer(TorchFunctionMode):
             return [self._encoded(a) for a in argument]
         return argument
 
-    def record(self, op: str, args: list[Any], named: dict[str, Any], out: Any) -> None:
-        """Adds an operator with its result."""
+    def compute(self, function: Any, args: Any, named: dict[str, Any]) -> Any:
+        """Calls the function of an operator."""
+        return function(*args, **named)
+
+    def record(self, op: str, args: list[Any], named: dict[str, Any], out: Any) -> Any:
+        """Adds an operator with its result, and gives what the program is to get."""
         arguments = [self._encoded(a) for a in args]
         options = {k: self._encoded(v) for k, v in named.items()}
         several = isinstance(out, (tuple, list)) and not isinstance(out, Size)
@@ -245,6 +249,7 @@ class Tracer(TorchFunctionMode):
             outputs.append(value)
         kind = tuple if hasattr(type(out), "_fields") or gives_several(op) or op == "unique_dim" else list
         self._add(Node(op, arguments, outputs, several and kind, options))
+        return out
 
     def _add(self, node: Node) -> None:
         node.scope = "/".join(self._scopes)
