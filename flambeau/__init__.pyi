@@ -152,6 +152,7 @@ from ._library.aten_layers import _grid_sampler_2d_cpu_fallback as _grid_sampler
 from ._library.aten_layers import _grouped_mm as _grouped_mm
 from . import _guards as _guards
 from ._names.rare import _has_compatible_shallow_copy_type as _has_compatible_shallow_copy_type
+from . import _higher_order_ops as _higher_order_ops
 from . import _inductor as _inductor
 from ._library.aten_layers import _int_mm as _int_mm
 from . import _jit_internal as _jit_internal

@@ -68,6 +68,20 @@ class Size(tuple):  # type: ignore[type-arg]
         return Size, (tuple(self),)
 
 
+def _scripted_comparison(compare: Any) -> Any:
+    def method(self: Size, other: Any) -> Any:
+        return compare(self, tuple(other) if local.scripting and isinstance(other, list) else other)
+
+    return method
+
+
+def equal_lists_in_scripts() -> None:
+    """From now on sizes equal lists of the same numbers where scripted code compares them; others compare sizes faster without it."""
+    if "__eq__" not in vars(Size):
+        for name in ("__eq__", "__ne__"):
+            setattr(Size, name, _scripted_comparison(getattr(tuple, name)))
+
+
 def wrap_dim(dim: int, ndim: int) -> int:
     """A dimension counted from the front; IndexError outside [-ndim, ndim), where a scalar counts as one."""
     if not isinstance(dim, int):

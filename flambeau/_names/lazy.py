@@ -10,6 +10,7 @@ MODULES = [
     "_dynamo",
     "_functorch",
     "_guards",
+    "_higher_order_ops",
     "_inductor",
     "_jit_internal",
     "_library",

@@ -107,9 +107,10 @@ def emit(root: Module) -> RecursiveScriptModule:
         path = emitter.paths.get(id(module)) or class_path(module, {*emitter.program.sources, *emitter.paths.values()})
         emitter.paths[id(module)] = path
         attributes, methods = _methods(emitter, module)
+        finals = {name: value for name, value in _finals(module).items() if name not in attributes}
         types_of = {name: kind for name, (kind, _) in attributes.items()}
         scripts = {id(module._modules[name]): child._script.path for name, child in children.items()}
-        emitter.program.add(path, class_text(path, module, scripts, methods, types_of))
+        emitter.program.add(path, class_text(path, module, scripts, methods, types_of, finals))
         result = made[id(module)] = RecursiveScriptModule(emitter.program.definition(path))
         own, theirs = result.__dict__, module.__dict__
         for table in ("_parameters", "_buffers"):
@@ -122,6 +123,31 @@ def emit(root: Module) -> RecursiveScriptModule:
     top = build(root)
     emitter.program.constants = tuple(emitter.constants)
     return top
+
+
+def _finals(module: Module) -> dict[str, Any]:
+    """The attributes of a module that its class declares constant: annotated as `Final`, or named in `__constants__`."""
+    kind = type(module)
+    names = {
+        name: None
+        for base in reversed(kind.__mro__)
+        for name, hint in vars(base).get("__annotations__", {}).items()
+        if _is_final(hint)
+    }
+    found = {name: getattr(module, name, ...) for name in (*names, *getattr(kind, "__constants__", ()))}
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in found.items() if _may_be_constant(v)}
+
+
+def _is_final(hint: Any) -> bool:
+    if isinstance(hint, str):
+        return hint.partition("[")[0].rpartition(".")[2] == "Final"
+    return hint is typing.Final or typing.get_origin(hint) is typing.Final
+
+
+def _may_be_constant(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_may_be_constant, value))
+    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def _methods(emitter: _Emitter, module: Module) -> tuple[dict[str, Any], list[str]]:
@@ -303,11 +329,8 @@ class _Rewriter(ast.NodeTransformer):
         own = self.module.__dict__
         name = node.attr
         if name not in own["_parameters"] and name not in own["_buffers"] and name != "training":
-            if (
-                isinstance(value, (int, float, str, bool))
-                and isinstance(node.ctx, ast.Load)
-                and not self._assigned(name)
-            ):
+            plain = isinstance(value, (int, float, str, bool)) and not self._assigned(name)
+            if (plain or name in _finals(self.module)) and isinstance(node.ctx, ast.Load):
                 return self.constant(node, value)
             hints = typing.get_type_hints(type(self.module)) if type(self.module).__annotations__ else {}
             kind = type_text(hints[name]) if name in hints else type_of(value)

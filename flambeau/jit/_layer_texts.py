@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import nn
 from ..nn.modules.module import Module
-from . import _attention_texts, _loss_texts
+from . import _attention_texts, _loss_texts, _pool_texts
 from ._trace_code import literal
 
 
@@ -242,7 +242,8 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
 
 def layer_text(module: Module) -> str | None:
     """The text of a layer's `forward`, with a bare `self`; None if the layer is none of ours."""
-    whole = _attention_texts.TEXTS.get(type(module)) or _loss_texts.TEXTS.get(type(module))
+    kind = type(module)
+    whole = _attention_texts.TEXTS.get(kind) or _loss_texts.TEXTS.get(kind) or _pool_texts.TEXTS.get(kind)
     if whole is not None:
         return whole(module)
     write = _TEXTS.get(type(module))

@@ -36,6 +36,19 @@ def _divergence(m: Any) -> str:
     return _forward(_TWO, f"return torch.div({call}, torch.size(input, 0))" if whole else f"return {call}")
 
 
+def _labels(m: Any) -> str:
+    """Each label is a question of its own, whose answers are averaged."""
+    yes, no = (
+        "torch.mul(target, torch.log_sigmoid(input))",
+        "torch.mul(torch.rsub(target, 1), torch.log_sigmoid(torch.neg(input)))",
+    )
+    weight = "torch.mul(each, self.weight)" if m.weight is not None else "each"
+    mean = {"none": "loss", "mean": "torch.mean(loss)", "sum": "torch.sum(loss)"}[m.reduction]
+    return _forward(
+        _TWO, f"each = torch.neg(torch.add({yes}, {no}))\n  loss = torch.mean({weight}, [-1])\n  return {mean}"
+    )
+
+
 TEXTS: dict[type, Callable[[Any], str]] = {
     nn.MSELoss: _call("mse_loss", "reduction"),
     nn.L1Loss: _call("l1_loss", "reduction"),
@@ -51,6 +64,7 @@ TEXTS: dict[type, Callable[[Any], str]] = {
     nn.SoftMarginLoss: _call("soft_margin_loss", "reduction"),
     nn.MultiMarginLoss: _call("multi_margin_loss", "p", "margin", "*weight", "reduction"),
     nn.MultiLabelMarginLoss: _call("multilabel_margin_loss", "reduction"),
+    nn.MultiLabelSoftMarginLoss: _labels,
     nn.CosineEmbeddingLoss: _call("cosine_embedding_loss", "margin", "reduction", names=_THREE),
     nn.MarginRankingLoss: _call("margin_ranking_loss", "margin", "reduction", names=_THREE),
     nn.TripletMarginLoss: _call(

@@ -23,6 +23,7 @@ class ScriptClass:
         self.parameters: list[str] = []
         self.buffers: list[str] = []
         self.types: dict[str, str] = {}
+        self.constants: dict[str, Any] = {}  # `Final` attributes, which stand in the text
         self.methods: dict[str, Function] = {}
         self.members: dict[str, EnumValue] = {}
         for node in definition.body:
@@ -33,6 +34,8 @@ class ScriptClass:
     def _take(self, node: ast.stmt) -> None:
         if isinstance(node, ast.FunctionDef):
             self.methods[node.name] = Function(self.program, node, f"{self.path}.{node.name}")
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            self.constants[node.target.id] = _constant(node.value)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             self.types[node.target.id] = ast.unparse(node.annotation)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -81,6 +84,19 @@ class ScriptClass:
 
     def __deepcopy__(self, memo: Any) -> ScriptClass:
         return self
+
+
+def _constant(node: ast.expr) -> Any:
+    """The value that stands in the text of a class."""
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return tuple(map(_constant, node.elts))
+    if isinstance(node, ast.Name) and node.id in ("inf", "nan"):
+        return float(node.id)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_constant(node.operand)
+    if isinstance(node, ast.Constant):
+        return node.value
+    raise Problem(f"a constant of a program cannot be {ast.unparse(node)[:80]!r}")
 
 
 class Program:

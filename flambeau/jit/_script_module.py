@@ -69,6 +69,8 @@ class RecursiveScriptModule(ScriptModule):
                 return found[name]
         if name == "training":
             return own["training"]
+        if name in own["_script"].constants:
+            return own["_script"].constants[name]
         raise RuntimeError(f"Module '{self.original_name}' has no attribute {name!r:.100}")
 
     def _script_write(self, name: str, value: Any) -> None:
@@ -160,6 +162,8 @@ class RecursiveScriptModule(ScriptModule):
                 return own["_attributes"][name]
             if name in own["_script"].methods and name != "forward":
                 return functools.partial(own["_script"].methods[name], self)
+            if name in own["_script"].constants:
+                return own["_script"].constants[name]
         return super().__getattr__(name)
 
     def __setattr__(self, name: str, value: Any) -> None:

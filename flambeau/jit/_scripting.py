@@ -7,7 +7,7 @@ import functools
 import inspect
 from typing import Any
 
-from .._core.sizes import Size
+from .._core.sizes import Size, equal_lists_in_scripts
 from .._core.state import local
 from ..nn.modules.module import Module
 from ..nn.parameter import is_lazy
@@ -234,6 +234,7 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
     """
     if isinstance(obj, (ScriptModule, ScriptFunction)):
         return obj
+    equal_lists_in_scripts()
     if isinstance(obj, Module):
         _check_initialised(obj)
         _checked(obj)

@@ -6,6 +6,8 @@ import json
 import keyword
 import math
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from .._compile.graph import values_in
@@ -354,8 +356,9 @@ def _structure_text(method: _Method, value: Any) -> str:
 
 
 def class_text(
-    path: str, module: Module, scripts: dict[int, str], methods: list[str], extra: dict[str, str] | None = None
-) -> str:
+    path: str, module: Module, scripts: dict[int, str], methods: list[str], extra: dict[str, str] | None = None,
+    constants: Mapping[str, Any] = MappingProxyType({}),
+) -> str:  # fmt: skip
     """The class of a module: what it has, and its methods. `scripts` are paths by the identity of submodules."""
     own = module.__dict__
     tables = own["_parameters"], own["_buffers"]
@@ -370,11 +373,18 @@ def class_text(
     types.update(extra or {})
     for name, kind in types.items():
         lines.append(_declaration(name, kind))
+    lines += [_declaration(name, f"Final[{type_of(v)}]") + f" = {_final(v)}" for name, v in constants.items()]
     lines += [_declaration(name, scripts[id(child)]) for name, child in own["_modules"].items() if child is not None]
     text = "\n".join(lines)
     for method in methods:
         text += "\n" + "\n".join("  " + line for line in method.splitlines())
     return text
+
+
+def _final(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_final, value))}{',' if len(value) == 1 else ''})"
+    return repr(value) if isinstance(value, float) else literal(value)
 
 
 def _declaration(name: str, kind: str) -> str:

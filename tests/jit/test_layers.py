@@ -62,11 +62,33 @@ def test_layers_of_rows(layer):
         nn.PixelUnshuffle(2), nn.ChannelShuffle(2), nn.Unfold((3, 2), padding=1, stride=2), nn.CircularPad2d((1, 0, 2, 1)),
         nn.AdaptiveMaxPool2d((3, 2)), nn.AdaptiveMaxPool2d(2, return_indices=True), nn.MaxPool2d(2, return_indices=True),
         nn.UpsamplingBilinear2d(scale_factor=2), nn.UpsamplingNearest2d(size=(5, 3)),
-        nn.BatchNorm2d(4, track_running_stats=False, momentum=None),
+        nn.BatchNorm2d(4, track_running_stats=False, momentum=None), nn.LocalResponseNorm(3, 0.1, 0.5, 2.0),
+        nn.LPPool2d(3.0, 2, 1, ceil_mode=True), nn.LPPool2d(2, (3, 2)),
     ],
 )  # fmt: skip
 def test_layers_of_images(layer):
     agree(layer, (images,))
+
+
+def test_rarer_pooling():
+    agree(nn.LPPool1d(2, 3), (images[0],))
+    agree(nn.LPPool3d(1.5, 2), (images,))
+    agree(nn.LocalResponseNorm(2), (rows[None],))
+    for rank, size in ((1, (2, 4, 6)), (2, (2, 4, 6, 6)), (3, (2, 2, 4, 4, 4))):
+        x = torch.rand(size)
+        args = getattr(nn, f"MaxPool{rank}d")(2, return_indices=True)(x)
+        agree(getattr(nn, f"MaxUnpool{rank}d")(2), args, (*args, list(size[2:])))
+    for layer, x in (
+        (nn.FractionalMaxPool2d(2, output_size=3, return_indices=True), images),
+        (nn.FractionalMaxPool2d(2, output_ratio=(0.5, 0.7)), images[0]),
+        (nn.FractionalMaxPool3d(2, output_size=(2, 3, 3)), images[None]),
+    ):
+        program = stored(jit.script(layer))
+        for run in (layer, program):
+            torch.manual_seed(0)
+            results = flat(run(x))
+            torch.manual_seed(0)
+            assert all(map(torch.equal, results, flat(layer(x))))
 
 
 def test_other_layers():
@@ -116,6 +138,7 @@ def test_losses(reduction):
     agree(nn.NLLLoss(weight, reduction=reduction), (rows, classes))
     agree(nn.MultiMarginLoss(p=2, reduction=reduction), (rows, classes))
     agree(nn.MultiLabelMarginLoss(reduction=reduction), (rows, torch.tensor([[0, 1, -1, 0, 0, 0, 0, 0]] * 3)))
+    agree(nn.MultiLabelSoftMarginLoss(weight, reduction=reduction), (rows, (other > 0.5).float()))
     agree(nn.HingeEmbeddingLoss(0.3, reduction=reduction), (rows[:, 0], signs))
     agree(nn.SoftMarginLoss(reduction=reduction), (rows[:, 0], signs))
     agree(nn.CosineEmbeddingLoss(0.1, reduction=reduction), (rows, other, signs))

@@ -2,7 +2,7 @@
 
 import io
 import math
-from typing import Dict, List  # noqa: UP035  (what programs write)
+from typing import Dict, Final, List  # noqa: UP035  (what programs write)
 
 import pytest
 
@@ -362,3 +362,35 @@ def test_sizes_are_lists():
     assert parts.shape == (3, 2, 2) and more == [1, 3, 4] and size == [3, 4] and type(size) is list
     with pytest.raises(TypeError, match="can only concatenate tuple"):  # not outside of scripts
         torch.ones(3).shape + [1]
+
+
+def test_sizes_equal_lists():
+    @jit.script
+    def is_pair(x: torch.Tensor) -> bool:
+        return x.shape == [1, 2] and x.shape != [2, 1]
+
+    assert is_pair(torch.ones(1, 2)) and not is_pair(torch.ones(2, 1))
+    assert torch.ones(1, 2).shape != [1, 2] and torch.ones(1, 2).shape == (1, 2)  # as outside of scripts
+
+
+def test_constants_are_part_of_programs():
+    class Scaled(nn.Module):
+        times: Final[int]
+        shifts: Final[list[float]]
+        far: "Final[float]"
+        __constants__ = ["label", "none"]
+
+        def __init__(self):
+            super().__init__()
+            self.times, self.shifts, self.far, self.label, self.none = -3, [0.5, 2.0], float("-inf"), "a", None
+            self.layer = nn.Linear(2, 3)
+
+        def forward(self, x):
+            return self.layer(x) * self.times + self.shifts[1]
+
+    model, x = Scaled(), torch.ones(1, 2)
+    once = _again(jit.script(model))
+    for program in (once, _again(once)):
+        assert torch.equal(program(x), model(x))
+        assert (program.times, program.shifts, program.far) == (-3, (0.5, 2.0), float("-inf"))
+        assert (program.label, program.none, program.layer.in_features) == ("a", None, 2)
