@@ -28,6 +28,7 @@ from .schema import Argument, FunctionSchema, Return, parse_schema
 _PREFIXES = {"linalg_": "linalg.", "special_": "special.", "fft_": "fft."}
 _OUTSIDE = (
     "_library.aten",
+    "_library.aten_arguments",
     "_library.aten_backward",
     "_library.aten_graphs",
     "_library.aten_layers",

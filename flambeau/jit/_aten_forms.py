@@ -30,19 +30,6 @@ def _numbered(name: str) -> Any:
     return lambda *args, **named: operator_of(name)(*args, **named)  # type: ignore[misc]
 
 
-def elu(self: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
-    made = _f("elu")(self * input_scale if input_scale != 1 else self, alpha)
-    return made * scale if scale != 1 else made
-
-
-def elu_(self: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
-    return self.copy_(elu(self, alpha, scale, input_scale))
-
-
-def tensordot(self: Tensor, other: Tensor, dims_self: Any, dims_other: Any) -> Tensor:
-    return ops.tensordot(self, other, (list(dims_self), list(dims_other)))
-
-
 def einsum(equation: str, tensors: Any, path: Any = None) -> Tensor:
     return ops.einsum(equation, *tensors)
 
@@ -168,9 +155,6 @@ def unique_dim(
 FORMS: dict[str, Any] = {
     "_convolution_mode": _convolution_mode,
     "einsum": einsum,
-    "elu": elu,
-    "elu_": elu_,
-    "tensordot": tensordot,
     "to": to,
     "view": view,
     "add": _added,

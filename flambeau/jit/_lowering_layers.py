@@ -264,3 +264,47 @@ def _first_state(s: Steps, input: Tensor, state: Tensor, batch_first: bool) -> T
         layers, _, width = state._array.shape
         batch = input.shape[0 if batch_first else 1]
         return ops.zeros(layers, batch, width, dtype=state.dtype, device=state.device)
+
+
+def _max_unpool(rank: int) -> Any:
+    def lower(
+        s: Steps, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+    ) -> Tensor:  # fmt: skip
+        size, around = listed(kernel_size, rank), listed(padding, rank)
+        steps = size if stride is None else listed(stride, rank)
+        if output_size is None:
+            with s.tracer.again():
+                shape = list(input.shape)[-rank:]
+                wanted = [(n - 1) * step + k - 2 * p for n, step, k, p in zip(shape, steps, size, around)]
+        else:
+            s.function(input, indices, kernel_size, stride, padding, output_size)  # which checks it
+            wanted = list(output_size)[-rank:]
+        if rank == 1:
+            lines = (s.do("unsqueeze", t, -1) for t in (input, indices))
+            return s.do("squeeze", s.do("max_unpool2d", *lines, [*wanted, 1]), -1)
+        return s.do(f"max_unpool{rank}d", input, indices, wanted, *((steps, around) if rank == 3 else ()))
+
+    return lower
+
+
+def _fractional(rank: int) -> Any:
+    def lower(s: Steps, *args: Any, **named: Any) -> Any:
+        given = arguments_of(s.function, args, named)
+        x, wanted, samples = given["input"], given["output_size"], given["_random_samples"]
+        with s.tracer.again():
+            shape = list(x.shape)
+            if wanted is None:
+                wanted = [int(n * r) for n, r in zip(shape[-rank:], listed(given["output_ratio"], rank))]
+            if samples is None:
+                count = 1 if len(shape) == rank + 1 else shape[0]
+                samples = ops.rand(count, shape[-rank - 1], rank, dtype=x.dtype, device=x.device)
+        out = s.do(f"fractional_max_pool{rank}d", x, listed(given["kernel_size"], rank), listed(wanted, rank), samples)
+        return out if given["return_indices"] else out[0]
+
+    return lower
+
+
+for _rank in (1, 2, 3):
+    SPECIAL[f"max_unpool{_rank}d"] = _max_unpool(_rank)
+    if _rank > 1:
+        SPECIAL[f"fractional_max_pool{_rank}d"] = _fractional(_rank)

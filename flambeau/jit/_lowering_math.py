@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._tensor import Tensor
-from ._lowering import SPECIAL, Steps, listed, special
+from ._lowering import SPECIAL, Steps, arguments_of, listed, special
 from ._operators import dtype_code
 
 # -- reductions --------------------------------------------------------------------------------------------------
@@ -127,3 +127,19 @@ def _tensordot(s: Steps, a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     if isinstance(dims, int):
         dims = (list(range(a._array.ndim - dims, a._array.ndim)), list(range(dims)))
     return s.do("tensordot", a, b, list(dims[0]), list(dims[1]))
+
+
+@special("stft")
+def _stft(s: Steps, *args: Any, **named: Any) -> Tensor:
+    """Signals are padded before the operator sees them, as PyTorch's function does."""
+    given = arguments_of(s.function, args, named)
+    x, n_fft, half = given["input"], given["n_fft"], given["n_fft"] // 2
+    if given["center"]:
+        lead = 3 - x._array.ndim
+        for _ in range(lead):
+            x = s.do("unsqueeze", x, 0)
+        x = s.do("pad", x, [half, half], given["pad_mode"])
+        for _ in range(lead):
+            x = s.do("squeeze", x, 0)
+    rest = [given[name] for name in ("normalized", "onesided", "return_complex", "align_to_window")]
+    return s.do("stft", x, n_fft, given["hop_length"], given["win_length"], given["window"], *rest)

@@ -101,3 +101,26 @@ def test_attention_with_weights(averaged, boolean):
             torch.testing.assert_close(weights.detach(), shown.detach(), rtol=1e-4, atol=1e-5)
         else:
             assert weights is None
+
+
+def test_operators_with_other_arguments_than_functions():
+    """`torch.ops.aten` takes what schemas say, though functions of the same name take more or in another order."""
+    ops = torch.ops.aten
+    value, place = F.max_pool2d(X, 2, return_indices=True)
+    assert torch.equal(ops.max_unpool2d(value, place, [6, 6]), F.max_unpool2d(value, place, 2))
+    value, place = F.max_pool3d(X, 2, return_indices=True)
+    assert torch.equal(ops.max_unpool3d(value, place, [4, 6, 6], [2] * 3, [0] * 3), F.max_unpool3d(value, place, 2))
+    for rank in (2, 3):
+        samples = torch.full((2, 4, 2) if rank == 2 else (1, 2, 3), 0.3)
+        made = getattr(ops, f"fractional_max_pool{rank}d")(X, [2] * rank, [2] * rank, samples)
+        pool = getattr(F, f"fractional_max_pool{rank}d")
+        assert all(map(torch.equal, made, pool(X, 2, 2, return_indices=True, _random_samples=samples)))
+    wanted = torch.where(X > 0, X, (X * 0.5).exp() - 1) * 2
+    torch.testing.assert_close(ops.elu(X, 1.0, 2.0, 0.5), wanted)
+    torch.testing.assert_close(ops.elu_(X.clone(), 1.0, 2.0, 0.5), wanted)
+    assert torch.equal(ops.tensordot(X, X, [1, 2], [1, 2]), torch.tensordot(X, X, ([1, 2], [1, 2])))
+    signal, window = X.reshape(-1), torch.hann_window(8)
+    wanted = torch.stft(signal, 8, 4, window=window, center=False, normalized=True, return_complex=True)
+    assert torch.equal(ops.stft(signal, 8, 4, 8, window, True, True, True), wanted)
+    wanted = torch.stft(signal, 8, 4, window=window, return_complex=True)
+    assert torch.equal(ops.stft.center(signal, 8, 4, 8, window, True, "reflect", False, True, True), wanted)

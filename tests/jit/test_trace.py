@@ -367,3 +367,28 @@ def test_copies_of_tensors_are_followed():
     assert torch.equal(traced(x), function(x)) and traced(x).dtype is torch.float64
     expected, found = (torch.autograd.grad(f(x).sum(), x)[0] for f in (function, traced))
     assert torch.equal(expected, found)
+
+
+def test_operators_get_the_arguments_of_their_schemas():
+    """Functions that prepare their arguments in Python: traces hold what PyTorch's operators take."""
+    x, lines, volumes = torch.rand(2, 3, 8, 8), torch.rand(3, 8), torch.rand(1, 2, 4, 4, 4)
+    F, window = torch.nn.functional, torch.hann_window(8)
+
+    def unpooled(x, rank):
+        pool, unpool = (getattr(F, f"{name}{rank}d") for name in ("max_pool", "max_unpool"))
+        return unpool(*pool(x, 2, return_indices=True), 2)
+
+    for function, given, text in (
+        (lambda x: unpooled(x, 1), lines, "torch.max_unpool2d(_"),
+        (lambda x: unpooled(x, 2), x, "torch.max_unpool2d(_"),
+        (lambda x: unpooled(x, 3), volumes, "torch.max_unpool3d(_"),
+        (lambda x: torch.view_as_real(torch.stft(x, 8, window=window, return_complex=True)), lines, "torch.pad("),
+        (lambda x: F.fractional_max_pool2d(x, 2, output_ratio=0.5), x, "torch.rand("),
+    ):
+        torch.manual_seed(0)
+        program = torch.jit.trace(function, given, check_trace=False)
+        torch.manual_seed(0)
+        wanted = function(given)
+        torch.manual_seed(0)
+        assert torch.equal(program(given), wanted) and text in program.code
+        assert "kernel_size" not in program.code

@@ -620,8 +620,6 @@ max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, 
 adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)
 adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)
 adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)
-fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)
-fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)
 avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor  # autocast=whole
 avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor  # autocast=whole, builtin
 avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor  # autocast=cpu:single, builtin

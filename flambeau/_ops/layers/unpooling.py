@@ -119,7 +119,7 @@ for _rank in (1, 2, 3):
 
 
 SCHEMAS = """
-max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor  # autocast=cpu:single
-max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor  # autocast=cpu:single
+max_unpool2d  # autocast=cpu:single
+max_unpool3d  # autocast=cpu:single
 max_unpool1d  # composite
 """

@@ -502,7 +502,7 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
 
 SCHEMAS = """
 einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor  # python
-tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor  # python, autocast=cuda:widest
+tensordot  # python, autocast=cuda:widest
 kron(Tensor self, Tensor other) -> Tensor
 linalg_multi_dot(Tensor[] tensors) -> Tensor  # autocast=cuda:lower
 chain_matmul(Tensor[] matrices) -> Tensor  # python, autocast=cuda:lower, composite

@@ -428,7 +428,6 @@ hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor
 relu6|mish|hardsigmoid|hardswish(Tensor self) -> Tensor
 leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor
 threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor
-elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
 selu(Tensor self) -> Tensor  # onnx
 celu(Tensor self, Scalar alpha=1.) -> Tensor
 gelu(Tensor self, *, str approximate="none") -> Tensor  # autocast=whole, builtin
