@@ -7,8 +7,10 @@ import threading
 from typing import Any, NamedTuple
 
 from .._core.state import BATCHED, local
+from .._functorch.vmap import _add_batch_dim as _add_batch_dim
+from .._functorch.vmap import _remove_batch_dim as _remove_batch_dim
 from .._tensor import Tensor
-from ..func.batched import Batched, make_batched, next_level, opened, unwrap
+from ..func.batched import Batched, next_level, opened, unwrap
 from ..func.tracking import derived_in
 from ..func.transforms import transform
 
@@ -70,22 +72,9 @@ def maybe_get_level(tensor: Any) -> int:
     return max([mapped, *derived_in(tensor)]) if isinstance(tensor, Tensor) else -1
 
 
-def _add_batch_dim(tensor: Tensor, in_dim: int, level: int) -> Tensor:
-    return make_batched(tensor, in_dim % tensor.ndim, level)
-
-
 def _unwrap_batched(tensor: Tensor, level: int) -> tuple[Tensor, int | None]:
     """(the whole batch, where it lies), or (tensor, None) if it is not batched at the level."""
     return unwrap(tensor, level)
-
-
-def _remove_batch_dim(tensor: Tensor, level: int, batch_size: int, out_dim: int) -> Tensor:
-    value, dim = unwrap(tensor, level)
-    if dim is None:
-        shape = list(value.shape)
-        shape.insert(out_dim % (value.ndim + 1), batch_size)
-        return value.unsqueeze(out_dim).expand(shape)
-    return value.movedim(dim, out_dim)
 
 
 def reshape_dim_into(src: int, dst: int, x: Tensor) -> Tensor:

@@ -3,6 +3,8 @@
 import importlib
 from typing import Any
 
+from .. import func as func  # which imports parts of this package: it comes first
+
 _MODULES = ("apis", "autograd_function", "eager_transforms", "make_functional", "utils", "vmap")
 
 

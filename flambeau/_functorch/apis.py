@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..func.transforms import grad, grad_and_value
-from ..func.vmap import mapping, vmap
+from .vmap import mapping, vmap
 
 __all__ = ["chunk_vmap", "grad", "grad_and_value", "vmap"]
 

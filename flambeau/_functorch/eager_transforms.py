@@ -7,8 +7,8 @@ from typing import Any
 from ..func import checks
 from ..func.functionalization import functionalize
 from ..func.transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
-from ..func.vmap import vmap
 from ..utils._pytree import tree_flatten, tree_map, tree_map_only, tree_unflatten
+from .vmap import vmap
 
 __all__ = [
     "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "tree_flatten", "tree_map",

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from .._autograd.modes import enable_grad, inference_mode
 from .._core.dtypes import FLOATING
 from .._core.state import GRAD, local, modes
+from .._functorch.vmap import vmap
 from .._ops.registry import ops
 from .._tensor import BirthMeta, Tensor, alias, detached, is_inference, meta_of
 from ..autograd import grad as _autograd_grad
@@ -20,7 +21,6 @@ from . import checks
 from .batched import Batched, directions_only, front, make_batched, mapped_levels, next_level
 from .tracking import entered
 from .tracking import root as _root
-from .vmap import vmap
 
 
 class Open(NamedTuple):

@@ -51,7 +51,7 @@ def _watched(monkeypatch):
         return many(level, function, args, named, reason)
 
     monkeypatch.setattr(fallback, "_each", functions)
-    monkeypatch.setattr(sys.modules["flambeau.func.vmap"], "each_sample", lambda level, op, args: (
+    monkeypatch.setattr(sys.modules["flambeau.func.batched_ops"], "each_sample", lambda level, op, args: (
         seen.add(op.name) if not op.view else None, one(level, op, args))[1])  # fmt: skip
     return seen
 

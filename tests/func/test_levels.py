@@ -244,3 +244,33 @@ def test_generated_rules_sum_gradients_to_what_was_broadcast():
     made = vjp(vmap(Times.apply), x, y)[1](cotangent)
     expected = vjp(lambda x, y: x.unsqueeze(1) * y, x, y)[1](cotangent)
     assert all(torch.allclose(a, b) for a, b in zip(made, expected))
+
+
+class _Pair:
+    """A container of another library, which vmap's own steps take for no tensor."""
+
+    def __init__(self, first, second):
+        self.first, self.second = first, second
+
+
+@pytest.mark.parametrize("chunk_size", [None, 2])
+def test_steps_of_vmap_can_be_replaced(monkeypatch, chunk_size):
+    process, create, unwrap = steps._process_batched_inputs, steps._create_batched_inputs, steps._unwrap_batched
+
+    def parted(in_dims, args, func):
+        (pair,) = args
+        return process(in_dims, (pair.first, pair.second), func)
+
+    def joined(dims, flat, level, spec):
+        return (_Pair(*create(dims, flat, level, spec)),)
+
+    def opened(out, out_dims, level, size, func):
+        return unwrap((out.first, out.second), out_dims, level, size, func)
+
+    monkeypatch.setattr(steps, "_process_batched_inputs", parted)
+    monkeypatch.setattr(steps, "_create_batched_inputs", joined)
+    monkeypatch.setattr(steps, "_unwrap_batched", opened)
+    x, y = torch.randn(3, 2), torch.randn(2, 3)
+    mapped = vmap(lambda p: _Pair(p.first @ p.second, p.second), (0, 1), (0, 1), chunk_size=chunk_size)
+    first, second = mapped(_Pair(x, y))
+    assert torch.allclose(first, (x * y.T).sum(1)) and second.equal(y)

@@ -1,4 +1,4 @@
-"""`vmap`: a function of one sample made a function of a batch.
+"""What operations do inside `vmap` (whose steps are in `_functorch/vmap.py`).
 
 A batched tensor looks like one sample; the dispatcher sends every op on it here. Pointwise ops run once on aligned
 operands, others by the rule of their record (`_ops/records/batching.py`), and what has none runs sample by sample (`fallback`).
@@ -6,9 +6,7 @@ operands, others by the rule of their record (`_ops/records/batching.py`), and w
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 from .._core.dtypes import bool_, uint8
@@ -16,13 +14,11 @@ from .._core.layouts import channels_last, channels_last_3d
 from .._core.sizes import size_argument
 from .._core.state import BATCHED, GRAD, local
 from .._dispatch import handlers
-from .._ops.making.generator import default_generator
 from .._ops.records.batching import Dynamic
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.registry import ops
 from .._tensor import Tensor
-from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
-from .batched import Batched, deepest, front, in_front, is_viewed, make_batched, opened, part_samples, unwrap
+from .batched import Batched, deepest, front, in_front, is_viewed, make_batched, part_samples, unwrap
 from .fallback import dynamic, each_sample, function_rules, not_possible, on_batches, outside
 
 
@@ -91,101 +87,6 @@ def _pointwise(level: int, op: Pointwise, args: tuple[Any, ...]) -> Any:
 
 
 handlers[BATCHED] = _handle
-
-
-def vmap(
-    func: Callable[..., Any],
-    in_dims: Any = 0,
-    out_dims: Any = 0,
-    randomness: str = "error",
-    *,
-    chunk_size: int | None = None,
-) -> Callable[..., Any]:
-    """A function that maps `func` over dimension `in_dims` of its tensor arguments.
-
-    >>> import flambeau as torch
-    >>> torch.func.vmap(torch.dot)(torch.ones(3, 2), torch.ones(3, 2))
-    tensor([2., 2., 2.])
-    """
-    if chunk_size is not None and chunk_size <= 0:
-        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
-    return mapping(func, in_dims, out_dims, randomness, lambda size: chunk_size)
-
-
-def mapping(
-    func: Callable[..., Any], in_dims: Any, out_dims: Any, randomness: str, chunk_of: Callable[[int], int | None]
-) -> Callable[..., Any]:
-    """`vmap` with a chunk size that may depend on the batch's."""
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
-
-    @functools.wraps(func)
-    def mapped(*args: Any, **named: Any) -> Any:
-        flat, spec = tree_flatten(args)
-        where = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
-        if not isinstance(in_dims, (int, tuple)):
-            raise ValueError(
-                f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
-                f"got: {type(in_dims)}."
-            )
-        if not flat:
-            raise ValueError(
-                f"{where}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no inputs."
-            )
-        try:
-            dims = broadcast_prefix(in_dims, args)
-        except ValueError:
-            raise ValueError(
-                f"{where}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
-                f"{tree_flatten(in_dims)[1]} but inputs has structure {spec}."
-            ) from None
-        size = _batch_size(func, in_dims, flat, dims)
-        chunk_size = chunk_of(size)
-        if chunk_size is not None and chunk_size < size:
-            return _in_chunks(func, flat, dims, spec, named, size, chunk_size, out_dims, randomness)
-        return _run(func, flat, dims, spec, named, size, out_dims, randomness)
-
-    return mapped
-
-
-def _name(func: Any) -> str:
-    return getattr(func, "__name__", repr(func))
-
-
-def _batch_size(func: Any, in_dims: Any, flat: list[Any], dims: list[Any]) -> int:
-    sizes = set()
-    for i, (a, d) in enumerate(zip(flat, dims)):
-        if d is None:
-            continue
-        if not isinstance(d, int):
-            raise ValueError(
-                f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for an input but in_dim must be "
-                "either an integer dimension or None."
-            )
-        if not isinstance(a, Tensor):
-            raise ValueError(
-                f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for an input but the input is of type "
-                f"{type(a)}. We cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
-            )
-        if not -a._array.ndim <= d < a._array.ndim:
-            raise ValueError(
-                f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for some input, but that input is a "
-                f"Tensor of dimensionality {a._array.ndim} so expected in_dim to satisfy -{a._array.ndim} <= in_dim < "
-                f"{a._array.ndim}."
-            )
-        dims[i] = d % a._array.ndim
-        sizes.add(a._array.shape[dims[i]])
-    if not sizes:
-        raise ValueError(
-            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): expected at least one Tensor to vmap over, got none: "
-            "every in_dim is None"
-        )
-    if len(sizes) > 1:
-        raise ValueError(
-            "vmap: Expected all tensors to have the same size in the mapped dimension, "
-            f"got sizes {sorted(sizes)} for the mapped dimension"
-        )
-    return sizes.pop()
 
 
 # -- writing into batches ------------------------------------------------------------------------------------------
@@ -368,71 +269,3 @@ function_rules.update(one_hot=_one_hot, resize_=_resize, as_strided=_strided, ne
 function_rules.update(conj=_conj, mm=_mm)
 ops.write_batched, ops.take_over_batched = _write, _take_over
 ops.on_batches, ops.make_batched = on_batches, make_batched
-
-
-# -- running -------------------------------------------------------------------------------------------------------
-
-
-def _run(func: Any, flat: Any, dims: Any, spec: Any, named: Any, size: int, out_dims: Any, randomness: str) -> Any:
-    with opened(size, randomness) as level:
-        given = [a if d is None else make_batched(a, d, level) for a, d in zip(flat, dims)]
-        out = func(*tree_unflatten(given, spec), **named)
-    leaves, out_spec = tree_flatten(out)
-    _check_out_dims(func, out_dims)
-    if isinstance(out, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
-        (out_dims,) = out_dims
-    try:
-        wanted = broadcast_prefix(tuple(out_dims) if isinstance(out_dims, list) else out_dims, out)
-    except ValueError:
-        raise ValueError(
-            f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of `outputs`"
-        ) from None
-    return tree_unflatten([_out(func, t, d, level, size) for t, d in zip(leaves, wanted)], out_spec)
-
-
-def _check_out_dims(func: Any, out_dims: Any) -> None:
-    for d in tree_flatten(out_dims)[0]:
-        if d is not None and not isinstance(d, int):
-            raise ValueError(
-                f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of "
-                "ints representing where in the outputs the vmapped dimension should appear."
-            )
-
-
-def _out(func: Any, t: Any, dim: Any, level: int, size: int) -> Any:
-    if dim is None:
-        if isinstance(t, Batched) and t.level == level:
-            raise ValueError(
-                f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None"
-            )
-        return t
-    if not isinstance(t, Tensor):
-        raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(t)}.")
-    value, bdim = unwrap(t, level)
-    if bdim is None:
-        value, bdim = ops.expand(ops.unsqueeze(value, 0), (size, *value._array.shape)), 0
-    if not -value._array.ndim <= dim < value._array.ndim:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-value._array.ndim}, {value._array.ndim - 1}], but got {dim})"
-        )
-    return value if bdim == dim % value._array.ndim else ops.movedim(value, bdim, dim)
-
-
-def _in_chunks(
-    func: Any, flat: Any, dims: Any, spec: Any, named: Any, size: int, chunk: int, out_dims: Any, randomness: str
-) -> Any:
-    parts = []
-    state = default_generator.get_state() if randomness == "same" else None
-    for start in range(0, size, chunk):
-        if state is not None:
-            default_generator.set_state(state)
-        count = min(chunk, size - start)
-        piece = [a if d is None else ops.narrow(a, d, start, count) for a, d in zip(flat, dims)]
-        parts.append(_run(func, piece, dims, spec, named, count, out_dims, randomness))
-    leaves, out_spec = zip(*[tree_flatten(p) for p in parts])
-    wanted = broadcast_prefix(out_dims, parts[0])
-    joined = [ops.cat(list(ts), d) if d is not None else ts[0] for ts, d in zip(zip(*leaves), wanted)]
-    return tree_unflatten(joined, out_spec[0])
-
-
-__all__ = ["Batched", "in_front", "make_batched", "mapping", "unwrap", "vmap"]
