@@ -12,7 +12,7 @@ import numpy as np
 from .._autograd.modes import no_grad
 from .._core import dtypes as d
 from .._core.devices import device as _device
-from .._core.state import ANOMALY, local, modes
+from .._core.state import ANOMALY, BATCHED, local, modes
 from .._core.steps import chosen_by_elements
 from .._ops.registry import functions, ops
 from .._tensor import Tensor, wrap
@@ -52,7 +52,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         raise RuntimeError("Expect both branches to be callable.")
     if not isinstance(operands, (tuple, list)):
         raise RuntimeError(f"Expect operands to be a tuple of possibly nested dict/list/tuple, but got {operands}.")
-    if isinstance(pred, Tensor) and _is_exported(pred):
+    if isinstance(pred, Tensor) and (_is_exported(pred) or pred._k & BATCHED):  # samples may go different ways
         return _either(pred, *[_unwritten(f, operands) for f in (true_fn, false_fn)])
     if isinstance(pred, Tensor):
         return chosen_by_elements(_one_of, (true_fn, false_fn), (pred, *operands))
@@ -80,7 +80,7 @@ def _unwritten(branch: Callable[..., Any], operands: Any) -> Any:
 
 
 def _either(pred: Tensor, true: Any, false: Any) -> Any:
-    """The results of both branches, chosen by the condition: an exported graph has no branches, it computes both."""
+    """The results of both branches, chosen by the condition: an exported graph has no branches, nor has a batch; they compute both."""
     (yes, spec), (no, other) = tree_flatten(true), tree_flatten(false)
     described = [[(tuple(t.shape), t.dtype) if isinstance(t, Tensor) else t for t in leaves] for leaves in (yes, no)]
     if spec != other or described[0] != described[1]:

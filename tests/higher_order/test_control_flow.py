@@ -62,3 +62,19 @@ def test_a_condition_is_exported_with_both_branches():
 def test_branches_of_an_exported_condition_must_be_alike_and_write_nothing(false):
     with pytest.raises(RuntimeError, match="cond"):
         torch.export.export(_Either(lambda x: x, false), (torch.ones(2),))
+
+
+def test_samples_of_a_batch_take_their_own_branches():
+    def branch(x):
+        return torch.cond(x.sum() > 0, lambda x: (x.sin(), x.sum()), lambda x: (x.cos() * 2, x.mean()), (x,))
+
+    rows = torch.arange(12.0).view(4, 3) - 5
+    for dim in (0, 1):
+        wanted = [torch.stack(parts) for parts in zip(*[branch(row) for row in rows.unbind(dim)])]
+        for made, want in zip(torch.vmap(branch, dim)(rows), wanted, strict=True):
+            assert torch.equal(made, want)
+    loss = lambda x: branch(x)[0].sum()
+    wanted = torch.stack([torch.func.grad(loss)(row) for row in rows])
+    assert torch.equal(torch.vmap(torch.func.grad(loss))(rows), wanted)
+    single = torch.vmap(torch.vmap(lambda x: torch.cond(x > 0, lambda x: x + 1, lambda x: x * 10, (x,))))
+    assert torch.equal(single(rows), torch.where(rows > 0, rows + 1, rows * 10))
