@@ -26,7 +26,7 @@ from .._kernel.native.walks import arrangement
 from .._ops.plans.patterns import Unplannable
 from .._ops.plans.watching import Watch, Watched
 from .._ops.records.primitive import Primitive
-from .._tensor import Tensor, bump, detached, wrap
+from .._tensor import Storage, Tensor, bump, detached, wrap
 from .births import Born
 from .expected import Expect
 from .graph import Graph, Node, Value, replaced
@@ -170,9 +170,21 @@ class Lowering:
         finally:
             local.grad = outer
         self.outputs = [self.tensor(v) for v in graph.outputs]
+        self._share_storages()
         for memory in self.blocks:
             memory.array = None
         self.tensors.clear()
+
+    def _share_storages(self) -> None:
+        """Outputs in one block have one storage, as in later runs."""
+        storages: dict[Memory, Storage] = {}
+        for v, t in zip(self.graph.outputs, self.outputs):
+            memory = self.places[v][0] if v in self.places else None
+            if memory is not None and memory.kind == MADE and t._array.nbytes != memory.nbytes:
+                storages.setdefault(memory, Storage(memory.array))
+        for v, t in zip(self.graph.outputs, self.outputs):
+            if v in self.places and self.places[v][0] in storages:
+                t._storage = storages[self.places[v][0]]
 
     def _run(self, last: dict[Value, int]) -> None:
         users: dict[Memory, set[Value]] = {}  # which values lie in a block, and are needed

@@ -49,6 +49,7 @@ class Pair:
         graph = tape.finish(outputs, whole=True)  # the backward pass may need more
         self.about = [(t._array.shape, t.dtype, t._k & ~GRAD) for t in outputs]
         self.count = len(outputs)
+        self.repeated = [i for i, v in enumerate(graph.outputs) if v in graph.outputs[:i]]  # `y, y.detach()`
         self.saved: list[Value] = []
         self.backward_program: Program | None = None
         self.partial: dict[
@@ -134,6 +135,8 @@ class Pair:
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs, with a node behind those that need one."""
         made = self.forward_program.run(inputs)
+        for i in self.repeated:
+            made[i] = detached(made[i])
         return made if self.backward_program is None and not self.spent else self.with_history(made, inputs)
 
     def with_history(self, made: list[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:

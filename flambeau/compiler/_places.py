@@ -13,11 +13,13 @@ from .._compile.guards import Trail
 from .._compile.holders import MISSING, Effect, base_of, plain, put_attribute, put_item
 from .._compile.numbers import Leaf, computed, is_live
 from .._compile.numbers import plain as plain_number
-from .._tensor import Tensor
+from .._core.state import GRAD, local
+from .._ops.records.rewriting import replay
+from .._tensor import MADE_IN_INFERENCE, MADE_WITHOUT_GRAD, Tensor
 from ._objects import again, is_made
 
-# From outputs, inputs, other arguments, itself, outputs' elements, what is computed from these, or made around them.
-OUTPUT, INPUT, GIVEN, ITSELF, NUMBER, COMPUTED, MADE = range(7)
+# From outputs, inputs, other arguments, itself, outputs' elements, what is computed from these, made around them, or a view of them.
+OUTPUT, INPUT, GIVEN, ITSELF, NUMBER, COMPUTED, MADE, VIEW = range(8)
 Place = tuple[int, Any]
 # Outputs and inputs of a run, what else it was given, objects made of them.
 Sources = tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Any], dict[Any, Any]]
@@ -39,12 +41,33 @@ def make(effects: Any, sources: Sources) -> None:
         put(value, sources)
 
 
+class Shown:
+    """A view among the parts of a result. If another part shows the same memory, or somebody else has it, it is taken again in each run:
+    writes to one are a part of the history of the other."""
+
+    def __init__(self, view: Tensor, base: Tensor, chain: list[Any]):
+        self.view, self.base, self.chain = view, base, chain
+        self.recorded = view._view[5] not in (MADE_WITHOUT_GRAD, MADE_IN_INFERENCE)
+        self.place: Place | None = None  # of the base
+        self.own = -1  # its number among the outputs, if it is an output of its own
+
+    def __call__(self, sources: Sources) -> Tensor:
+        if self.place is None:
+            return sources[OUTPUT][self.own]
+        before, local.grad = local.grad, self.recorded
+        try:
+            return replay(self.chain, found(self.place, sources))
+        finally:
+            local.grad = before
+
+
 class Places:
     """The places of a recorded run's parts; `outputs` are the tensors that its program has to give for them."""
 
     def __init__(self, tape: Capture, trail: Trail, inside: list[Tensor]):
         self.tape, self.trail, self.inside = tape, trail, inside
         self.outputs: list[Tensor] = []
+        self._shown: list[Shown] = []
         self._made: dict[int, Place | None] = {}  # by ids of objects; None while the parts of one are looked for
 
     def read(self, a: Any, alone: bool) -> Place | None:
@@ -132,11 +155,52 @@ class Places:
             if was_there:
                 return ITSELF, a
             raise Break("a result that was made in a way that cannot be recorded")
+        shown = next((one for one in self._shown if one.view is a), None) or self._as_view(a)
+        if shown is not None:
+            return VIEW, shown
+        return OUTPUT, self._output(a)
+
+    def _output(self, a: Tensor) -> int:
         for i, t in enumerate(self.outputs):
             if a is t:
-                return OUTPUT, i
+                return i
         self.outputs.append(a)
-        return OUTPUT, len(self.outputs) - 1
+        return len(self.outputs) - 1
+
+    def _is_given(self, a: Tensor) -> bool:
+        return any([a is t for t in (*self.inside, *[t for t, _ in self.trail.arguments.inputs])])
+
+    def _as_view(self, a: Tensor) -> Shown | None:
+        """A tensor as a view of what the run was given or has made; None if it is none, or has another history than that."""
+        chain, base = list[Any](), a
+        while base._view is not None and not self._is_given(base):
+            parent, op, static, number, *_ = base._view
+            chain.append((op, static, number))
+            base = parent
+        if base is a or self.tape.known(base) is None:
+            return None
+        shown = Shown(a, base, chain[::-1])
+        if (a._k ^ base._k) & GRAD and (shown.recorded or a._k & GRAD):
+            return None
+        self._shown.append(shown)
+        return shown
+
+    def settle(self) -> None:
+        """Decides which views are taken again: those of which another part of the result knows the memory, or somebody outside does."""
+        bases = [id(one.base) for one in self._shown]
+        for one in self._shown:
+            alone = bases.count(id(one.base)) == 1 and not any([one.base is t for t in self.outputs])
+            alone = alone and not (one.view._k ^ one.base._k) & GRAD
+            if alone and not self._is_given(one.base) and id(one.base._array) not in self.trail.reach.tensors:
+                one.own = self._output(one.view)
+            else:
+                one.place = self._tensor(one.base)
+
+    @staticmethod
+    def settled(place: Place) -> Place:
+        """A place, now that it is known which views are outputs."""
+        kind, what = place
+        return (OUTPUT, what.own) if kind == VIEW and what.place is None else place
 
 
 def as_tensor(get: Callable[[Any], Any]) -> Callable[[Any], Tensor]:

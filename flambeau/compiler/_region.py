@@ -434,6 +434,8 @@ class Region:
             said.append(([to(e) for e in so_far], tell_again(event, part, found, tape.changed_since)))
             done |= {(id(e.holder), e.key) for e in so_far if e.kind == "append"}
         effects = [to(e) for e in changed]
+        where.settle()
+        places = [*map(where.settled, places)]
         guards.effects.clear()  # they hold the tensors of this run
         if self.backend is not None:
             program: Any = Foreign(tape, where.outputs, self.backend)
