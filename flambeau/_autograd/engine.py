@@ -37,7 +37,7 @@ def _references() -> int:
     return getrefcount(probe)
 
 
-_ALONE = _references()
+ALONE = _references()
 # Whether a leaf ever got a hook: only then does it show when a leaf's turn comes (see `_awaited`).
 leaves_are_watched = False
 sequences_are_set = (
@@ -329,7 +329,7 @@ def _finish(
         if into_leaves:
             if modes.on & DISPATCH:  # a mode may ask whose turn it is
                 local.walk.node = gradient_function(leaf)
-            alone = getrefcount(g) <= _ALONE
+            alone = getrefcount(g) <= ALONE
             if modes.on & CAPTURE and local.captures:
                 local.captures[-1].accumulate(accumulate, leaf, g, create_graph, alone)
             elif profiler is None:
@@ -520,7 +520,7 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
                 and g._storage is None
                 and not (g._k | leaf._k) & SPARSE
                 and array.base is None
-                and getrefcount(array) <= _ALONE + 1  # held by `g` and by this function
+                and getrefcount(array) <= ALONE + 1  # held by `g` and by this function
                 and (array.strides == leaf._array.strides or not local.grad_layout)
             ):
                 meta.grad = g if not modes.on & DISPATCH else g.detach()  # an operation, which modes see

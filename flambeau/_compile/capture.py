@@ -156,10 +156,10 @@ class Capture:
                     self.stop("a tensor that was made in a way that cannot be recorded")
         return value
 
-    def tensor(self, value: Value) -> Tensor:
-        """The tensor of the run that a value stands for."""
+    def tensor(self, value: Value, same: Value | None = None) -> Tensor:
+        """The tensor of the run that a value stands for, or another that is the same."""
         for array, found in self._values.values():
-            if found is value and array() is not None:
+            if found in (value, same) and array() is not None:
                 return wrap(array(), value.dtype, value.k & ~GRAD)
         raise Break("a tensor that is needed later was dropped")
 

@@ -75,7 +75,8 @@ class Graph:
         self.constants: dict[Value, Tensor] = {}  # that were there before; read where they lie when the program runs
         self.nodes: list[Node] = []
         self.outputs: list[Value] = []
-        self.passing: set[Value] = set()  # inputs that nobody needs when the program has read them
+        # inputs that nobody needs when the program has read them; whether each is memory of its own
+        self.passing: dict[Value, bool] = {}
         self.engines: list[Any] = []  # generators that go back to where they were if the program is left early
 
     def __str__(self) -> str:
@@ -107,7 +108,7 @@ class Graph:
             if given.node is not None:  # of another program, whose result this one is given
                 names[given] = own = copy(given)
                 own.node = None
-        made.inputs, made.passing = [now(v) for v in self.inputs], {now(v) for v in self.passing}
+        made.inputs, made.passing = [now(v) for v in self.inputs], {now(v): own for v, own in self.passing.items()}
         made.constants = {now(v): t for v, t in self.constants.items()}
         for node in self.nodes:
             args, named = replaced((node.args, node.named), Value, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from bisect import insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ _GOOD = 1.02  # how much more than it must be an arena may be without another at
 
 
 Span = tuple[int, int, int]  # from this step, to that one, so many bytes
+Host = tuple["Memory", int, int]  # a block that has room for others from this step on, until before that one
 
 
 class Memory:
@@ -38,8 +39,12 @@ class Memory:
         self.fresh = False  # whether each run makes it anew, because others keep it
         self.first, self.last, self.offset = -1, -1, 0  # when it is used, and where it lies in the arena or its host
         self.momentary = False  # whether it is scratch memory of one operation, for which each thread has a piece
-        self.host: Memory | None = None  # a fresh block in which it lies until that is written
-        self.instead: Memory | None = None  # the block whose place it takes, which nobody needs any more
+        self.host: Memory | None = (
+            None  # a fresh block in which it lies until that is written, or an input that has been read
+        )
+        self.instead: Memory | None = (
+            None  # the block whose place it takes: a temporary one of before, or a fresh one that follows
+        )
 
     @property
     def nbytes(self) -> int:
@@ -69,14 +74,23 @@ def give_back() -> None:
         trim(0)
 
 
-def overlay(pairs: Sequence[tuple[int, Memory, Memory]]) -> None:
-    """Lets results take the places of operands: of each (step, operand, result) whose operand is needed last where the result begins."""
+def overlay(pairs: Sequence[tuple[int, Memory, Memory]], since: Mapping[Memory, int]) -> None:
+    """Lets results take the places of operands: of each (step, operand, result) whose operand is needed last where the result begins.
+
+    A fresh result stays where it is, and the operand takes its place beforehand, if it may be there by then: `since` says from which step on.
+    """
     taken: set[Memory] = set()
     for step, operand, result in pairs:
-        fits = operand.last == step == result.first and operand.nbytes == result.nbytes
-        if fits and operand not in taken and result.instead is None and is_temporary(operand) and is_temporary(result):
+        fits = operand.last == step == result.first and operand.nbytes == result.nbytes and is_temporary(operand)
+        if not fits or operand in taken or result in taken or result.instead is not None:
+            continue
+        own = _root(operand)
+        if is_temporary(result):
             result.instead = operand
             taken.add(operand)
+        elif since.get(result, _END) <= own.first:
+            own.instead, result.first = result, own.first
+            taken.update((operand, result))
 
 
 def is_temporary(block: Memory) -> bool:
@@ -84,19 +98,18 @@ def is_temporary(block: Memory) -> bool:
     return block.kind == MADE and not block.fresh
 
 
-def placed(blocks: Sequence[Memory], hosts: Sequence[tuple[int, Memory]] = ()) -> int:
-    """Gives blocks, each of which is used from its `first` to its `last` step, places in an arena; how large that is.
-
-    Some may lie in `hosts`, until these are written: fresh blocks, with the first step at which each may be there.
-    """
+def placed(blocks: Sequence[Memory], hosts: Sequence[Host] = ()) -> int:
+    """Gives blocks, each of which is used from its `first` to its `last` step, places in an arena, or in `hosts`; how large the arena is."""
     spans: dict[Memory, Span] = {}  # of blocks that have a place of their own
     for block in sorted(blocks, key=lambda b: b.first):
         own = _root(block)
-        first, last, _ = spans.get(own, (block.first, block.last, 0))
-        spans[own] = min(first, block.first), max(last, block.last), -(-block.nbytes // _LINE) * _LINE
-    hosts = sorted(hosts, key=lambda h: h[1].first)  # those that are written soon come first: others have room for more
-    written = [(host.first, _END, host.nbytes) for _, host in hosts]
-    least = _least([*spans.values(), *written]) - sum([need for *_, need in written])
+        if is_temporary(own):
+            first, last, _ = spans.get(own, (block.first, block.last, 0))
+            spans[own] = min(first, block.first), max(last, block.last), -(-block.nbytes // _LINE) * _LINE
+    hosts = sorted(hosts, key=lambda h: h[2])  # those that are written soon come first: others have room for more
+    others = [(0, since - 1, host.nbytes) for host, since, _ in hosts]
+    others += [(until, _END, host.nbytes) for host, _, until in hosts]
+    least = _least([*spans.values(), *others]) - sum([host.nbytes for host, *_ in hosts])
     size, best = -1, dict[Memory, _Place]()
     for urgency in _ORDERS:
         need, places = _laid(spans, sorted(spans, key=lambda b: urgency(*spans[b])), hosts)
@@ -105,9 +118,11 @@ def placed(blocks: Sequence[Memory], hosts: Sequence[tuple[int, Memory]] = ()) -
         if size <= least * _GOOD:
             break
     for block in blocks:
-        block.host, block.offset = best[_root(block)]
-        if block.host is not None:
+        own = _root(block)
+        block.host, block.offset = best[own] if is_temporary(own) else (own, 0)
+        if block.host is not None:  # which is there as long
             block.host.first = min(block.host.first, block.first)
+            block.host.last = max(block.host.last, block.last)
     return size
 
 
@@ -141,14 +156,14 @@ def _root(block: Memory) -> Memory:
 
 
 def _laid(
-    spans: dict[Memory, Span], order: Sequence[Memory], hosts: Sequence[tuple[int, Memory]]
+    spans: dict[Memory, Span], order: Sequence[Memory], hosts: Sequence[Host]
 ) -> tuple[int, dict[Memory, _Place]]:
     """Each block, in this order, at the first place that is free during its time: how large the arena is, and where they are."""
     there: dict[Memory | None, list[tuple[int, int, int, int]]] = {}  # by host: offset, end, from, to
     places, size = dict[Memory, _Place](), 0
     for block in order:
         first, last, need = spans[block]
-        for host in [h for since, h in hosts if since <= first and last < h.first and need <= h.nbytes]:
+        for host in [h for h, since, until in hosts if since <= first and last < until and need <= h.nbytes]:
             start = _free(there.get(host, ()), spans[block])
             if start + need <= host.nbytes:
                 break

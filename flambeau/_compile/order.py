@@ -22,7 +22,7 @@ def delayed(graph: Graph) -> Graph:
     nodes, end = graph.nodes, len(graph.nodes)
     outside = {*graph.inputs, *graph.constants}
     needed = dict.fromkeys(map(whole_of, graph.outputs), end)  # until which node memory is needed
-    needed.update(dict.fromkeys(outside - graph.passing, end))
+    needed.update(dict.fromkeys(outside - graph.passing.keys(), end))
     wanted: dict[Value, int] = {}  # by which node a value is needed first
     written: dict[Value, int] = {}  # by which node memory is written next
     barrier = end  # the next node that changes something that lasts: what may raise an error stays before it

@@ -10,8 +10,8 @@ from .graph import COMPUTES, Graph, Node, Value, is_view, replaced
 from .writes import whole_of, write
 
 
-def without_copies(graph: Graph) -> Graph:
-    """The same program without copies of values over others that nobody else sees; each value is made by one node (`once`)."""
+def without_copies(graph: Graph) -> dict[Value, Value]:
+    """Takes copies of values over others that nobody else sees out of a program; what is read in the place of these afterwards."""
     copies: dict[Value, list[Node]] = {}
     last: dict[Value, int] = {}  # where a value is written last
     seen = {*graph.outputs, *graph.inputs, *graph.constants}  # values in memory that others may see
@@ -23,7 +23,7 @@ def without_copies(graph: Graph) -> Graph:
             else:
                 seen.add(whole_of(v))
     if not copies:
-        return graph
+        return {}
     for i, node in enumerate(graph.nodes):
         numbers = {v.number for v in node.outs if v is not None}
         opaque = node.opaque not in (False, COMPUTES)
@@ -44,7 +44,7 @@ def without_copies(graph: Graph) -> Graph:
         node.args, node.named = replaced((node.args, node.named), Value, lambda v: names.get(v, v))
         nodes.append(node)
     graph.nodes = nodes
-    return graph
+    return names
 
 
 def _is_copy(node: Node) -> bool:

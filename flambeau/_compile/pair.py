@@ -23,11 +23,13 @@ from .conjugates import computed_at_once
 from .early import asked_first
 from .expected import Expect
 from .graph import Graph, Node, Value, replaced
+from .overwritten import without_copies
 from .program import Program
 from .recompute import recompute
 from .tune import tuned
 from .unread import is_partial, without_unread
 from .whole import Hooked
+from .writes import whole_of
 
 
 class Pair:
@@ -51,6 +53,7 @@ class Pair:
         self.count = len(outputs)
         self.repeated = [i for i, v in enumerate(graph.outputs) if v in graph.outputs[:i]]  # `y, y.detach()`
         self.saved: list[Value] = []
+        self.copied: dict[Value, Value] = {}  # values, and those that they were written over
         self.backward_program: Program | None = None
         self.partial: dict[
             tuple[bool, ...], tuple[Program | None, list[bool]]
@@ -70,7 +73,7 @@ class Pair:
         graph.outputs = [*graph.outputs, *self.saved]
         graph.keep_used()
         asked_first(graph, inputs, {tape.value(t) for _, t in tape.held})
-        kept = [tape.tensor(v) for v in self.saved]
+        kept = [tape.tensor(v, self.copied.get(v)) for v in self.saved]
         if computed_at_once([*graph.nodes, *(back.nodes if back is not None else ())], graph.outputs[: self.count]):
             kept = [*map(computed, kept)]
         self.first = [*map(detached, outputs), *kept]  # of the recorded run
@@ -106,6 +109,7 @@ class Pair:
         gradients = [found.get((id(e[0]), e[1])) for e in edges]
         self.reached = [g is not None for g in gradients]
         made = back.finish([g for g in gradients if g is not None])
+        self._take_out_copies(graph, made)
         inside = {v for node in made.nodes for v in node.outs} | set(made.inputs)
         needed = dict.fromkeys(v for node in made.nodes for v in node.operands() if v not in inside)
         needed.update(dict.fromkeys(v for v in made.outputs if v not in inside))
@@ -122,9 +126,19 @@ class Pair:
         made.inputs = [*made.inputs, *self.saved, *[v for v, _ in self.from_inputs]]
         for v in made.inputs:
             made.constants.pop(v, None)
-        made.passing = set(self.saved)
+        shown = [*map(whole_of, (*graph.outputs, *self.saved))]
+        made.passing = {v: shown.count(v) == 1 for v in self.saved}
         self.watched = [made.constants[v] for v in needed if v in made.constants]
         return made
+
+    def _take_out_copies(self, forward: Graph, backward: Graph) -> None:
+        """What is written over a whole value of the forward pass is read in its place by both passes, and kept once."""
+        both = Graph()
+        both.inputs, both.constants = [*forward.inputs, *backward.inputs], {**forward.constants, **backward.constants}
+        both.nodes, both.outputs = [*forward.nodes, *backward.nodes], [*forward.outputs, *backward.outputs]
+        self.copied = {source: target for target, source in without_copies(both).items()}
+        later = set(backward.nodes)
+        forward.nodes, backward.nodes = [[n for n in both.nodes if (n in later) is back] for back in (False, True)]
 
     @property
     def nbytes(self) -> int:
@@ -162,9 +176,8 @@ class Pair:
         if not node.saved:
             raise RuntimeError(engine.FREED)
         kept, inputs = node.saved
-        for t, version in zip((*kept, *self.watched), node.versions):
-            if version_of(t) != version:
-                raise RuntimeError(_MODIFIED)
+        if [version_of(t) for t in (*kept, *self.watched)] != node.versions:
+            raise RuntimeError(_MODIFIED)
         absent = tuple([given is None for given in g])
         program, reached = self._backward_of(absent) if any(absent) else (self.backward_program, self.reached)
         gradients = [  # the program knows them row-major
@@ -174,10 +187,11 @@ class Pair:
         if create_graph:
             return self._differentiable(kept, inputs, gradients, absent)
         given, walk = [*gradients, *kept], local.walk
-        if walk is not None and not walk.keeps:  # the program lets go of what it has read
+        spent = walk is not None and not walk.keeps
+        if spent:  # the program lets go of what it has read
             node.saved = walk.node.saved = ()
             del kept, inputs
-        found = iter([] if program is None else program.run(given))
+        found = iter([] if program is None else program.run(given, spent))
         return [next(found) if there else None for there in reached]
 
     def _backward_of(self, absent: tuple[bool, ...]) -> tuple[Program | None, list[bool]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from sys import getrefcount
 from typing import Any
 
-import numpy as np
-
+from .._autograd.engine import ALONE
 from .._core.allocation import LARGE
 from .._core.layouts import is_disjoint
 from .._core.state import CUDA, local
@@ -15,12 +15,12 @@ from .._dispatch import backend_of
 from .._kernel.native.gifts import giver
 from .._kernel.native.runner import runner_on
 from .._kernel.native.site import device_layout
-from .._tensor import Meta, Tensor
+from .._tensor import Meta, Tensor, wrap
 from .breaks import Otherwise
 from .fuse import fused, live
 from .graph import COMPUTES, Graph, Value
 from .lower import Lowering
-from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, give_back, is_temporary, overlay, placed
+from .memory import CONSTANT, GIVEN, INPUT, MADE, Host, Memory, give_back, is_temporary, overlay, placed
 from .order import delayed
 from .overwritten import without_copies
 from .recompute import made_again
@@ -56,27 +56,29 @@ class Program:
         arenas: list[Any] | None = None,
     ):
         self._arenas: list[Any] = [] if arenas is None else arenas  # that no run uses now; programs may share them
-        self.graph = delayed(made_again(without_copies(graph.once())))
+        graph = graph.once()
+        without_copies(graph)
+        self.graph = delayed(made_again(graph))
         self._finish = finish  # chooses the form of what was found out
         without_unread(self.graph.nodes, self.graph.outputs)
         self._lock = threading.Lock()
         self._lowered: Lowered | None = None
         self._others: dict[Any, Lowered] = {}  # forms for other streams of a GPU, and for other choices of algorithms
 
-    def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """The outputs for these inputs, without history."""
+    def run(self, inputs: Sequence[Tensor], spent: bool = False) -> list[Tensor]:
+        """The outputs for these inputs, without history. `spent`: what a list has of inputs that are `passing` is the program's."""
         if not self.graph.engines:
             found = self._lowered
-            return self._run(inputs) if found is None or found.device is not None else found.run(inputs)
+            return self._run(inputs, spent) if found is None or found.device is not None else found.run(inputs, spent)
         states = [(engine, engine.kept()) for engine in self.graph.engines]
         try:
-            return self._run(inputs)
+            return self._run(inputs, spent)
         except Otherwise:
             for engine, state in states:
                 engine.put_back(state)
             raise
 
-    def _run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+    def _run(self, inputs: Sequence[Tensor], spent: bool) -> list[Tensor]:
         found = self._suitable()
         if found is None:
             with self._lock:
@@ -89,7 +91,7 @@ class Program:
                     if found.arena >= _MUCH:
                         give_back()
                     return lowering.outputs
-        return found.run(inputs)
+        return found.run(inputs, spent)
 
     def _suitable(self) -> Lowered | None:
         """The form for the stream that this thread's launches go to and for how switches stand, if there is one."""
@@ -115,6 +117,7 @@ class Lowered:
         self.parts: list[Any] = []
         self.written = low.written
         self._find_times(steps)
+        self.alone = graph.passing
         self.ends = self._ends(steps, graph.passing)
         for i, step in enumerate(steps):
             kind: Any = Stretch
@@ -157,19 +160,20 @@ class Lowered:
                     self.places[v][0].last = max(self.places[v][0].last, i)
 
     def _ends(self, steps: list[Step], passing: Iterable[Value]) -> set[int]:
-        """Steps after which a stretch ends, so that memory of inputs is free when the results of others are made."""
+        """Steps after which a stretch ends, so that memory of inputs is free when the results of others are made: as much as these take."""
         shown = {self.places[v][0] for v in (*self.outputs, *self.written) if v in self.places}
         self.passing = [
             m for v in passing if v in self.places and (m := self.places[v][0]) not in shown and m.last >= 0
         ]
         least = max(_WORTH, sum([m.nbytes for m in self.passing]) // _ENDS)
-        final = max([m.first for m in self.blocks if m.kind == MADE and m.fresh], default=-1)
-        ends, free = set[int](), 0
+        made = [m for m in self.blocks if m.kind == MADE and m.fresh]
+        ends, free, gone = set[int](), 0, 0
         for m in sorted(self.passing, key=lambda m: m.last):
             free += m.nbytes
-            if free >= least and m.last < final:
+            later = sum([other.nbytes for other in made if other.first > m.last])
+            if free >= least and later - gone >= least:
                 ends.add(m.last)
-                free = 0
+                free, gone = 0, gone + free
         return ends
 
     def _find_memory(self, steps: list[Step]) -> None:
@@ -177,8 +181,12 @@ class Lowered:
         blocks = self.blocks
         self.temporary = [m for m in blocks if is_temporary(m)]
         self.fresh = [m for m in blocks if m.kind == MADE and m.fresh]
-        overlay([(i, *pair) for i, step in enumerate(steps) for pair in step.pairs()])
-        self.arena, self.device_arena = [self._arranged(steps, device) for device in (False, True)]
+        since = self._possible(steps)
+        overlay([(i, *pair) for i, step in enumerate(steps) for pair in step.pairs()], since)
+        hosts = [(m, since[m], m.first) for m in since if m.nbytes >= LARGE]
+        hosts += [(m, m.last + 1, len(steps)) for m in self._read()]
+        self.arena, self.device_arena = [self._arranged(hosts, device) for device in (False, True)]
+        self.overwritten = sorted({m.host.source for m in self.temporary if m.host and m.host.kind == INPUT})
         momentary = [m for m in self.temporary if m.momentary]
         self.scratch = placed(momentary)
         own = [m for m in blocks if not is_temporary(m)]
@@ -194,21 +202,30 @@ class Lowered:
         native = [step for step in steps if not isinstance(step, Call)]
         self.given = {m for step in native for m in (*step.reads(), *step.writes()) if m.kind == GIVEN}
 
-    def _arranged(self, steps: Sequence[Step], device: bool) -> int:
-        """Gives blocks of one device places; how large its arena is.
-
-        A large result that is written late has room for others until then. It is not made before a step that may free memory.
-        """
-        hosts, since = list[tuple[int, Memory]](), 0
+    def _possible(self, steps: Sequence[Step]) -> dict[Memory, int]:
+        """From which step on each result may be there: not before one that may free memory."""
+        found, since = dict[Memory, int](), 0
         by_first = {m.first: list[Memory]() for m in self.fresh}
         for m in self.fresh:
-            if m.device == device and m.nbytes >= LARGE and not m.low:
-                by_first[m.first].append(m)
+            by_first[m.first].append(m)
         for i, step in enumerate(steps):
             if i - 1 in self.ends or (isinstance(step, Call) and step.what.opaque not in (False, COMPUTES)):
                 since = i + isinstance(step, Call)
-            hosts += [(since, m) for m in by_first.get(i, ())]
-        return placed([m for m in self.temporary if m.device == device and not m.momentary], hosts)
+            found.update(dict.fromkeys([m for m in by_first.get(i, ()) if not m.low], since))
+        return found
+
+    def _read(self) -> list[Memory]:
+        """Inputs in which others may lie when they have been read, as these stay to the end. Arrays on a GPU do not tell who else has their memory."""
+        final = max(self.ends, default=-1)
+        return [
+            m for m in self.passing
+            if m.last > final and m.nbytes >= LARGE and not m.device and _fills(v := self.inputs[m.source], m) and self.alone[v]
+        ]  # fmt: skip
+
+    def _arranged(self, hosts: Sequence[Host], device: bool) -> int:
+        """Gives blocks of one device places; how large its arena is."""
+        own = [m for m in self.temporary if m.device == device and not m.momentary]
+        return placed(own, [host for host in hosts if host[0].device == device])
 
     def _find_tensors(self) -> None:
         """Which values Python needs, and until which step."""
@@ -243,8 +260,7 @@ class Lowered:
         for v in (*self.outputs, *last):
             if v in self.places:
                 memory, offset = self.places[v]
-                size, whole = v.dtype.itemsize, not offset and memory.nbytes == int(np.prod(v.shape)) * v.dtype.itemsize
-                if memory.fresh and whole and is_disjoint(v.shape, v.strides, size) and min(v.strides, default=0) >= 0:
+                if memory.fresh and not offset and _fills(v, memory):
                     mains.setdefault(memory, v)
         self.born: list[list[Born]] = [[] for _ in range(len(self.parts) + 1)]
         begins = [i for i, part in enumerate(self.parts) for _ in getattr(part, "steps", [part])]
@@ -295,7 +311,19 @@ class Lowered:
         found += new
         return left
 
-    def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+    def _own(self, inputs: Sequence[Tensor], spent: bool) -> Sequence[Tensor]:
+        """The inputs in a list of which this run may do away with some, and write to the memory of others: that nobody else has."""
+        own = inputs if isinstance(inputs, list) and spent else list(inputs)
+        for i in self.overwritten:
+            t = own[i]
+            array = t._array
+            if not spent or array.base is not None or max(getrefcount(t), getrefcount(array)) > ALONE + 1:
+                own[i] = wrap(array.copy("K"), t.dtype)
+        return own
+
+    def run(self, inputs: Sequence[Tensor], spent: bool = False) -> list[Tensor]:
+        if self.passing:
+            inputs = self._own(inputs, spent)
         try:
             frame = self._frames.pop()
         except IndexError:
@@ -314,3 +342,9 @@ class Lowered:
             local.grad = outer
             frame.end(self.arenas)
             self._frames.append(frame)
+
+
+def _fills(v: Value, memory: Memory) -> bool:
+    """Whether a value that begins where a block does is all of it."""
+    forth = min(v.strides, default=0) >= 0 and is_disjoint(v.shape, v.strides, v.dtype.itemsize)
+    return memory.nbytes == v.nbytes and forth

@@ -20,7 +20,7 @@ from .._kernel.native.runner import operands_in, run_words, runner
 from .._tensor import Tensor, bump, detached, storage_of, wrap
 from .graph import Node, Value, replaced
 from .lower import laid, lies_as
-from .memory import MADE, Memory
+from .memory import INPUT, MADE, Memory
 from .steps import Call, may_be_python
 
 if TYPE_CHECKING:
@@ -204,6 +204,8 @@ class Run:
     def _part(self, v: Value, memory: Memory, offset: int) -> Tensor:
         number, start = self.program.new.get(memory.host or memory), memory.offset + offset
         block = None if number is None else self.found[number]
+        if memory.host is not None and memory.host.kind == INPUT:
+            block = self.inputs[memory.host.source]
         if memory.device:
             whole: Any = self.frame.device_arena if block is None else block._array
             t = wrap(whole.__class__(v.shape, v.dtype.numpy, whole.data + start, v.strides), v.dtype, CUDA)

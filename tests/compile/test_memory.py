@@ -45,7 +45,7 @@ def test_blocks_lie_in_results_that_are_not_written_yet():
         for _ in range(40):
             first = draw.randrange(50)
             blocks.append(block(draw.randrange(1, 3000), first, first + draw.randrange(10)))
-        without, size = placed(blocks), placed(blocks, list(zip(since, hosts)))
+        without, size = placed(blocks), placed(blocks, [(h, s, h.first) for h, s in zip(hosts, since)])
         assert size <= without and any(b.host is not None for b in blocks)
         for i, a in enumerate(blocks):
             if a.host is not None:
@@ -72,9 +72,17 @@ def test_a_program_computes_in_the_memory_of_its_last_results():
 
 def test_results_take_the_places_of_operands_that_nobody_needs_any_more():
     a, b, c, d = block(1000, 0, 1), block(1000, 1, 2), block(1000, 1, 3), block(500, 3, 4)
-    overlay([(1, a, b), (1, a, c), (3, c, d)])
+    overlay([(1, a, b), (1, a, c), (3, c, d)], {})
     assert (b.instead, c.instead, d.instead) == (a, None, None)  # each place is taken once, and by a block of its size
     assert placed([a, b, c, d]) == 2 * 1024 and b.offset == a.offset != c.offset
+
+
+def test_operands_lie_where_fresh_results_will():
+    a, b, result, late = block(1000, 1, 2), block(1000, 2, 4), block(1000, 4, 9), block(1000, 4, 9)
+    result.fresh = late.fresh = True
+    overlay([(2, a, b), (4, b, late), (4, b, result)], {late: 2, result: 1})  # one of them is not there at step 1
+    assert (b.instead, a.instead, late.first, result.first) == (a, result, 4, 1)
+    assert placed([a, b]) == 0 and [(m.host, m.offset) for m in (a, b)] == [(result, 0)] * 2
 
 
 def test_the_first_blocks_come_first_where_that_needs_less():

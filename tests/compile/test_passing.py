@@ -114,3 +114,97 @@ def test_tensors_that_others_have_stay():
         loss, inner = region(x)
         loss.backward()
     torch.testing.assert_close(inner, model[:2](x))
+
+
+# -- memory of what was read ---------------------------------------------------------------------------------------------
+
+
+def pictures():
+    """Layers with small gradients over large values: what is computed on the way lies in those that were read."""
+    torch.manual_seed(0)
+    inner = [one for _ in range(4) for one in (nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(inplace=True))]
+    return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), *inner), torch.randn(4, 1, 64, 64)
+
+
+def test_values_that_were_read_have_room_for_others(monkeypatch):
+    model, x = pictures()
+    model(x).square().mean().backward()
+    expected = gradients(model)
+    region, program = trained(model, x)
+    assert program.overwritten and not program.ends
+    monkeypatch.setattr("flambeau._compile.program.wrap", None)  # nothing is copied
+    model.zero_grad()
+    region(x).backward()
+    for got, wanted in zip(gradients(model), expected):
+        torch.testing.assert_close(got, wanted)
+
+
+def test_what_somebody_else_has_is_not_written_over():
+    model, x = pictures()
+    region, _ = trained(model, x)
+    expected = gradients(model)
+    loss = region(x)
+    seen = loss.grad_fn.saved[0]
+    before = [t.clone() for t in seen]
+    model.zero_grad()
+    loss.backward()
+    assert all(torch.equal(t, b) for t, b in zip(seen, before))
+    assert all(torch.equal(a, b) for a, b in zip(gradients(model), expected))
+
+
+def test_a_kept_graph_of_pictures_gives_the_same_again():
+    model, x = pictures()
+    region, _ = trained(model, x, retain_graph=True)
+    loss = region(x)
+    found = [torch.autograd.grad(loss, list(model.parameters()), retain_graph=i < 2) for i in range(3)]
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other))
+
+
+def test_calls_that_wait_for_their_pass_have_memory_of_their_own():
+    model, x = pictures()
+    region, _ = trained(model, x)
+    both = [x, x.flip(-1)]
+    wanted = [torch.autograd.grad(region(t), list(model.parameters())) for t in both]
+    waiting = [region(t) for t in both]
+    for loss, expected in [*zip(waiting, wanted)][::-1]:
+        found = torch.autograd.grad(loss, list(model.parameters()))
+        assert all(torch.equal(a, b) for a, b in zip(found, expected))
+
+
+def test_results_that_are_values_of_the_backward_pass_stay():
+    model, x = pictures()
+
+    def function(t):
+        inner = model[:3](t)
+        return model[3:](inner).square().mean(), inner
+
+    region = Region(function)
+    for _ in range(3):
+        loss, inner = region(x)
+        before = inner.clone()
+        loss.backward()
+        assert torch.equal(inner, before)
+
+
+def test_a_program_that_is_tried_in_several_forms_has_its_inputs():
+    model, x = layers()
+    tuned = torch.compile(lambda t: model(t).square().mean(), mode="max-autotune")
+    model(x).square().mean().backward()
+    expected = gradients(model)
+    for _ in range(3):
+        model.zero_grad()
+        tuned(x).backward()
+        for got, wanted in zip(gradients(model), expected):
+            torch.testing.assert_close(got, wanted)
+
+
+def test_what_is_written_over_a_value_is_kept_once():
+    """`relu_()` after a batch norm: its result is what was there, for whoever reads it later."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.Conv2d(8, 4, 3))
+    x = torch.randn(2, 3, 20, 20)
+    region = Region(lambda: model(x).sum())
+    region().backward()
+    large = [t for t in region().grad_fn.saved[0] if t.numel() == 2 * 8 * 18 * 18]
+    assert len(large) == 2  # of the convolution, and of relu

@@ -137,10 +137,9 @@ def test_compiled_steps_need_less_memory(case, share):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case, share", [(gpt, 0.9), (resnet, 0.9), (mlp, 1.2), (unet, 1.4), (lstm, 1.05), (vit, 0.9)])
+@pytest.mark.parametrize("case, share", [(gpt, 0.87), (resnet, 0.8), (mlp, 1.1), (unet, 1), (lstm, 1), (vit, 0.85)])
 def test_what_compiled_models_need(case, share):
-    """Less where gradients are large: what their backward passes have read makes room for these. Where they are small, as in the U-Net, what is
-    computed on the way lies in memory of its own."""
+    """What their backward passes have read makes room for gradients, and for what is computed on the way."""
     compare(case, "loss", share)
 
 
