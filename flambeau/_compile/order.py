@@ -27,6 +27,7 @@ def delayed(graph: Graph) -> Graph:
     written: dict[Value, int] = {}  # by which node memory is written next
     barrier = end  # the next node that changes something that lasts: what may raise an error stays before it
     waiting: dict[int, list[int]] = {}  # nodes that stand before others now
+    gifts: set[int] = set()  # those of them that come last there: what they give is memory for others until it is made
     for i in range(end - 1, -1, -1):
         node, at = nodes[i], i
         operands = dict.fromkeys(map(whole_of, node.operands()))
@@ -34,6 +35,8 @@ def delayed(graph: Graph) -> Graph:
         until = min([barrier, until, *[written.get(v, end) for v in operands]])
         if is_gift(node):
             at = until
+            if not any([wanted.get(v) == at for v in node.outs]):
+                gifts.add(i)
         elif changes(node):
             written.update({whole_of(v): i for v in node.writes})
             barrier = i if node.opaque or any([whole_of(v) in outside for v in node.writes]) else barrier
@@ -49,6 +52,7 @@ def delayed(graph: Graph) -> Graph:
         for v in node.operands():
             wanted[v] = min(wanted.get(v, at), at)
     moved = {k for others in waiting.values() for k in others}
-    order = [k for i in range(end + 1) for k in (*waiting.get(i, [])[::-1], *[i] * (i < end and i not in moved))]
+    together = [sorted(waiting.get(i, []), key=lambda k: (k in gifts, k)) for i in range(end + 1)]
+    order = [k for i in range(end + 1) for k in (*together[i], *[i] * (i < end and i not in moved))]
     graph.nodes = [nodes[k] for k in order]
     return graph

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from sys import getrefcount
 from typing import Any
@@ -30,7 +31,7 @@ from .unread import without_unread
 from .writes import Accumulate
 
 _ENDS = 8  # into how many stretches a program is divided to let go of its inputs, at most
-_WORTH = 1 << 18  # bytes of inputs that are worth it
+_WORTH = 1 << 17  # bytes of inputs that are worth it
 _MUCH = 1 << 23  # bytes of an arena from which those that the first run needed besides are worth a call
 
 
@@ -203,15 +204,22 @@ class Lowered:
         self.given = {m for step in native for m in (*step.reads(), *step.writes()) if m.kind == GIVEN}
 
     def _possible(self, steps: Sequence[Step]) -> dict[Memory, int]:
-        """From which step on each result may be there: not before one that may free memory."""
-        found, since = dict[Memory, int](), 0
-        by_first = {m.first: list[Memory]() for m in self.fresh}
-        for m in self.fresh:
-            by_first[m.first].append(m)
-        for i, step in enumerate(steps):
-            if i - 1 in self.ends or (isinstance(step, Call) and step.what.opaque not in (False, COMPUTES)):
-                since = i + isinstance(step, Call)
-            found.update(dict.fromkeys([m for m in by_first.get(i, ()) if not m.low], since))
+        """From which step on each result may be there: not before one that may free memory, unless there is less then than there will be."""
+        starts = [0, *[end + 1 for end in sorted(self.ends)]]  # of stretches between which inputs are let go of
+        natural = {m: bisect_right(starts, m.first) - 1 for m in self.fresh if not m.low}
+        levels = [sum([m.nbytes for m in self.passing if m.last >= start]) for start in starts]
+        levels = [n + sum([m.nbytes for m, own in natural.items() if own <= k]) for k, n in enumerate(levels)]
+        calls = [
+            i for i, step in enumerate(steps) if isinstance(step, Call) and step.what.opaque not in (False, COMPUTES)
+        ]
+        found, most = dict[Memory, int](), max(levels)
+        for m in sorted(natural, key=lambda m: -m.first):  # those that are written last have room for longest
+            k = natural[m]
+            while k and levels[k - 1] + m.nbytes <= most:
+                k -= 1
+                levels[k] += m.nbytes
+            called = bisect_right(calls, m.first)
+            found[m] = max(starts[k], calls[called - 1] + 1 if called else 0)
         return found
 
     def _read(self) -> list[Memory]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Numbers among the operands of a program: its arenas on the CPU and on a GPU, and the scratch memory of the thread.
 ARENA, DEVICE_ARENA, SCRATCH = 1, 2, 3
-_KEPT = 1 << 20  # bytes of small results, whose memory may be kept for the next run, at most
+_KEPT = 1 << 17  # bytes of small results, whose memory may be kept for the next run, at most
 
 # Shape, NumPy's dtype, strides in elements and bytes, dtype, is it small, what makes an array on a GPU (of which it is one, then).
 Layout = tuple[Any, Any, Any, Any, Any, bool, Any]

@@ -108,6 +108,7 @@ def test_gradients_of_large_weights_come_last(watched):
     program = region.entries[0].program.forward_program
     nodes = [n for n in names(program.graph) if n in ("mm", "mul", "accumulate")]
     assert nodes[nodes.index("accumulate") - 3 : nodes.index("accumulate")] == ["mm"] * 3
+    assert "mm" not in nodes[nodes.index("accumulate") :]
     assert program._lowered.arena < 300 * 300 * 4  # what else there is lies in the gradients
 
 
