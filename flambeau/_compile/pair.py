@@ -15,7 +15,8 @@ from .._autograd.node import Node as History
 from .._autograd.node import edge_of
 from .._core.state import GRAD, local
 from .._ops.registry import ops, records
-from .._tensor import Tensor, computed, detached, version_of
+from .._tensor import Tensor, computed, detached, storage_of, version_of
+from .arguments import overlap
 from .births import Born
 from .breaks import Break
 from .capture import Capture
@@ -76,6 +77,8 @@ class Pair:
         kept = [tape.tensor(v, self.copied.get(v)) for v in self.saved]
         if computed_at_once([*graph.nodes, *(back.nodes if back is not None else ())], graph.outputs[: self.count]):
             kept = [*map(computed, kept)]
+        for t in kept:  # writes to results that it shows count
+            t._storage = next((storage_of(o) for o in outputs if overlap(o._array, t._array)), t._storage)
         self.first = [*map(detached, outputs), *kept]  # of the recorded run
         self.forward_program = Program(graph, self.finish, self.arenas)
         if back is not None:

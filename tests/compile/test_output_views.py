@@ -135,3 +135,17 @@ def test_objects_that_a_run_keeps_are_views_too():
         model.row.mul_(3)
         y.sum().backward()
         assert x.grad.tolist() == [[6.0] * 3, [2.0] * 3]
+
+
+def test_writes_to_results_that_a_backward_pass_needs_are_errors():
+    def powers(x):
+        y = x.exp()
+        return y, (y * y).sum()
+
+    compiled = torch.compile(powers)
+    for _ in range(4):
+        y, z = compiled(X.clone().requires_grad_())
+        with torch.no_grad():
+            y.mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            z.backward()
