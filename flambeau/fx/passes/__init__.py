@@ -1,5 +1,5 @@
 """Tools that go through graphs."""
 
-from . import shape_prop
+from . import shape_prop, split_module
 
-__all__ = ["shape_prop"]
+__all__ = ["shape_prop", "split_module"]
