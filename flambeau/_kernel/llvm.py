@@ -50,10 +50,9 @@ def _machine(target: Target) -> Any:
     )
 
 
-def optimised(target: Target, text: str) -> bytes:
-    """The object file of a module. Nothing of LLVM's is shared, so that threads may do this side by side."""
+def improved(target: Target, text: str, context: Any, machine: Any) -> Any:
+    """A module with LLVM's passes done."""
     llvm = loaded()
-    context, machine = llvm.create_context(), _machine(target)
     module = llvm.parse_assembly(text, context)
     module.verify()
     if not target.hurry:
@@ -63,6 +62,13 @@ def optimised(target: Target, text: str) -> bytes:
         options.loop_interleaving = options.loop_unrolling = True
         builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def optimised(target: Target, text: str) -> bytes:
+    """The object file of a module. Nothing of LLVM's is shared, so that threads may do this side by side."""
+    context, machine = loaded().create_context(), _machine(target)
+    module = improved(target, text, context, machine)
     made = bytes(machine.emit_object(module))
     module.close()  # before its context
     return made

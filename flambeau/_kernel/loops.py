@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from . import jit
+from . import chains, jit
 from .gathering import gathered
 from .llvm import NoCompiler
 from .native import pool
@@ -20,10 +20,6 @@ from .value import PART, SIZE, Value
 
 _BLOCK = 512  # elements that are searched for rare cases together: few, so that memory and arithmetic overlap
 
-# Bodies of so many instructions wait for their own results: vectors are computed side by side. Longer ones need all
-# registers for one vector.
-_CHAINS = range(16, 80)
-_ABREAST = 4
 _LONG = 16  # instructions of a body that is written once for all layouts
 _LIGHT = 16  # instructions that take no longer than an element comes from memory
 _WHOLE = 64  # elements that vectors take side by side
@@ -114,7 +110,9 @@ def render_pointwise(
     n = _word(r, "%dims", 0)
     zero = r.constant("i64", 0)
     rare, everywhere, length = survey(body, compute)
-    abreast = _ABREAST if length in _CHAINS else 0
+    abreast = chains.abreast(length)
+    lines = chains.lines(abreast, [*compute, *types]) if abreast else LINES
+    group = width(types[-1], lines)
     # vectors so wide have masks, but not for elements that are two numbers
     masks = vectors()[0] == 64 and not stream and not any(t in PART for t in types)
 
@@ -141,38 +139,46 @@ def render_pointwise(
                 r.write(found, "i32", r.read(found, "i32") + symbols.cast(condition, "i32"))
         return r.read(found, "i32") == 0
 
-    def plain(
-        single: dict[int, Any], start: Value, stop: Value, first: Value = zero, abreast: int = 0, fast: bool = rare
-    ) -> None:
-        parts = [(start, stop, abreast, False)]
-        if masks and not abreast:  # what is left of the vectors that go side by side is not done one by one
-            whole = start + ((stop - start) & -_WHOLE)
-            parts = [(start, whole, 0, False), (whole, stop, 1, True)]
+    def whole(start: Value, stop: Value) -> Value:
+        """Where the part of a range ends that consists of whole groups."""
+        return start + ((stop - start) & -group)
+
+    def each(single: dict[int, Any], i: Value, fast: bool = rare) -> list[Value]:
+        """Computes the results of an element; gives the conditions under which its fast form is not right."""
+        r.rare_conditions = [] if fast else None
+        save(evaluate(single, lambda k: i * SIZE[types[k]]), lambda k: i * SIZE[types[k]])
+        return r.rare_conditions or []
+
+    def plain(single: dict[int, Any], start: Value, stop: Value, fast: bool = rare) -> None:
+        parts = [(start, stop, 0, False)]
+        if masks:  # what is left of the vectors that go side by side is not done one by one
+            middle = start + ((stop - start) & -_WHOLE)
+            parts = [(start, middle, 0, False), (middle, stop, 1, True)]
         for low, high, count, masked in parts:
             with r.loop(low, high, independent=True, abreast=count, masked=masked) as i:
-                r.rare_conditions = [] if fast else None
-                save(evaluate(single, lambda k: (first + i) * SIZE[types[k]]), lambda k: (first + i) * SIZE[types[k]])
+                each(single, i, fast)
             r.rare_conditions = None
 
     def tried(single: dict[int, Any], start: Value, stop: Value) -> None:
         """The fast form of all elements; if one of them asks for the slow form, that follows. Operands are still there, then."""
         found = r.variable("i32")
         r.write(found, "i32", r.constant("i32", 0))
-        with r.loop(start, stop, independent=True, abreast=4) as i:
-            r.rare_conditions = []
-            save(evaluate(single, lambda k: i * SIZE[types[k]]), lambda k: i * SIZE[types[k]])
-            for condition in r.rare_conditions:
-                r.write(found, "i32", r.read(found, "i32") + symbols.cast(condition, "i32"))
+        last = whole(start, stop) if abreast else start
+        parts = [chains.groups(r, start, last, types[-1], lines, abreast)] if abreast else []
+        for part in [*parts, r.loop(last, stop, independent=True, abreast=4)]:
+            with part as i:
+                for condition in each(single, i):
+                    r.write(found, "i32", r.read(found, "i32") + symbols.cast(condition, "i32"))
         r.rare_conditions = None
         with r.when(r.read(found, "i32") != 0):
             plain(single, start, stop, fast=False)
 
     def contiguous(single: dict[int, Any], start: Value, stop: Value) -> None:
         if abreast and not single:
-            group = width(types[-1], abreast)
-            last = start + ((stop - start) & -group)
-            with r.loop(start, last, group) as block:
-                plain(single, zero, r.constant("i64", group), block, abreast)
+            last = whole(start, stop)
+            with chains.groups(r, start, last, types[-1], lines, abreast) as i:
+                each(single, i)
+            r.rare_conditions = None
             start = last
         plain(single, start, stop)
 
@@ -180,21 +186,19 @@ def render_pointwise(
         """Whole cache lines are made in a local array, which becomes registers, and written as such."""
         kind = types[-1]
         size, part = SIZE[kind], PART.get(kind, kind)
-        count = abreast or LINES
-        group = width(kind, count)
-        first, last = lines_from(r, r.address(pointers[-1], start * size), start, stop, kind, count)
-        lines = r.local_array(part, width(part, count))
+        first, last = lines_from(r, r.address(pointers[-1], start * size), start, stop, kind, lines)
+        made = r.local_array(part, width(part, lines))
         plain(single, start, first)
         with r.loop(first, last, group) as block:
             for k, t in enumerate(inputs):
                 if k not in single:
                     prefetch(r, r.address(pointers[k], block * SIZE[t] + AHEAD), group * SIZE[t])
-            with r.loop(zero, r.constant("i64", group), independent=True, abreast=abreast) as i:
+            with chains.lanes(r, group, abreast) as i:
                 r.rare_conditions = [] if rare else None
                 (result,) = evaluate(single, lambda k: (block + i) * SIZE[types[k]])
-                store(r, r.address(lines, i * size), kind, result)
+                store(r, r.address(made, i * size), kind, result)
             r.rare_conditions = None
-            write_lines(r, r.address(pointers[-1], block * size), lines, count)
+            write_lines(r, r.address(pointers[-1], block * size), made, lines)
         plain(single, last, stop)
 
     if known is None and not stream and (rare or length >= _LONG):

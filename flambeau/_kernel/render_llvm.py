@@ -52,6 +52,9 @@ class Llvm:
         # a list while the conditions of rare cases are gathered and their slow forms left out
         self.rare_conditions: list[Value] | None = None
         self.slow_everywhere = True  # whether all slow forms that were left out are right for every element
+        # the number of a lane, and of how many, where fused products find their constant addends in memory: these, by their place
+        self.lane_number: tuple[Value, int] | None = None
+        self.addends: dict[bytes, int] = {}
         self.count = 0
         self.block = "entry"
 
@@ -86,6 +89,11 @@ class Llvm:
     def text(self) -> str:
         # vectors as wide as the machine has them: these loops do nothing but arithmetic
         attributes = 'nounwind "prefer-vector-width"="512"'
+        if self.addends:
+            table = "".join(f"\\{byte:02X}" for byte in b"".join(self.addends))
+            self.declarations.add(f'@addends = internal constant [{len(table) // 3} x i8] c"{table}", align 64')
+            self.slots.append('  %addends = call ptr asm "", "=r,0"(ptr @addends)')  # no longer known to be constant
+            attributes += ' "tune-cpu"="generic"'  # which has vectors go on in turn; others leave that to the CPU, which sees too little
         body = [
             f"define void @{self.function_name}({', '.join(self.parameters)}) {attributes} {{",
             "entry:", *self.slots, *self.lines, "  ret void", "}",
@@ -154,6 +162,8 @@ class Llvm:
 
     def intrinsic(self, name: str, *args: Value, flags: str = "") -> Value:
         type, t = args[0].type, _TYPE[args[0].type]
+        if name == "fma" and self.lane_number and not args[2].name.startswith("%"):
+            args = (*args[:2], self._addend(args[2], *self.lane_number))
         if not is_float(type) and name in ("minimum", "maximum"):
             full = f"llvm.{'s' if is_signed(type) else 'u'}{name[:3]}.{t}"
         elif not is_float(type) and name == "abs":
@@ -166,6 +176,13 @@ class Llvm:
                 full = f"{_INTRINSIC[name]}.{t}"
         self.declarations.add(f"declare {t} @{full}({', '.join([t] * len(args))})")
         return self.value(f"call {flags}{t} @{full}({', '.join(f'{t} {a.name}' for a in args)})", type)
+
+    def _addend(self, constant: Value, lane: Value, lanes: int) -> Value:
+        """A constant, from memory."""
+        (number,) = struct.unpack("<d", struct.pack("<Q", int(constant.name, 16)))
+        row = struct.pack("<f" if constant.type == "f32" else "<d", number) * lanes
+        place = self.addends.setdefault(row, sum(map(len, self.addends)))
+        return self.load(self.address("%addends", place + lane * SIZE[constant.type]), constant.type)
 
     def library_call(self, name: str, result: str, *args: Value) -> Value:
         """A function found by its symbol in the process (libm, for what is rare)."""

@@ -5,7 +5,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._backend.cpu import _past_caches, cpu
-from flambeau._kernel import loops
+from flambeau._kernel import jit, llvm, loops
 from flambeau._kernel.native import pool
 from flambeau._kernel.streaming import past
 from flambeau._ops.registry import records
@@ -136,3 +136,11 @@ def test_light_loops_stream_before_heavy_ones(monkeypatch):
     finally:
         pool.settings[1], pool.settings[2] = before
         _past_caches.cache_clear()
+
+
+def test_results_go_past_the_caches():
+    text = loops.render_pointwise("kernel", lambda m, x: x * 2.0, ("f32",), ("f32",), ("f32",), stream=True)
+    context, target = llvm.loaded().create_context(), jit.target()
+    module = llvm.improved(target, text, context, llvm._machine(target))
+    assert "!nontemporal" in str(module)  # both ways of writing must not have become one
+    module.close()
