@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from . import jit
-from .render_llvm import Llvm
+from .render_llvm import Llvm, is_neon
 from .streaming import LINE, width
 from .tiles import vectors
 from .value import COMPUTE, SIZE, Value
@@ -23,15 +22,9 @@ _ABREAST = ((80, 4),)
 _ABREAST_FROM_MEMORY = ((40, 8), (160, 4))
 
 
-def _overwrites() -> bool:
-    """Whether a fused product can only be written to where its addend was."""
-    features = jit.cpu_features()
-    return features.get("neon", False) and not features.get("sve", False)
-
-
 def abreast(length: int) -> int:
     """How many vectors go side by side in a loop over a body of so many instructions; 0 if the compiler is to decide."""
-    known = _ABREAST_FROM_MEMORY if _overwrites() else _ABREAST
+    known = _ABREAST_FROM_MEMORY if is_neon() else _ABREAST
     return next((count for bound, count in known if _SHORTEST <= length < bound), 0)
 
 
@@ -53,6 +46,6 @@ def groups(r: Llvm, start: Value, stop: Value, type: str, lines: int, count: int
 def lanes(r: Llvm, size: int, count: int) -> Iterator[Value]:
     """A loop over a group of so many elements, which so many vectors take side by side."""
     with r.loop(r.constant("i64", 0), r.constant("i64", size), independent=True, abreast=count) as i:
-        r.lane_number = (i, size) if count and _overwrites() else None
+        r.lane_number = (i, size) if count and is_neon() else None
         yield i
         r.lane_number = None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from . import jit
 from .value import COMPUTE, SIZE, Number, Value, is_float, is_integer, is_signed
 
 _TYPE = {
@@ -29,10 +30,15 @@ _INTRINSIC = {
 
 _SATURATES = platform.machine().lower() in ("aarch64", "arm64")  # whether this CPU converts floats so, in vectors
 
-
 _HEAVY = 30  # instructions that are worth vectors even where elements are gathered one by one
 
 NOT_NUMPY = 1  # the data of a loop that NumPy does not call, and that has none of its own
+
+
+def is_neon() -> bool:
+    """Whether vectors are NEON's, whose fused products can only be written to where their addend was."""
+    features = jit.cpu_features()
+    return features.get("neon", False) and not features.get("sve", False)
 
 
 class Llvm:
@@ -89,11 +95,14 @@ class Llvm:
     def text(self) -> str:
         # vectors as wide as the machine has them: these loops do nothing but arithmetic
         attributes = 'nounwind "prefer-vector-width"="512"'
+        if (
+            is_neon()
+        ):  # as for a CPU that takes instructions in turn: chains side by side are not written one after the other
+            attributes += ' "tune-cpu"="generic"'
         if self.addends:
             table = "".join(f"\\{byte:02X}" for byte in b"".join(self.addends))
             self.declarations.add(f'@addends = internal constant [{len(table) // 3} x i8] c"{table}", align 64')
             self.slots.append('  %addends = call ptr asm "", "=r,0"(ptr @addends)')  # no longer known to be constant
-            attributes += ' "tune-cpu"="generic"'  # which has vectors go on in turn; others leave that to the CPU, which sees too little
         body = [
             f"define void @{self.function_name}({', '.join(self.parameters)}) {attributes} {{",
             "entry:", *self.slots, *self.lines, "  ret void", "}",

@@ -33,7 +33,7 @@ def test_addends_from_memory(steps, stream, monkeypatch):
         return x
 
     def made(overwrites):
-        monkeypatch.setattr(chains, "_overwrites", lambda: overwrites)
+        monkeypatch.setattr(chains, "is_neon", lambda: overwrites)
         text = loops.render_pointwise("kernel", body, ("f32",), ("f32",), ("f32",), stream)
         assert ("@addends" in text) == overwrites
         return loops._made("polynomial", body, ("f32",), ("f32",), ("f32",), stream)
