@@ -41,16 +41,11 @@ from .graph_signature import (
 
 def argument_names(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     """The names of the arguments of a call, in order."""
-    parameters = list(inspect.signature(root.forward).parameters.values())
-    names: list[str] = []
-    for i in range(len(args)):
-        if i < len(parameters) and parameters[i].kind is not inspect.Parameter.VAR_POSITIONAL:
-            names.append(parameters[i].name)
-        else:
-            rest = next((p for p in parameters if p.kind is p.VAR_POSITIONAL), None)
-            first = parameters.index(rest) if rest is not None else 0
-            names.append(f"{rest.name if rest is not None else 'arg'}_{i - first}")
-    return names + list(kwargs)
+    parameters = inspect.signature(root.forward).parameters.values()
+    placed = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "arg")
+    more = range(len(args) - len(placed))
+    return [*placed[: len(args)], *[f"{rest}_{i}" for i in more], *kwargs]
 
 
 def leaf_names(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:

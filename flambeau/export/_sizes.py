@@ -23,6 +23,7 @@ from .._core.symbolic import SymInt
 from .._dynamo.exc import UserError
 from .._subclasses.fake_tensor import _without_memory
 from .._tensor import Tensor
+from ..fx.experimental.symbolic_shapes import ConstraintViolationError
 from ..jit._tracer import ARITHMETIC, Node, Value
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
@@ -184,11 +185,13 @@ class Study:
     def _add(self, place: Place, wish: Wish) -> None:
         size = int(self.leaves[place.leaf]._array.shape[place.dim])
         value, rest = divmod(size - wish.offset, wish.factor)
-        if rest or (wish.name and (value < wish.low or (wish.high is not None and value > wish.high))):
+        if rest:
             raise UserError(
-                f"Constraints violated ({wish.name or place.text})!\n  - {place.text} = {size} is not "
-                + (f"of the form {wish.shown}" if rest else f"in the range [{wish.low}, {wish.high}]")
+                f"Constraints violated ({wish.name or place.text})!\n  - {place.text} = {size} is not of the form {wish.shown}"
             )
+        if wish.name and (value < wish.low or (wish.high is not None and value > wish.high)):
+            limits = ValueRanges(wish.low, wish.high)
+            raise ConstraintViolationError(f"{place.text} = {size}: {value} not in range {str(limits).removeprefix('VR')}")
         if value < 2:
             if wish.soft:
                 return

@@ -127,7 +127,7 @@ def test_limits_hold_at_calls():
         ({"x": {5: Dim("b")}, "y": None}, IndexError, "out of range"),
         ({"x": {0: Dim("b")}}, UserError, "its top-level keys must be the arg names \\['x', 'y'\\]"),
         ({"x": (Dim("b"), 7), "y": None}, ConstraintViolationError, "Static shape constraint of 7 does not match input size of 3"),
-        ({"x": {0: Dim("b", max=4)}, "y": {0: Dim("b", max=4)}}, UserError, "in the range"),
+        ({"x": {0: Dim("b", max=4)}, "y": {0: Dim("b", max=4)}}, ConstraintViolationError, r"5 not in range \[0, 4\]"),
         ({"x": {0: 2 * Dim("b")}, "y": None}, UserError, "of the form 2\\*b"),
         ({"x": {0: "b"}, "y": None}, UserError, "Unexpected dimension"),
     ],

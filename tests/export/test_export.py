@@ -230,3 +230,14 @@ def test_exported_modules_train():
     same([p.grad for p in module.parameters()], [torch.full((1, 2), 3.0), torch.full((1,), 3.0)])
     with pytest.raises(NotImplementedError, match="not supported yet"):
         module.eval()
+
+
+def test_arguments_of_any_number_before_those_by_name():
+    class Rest(nn.Module):
+        def forward(self, x, *rest, scale=1.0, **more):
+            return x * scale + rest[0] + 2 * rest[1] + more["last"]
+
+    args, named = (torch.ones(2), torch.rand(2), torch.rand(2)), {"scale": 3.0, "last": torch.rand(2)}
+    ep = torch.export.export(Rest(), args, named)
+    assert [s.arg.name for s in ep.graph_signature.input_specs] == ["x", "rest_0", "rest_1", "scale", "last"]
+    assert torch.equal(ep.module()(*args, **named), Rest()(*args, **named))
