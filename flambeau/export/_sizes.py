@@ -191,7 +191,9 @@ class Study:
             )
         if wish.name and (value < wish.low or (wish.high is not None and value > wish.high)):
             limits = ValueRanges(wish.low, wish.high)
-            raise ConstraintViolationError(f"{place.text} = {size}: {value} not in range {str(limits).removeprefix('VR')}")
+            raise ConstraintViolationError(
+                f"{place.text} = {size}: {value} not in range {str(limits).removeprefix('VR')}"
+            )
         if value < 2:
             if wish.soft:
                 return

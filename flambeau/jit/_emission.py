@@ -9,6 +9,7 @@ import math
 import textwrap
 import types
 import typing
+from collections.abc import Callable
 from typing import Any
 
 from .._core.devices import device
@@ -33,8 +34,8 @@ _MARKS = ("annotate", "isinstance", "is_scripting", "is_tracing", "unchecked_cas
 _SPECIAL_TYPES = {Tensor: "Tensor", type(None): "NoneType", device: "Device", dtype: "int", Any: "Any"}
 
 
-def type_text(kind: Any) -> str:
-    """A Python annotation as a TorchScript type."""
+def type_text(kind: Any, named: Callable[[Any], str] | None = None) -> str:
+    """A Python annotation as a TorchScript type; `named` gives the path of a class of named tuples."""
     if kind is inspect.Parameter.empty:
         return "Tensor"
     if isinstance(kind, str):
@@ -43,15 +44,22 @@ def type_text(kind: Any) -> str:
         return _SPECIAL_TYPES.get(kind, "NoneType")
     if kind in (int, float, bool, str, complex):
         return kind.__name__
+    if named is not None and _is_named_tuple(kind):
+        return named(kind)
+    text_of = lambda part: type_text(part, named)
     origin, inside = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         parts = [a for a in inside if a is not type(None)]
-        text = type_text(parts[0]) if len(parts) == 1 else f"Union[{', '.join(map(type_text, parts))}]"
+        text = text_of(parts[0]) if len(parts) == 1 else f"Union[{', '.join(map(text_of, parts))}]"
         return f"Optional[{text}]" if len(parts) < len(inside) else text
     names = {list: "List", dict: "Dict", tuple: "Tuple"}
     if origin in names:
-        return f"{names[origin]}[{', '.join(map(type_text, inside)) or '()'}]"
+        return f"{names[origin]}[{', '.join(map(text_of, inside)) or '()'}]"
     raise Problem(f"the type {kind} cannot be written as TorchScript")
+
+
+def _is_named_tuple(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
 class _Emitter:
@@ -74,16 +82,27 @@ class _Emitter:
         function = function._function if isinstance(function, ScriptedFunction) else function
         found = self.functions.get(function)
         if found is None:
-            space = [identifier(p) for p in (function.__module__ or "").split(".")]
-            parts = [] if space in (["__main__"], [""]) else space
-            found, number = ".".join(("__torch__", *parts, identifier(function.__name__))), 0
-            while found in self.program.sources or found in self.functions.values():
-                found, number = (
-                    ".".join(("__torch__", *parts, f"___torch_mangle_{number}", function.__name__)),
-                    number + 1,
-                )
-            self.functions[function] = found
+            found = self.functions[function] = self._free_path(function)
             self.program.add(found, _Rewriter(self, function, None).text(function.__name__))
+        return found
+
+    def named_tuple(self, kind: Any) -> str:
+        """The path of a class of named tuples in the program; written when it is first named."""
+        found = self.functions.get(kind)
+        if found is None:
+            found = self.functions[kind] = self._free_path(kind)
+            hints = typing.get_type_hints(kind)
+            lines = [f"  {name} : {type_text(hints.get(name, Tensor), self.named_tuple)}" for name in kind._fields]
+            self.program.add(found, "\n".join([f"class {found.rpartition('.')[2]}(NamedTuple):", *lines]))
+        return found
+
+    def _free_path(self, named: Any) -> str:
+        """A path that nothing in the program has yet."""
+        space = [identifier(p) for p in (named.__module__ or "").split(".")]
+        parts = [] if space in (["__main__"], [""]) else space
+        found, number = ".".join(("__torch__", *parts, identifier(named.__name__))), 0
+        while found in self.program.sources or found in self.functions.values():
+            found, number = ".".join(("__torch__", *parts, f"___torch_mangle_{number}", named.__name__)), number + 1
         return found
 
 
@@ -217,6 +236,9 @@ class _Rewriter(ast.NodeTransformer):
         self.called: list[str] = []
         self.replaced: dict[str, ast.expr] = {}
 
+    def type_text(self, kind: Any) -> str:
+        return type_text(kind, self.emitter.named_tuple)
+
     def text(self, name: str) -> str:
         node = self.node
         try:
@@ -229,11 +251,11 @@ class _Rewriter(ast.NodeTransformer):
             if i == 0 and self.self_name is not None:
                 parameters.append(f"self: {self.emitter.paths[id(self.module)]}")
                 continue
-            text = f"{parameter.arg}: {type_text(hints.get(parameter.arg, inspect.Parameter.empty))}"
+            text = f"{parameter.arg}: {self.type_text(hints.get(parameter.arg, inspect.Parameter.empty))}"
             if i >= count:
                 text += f"={ast.unparse(self.visit(node.args.defaults[i - count]))}"
             parameters.append(text)
-        result = f" -> {type_text(hints['return'])}" if "return" in hints else ""
+        result = f" -> {self.type_text(hints['return'])}" if "return" in hints else ""
         body = self.block(node.body)
         lines = textwrap.indent("\n".join(ast.unparse(ast.fix_missing_locations(s)) for s in body), "  ")
         return f"def {name}({(',' + chr(10) + '    ').join(parameters)}){result}:\n{lines}"
@@ -333,7 +355,7 @@ class _Rewriter(ast.NodeTransformer):
             if (plain or name in _finals(self.module)) and isinstance(node.ctx, ast.Load):
                 return self.constant(node, value)
             hints = typing.get_type_hints(type(self.module)) if type(self.module).__annotations__ else {}
-            kind = type_text(hints[name]) if name in hints else type_of(value)
+            kind = self.type_text(hints[name]) if name in hints else type_of(value)
             self.attributes[name] = (kind, list(value) if isinstance(value, list) else value)
         return ast.Attribute(ast.Name("self", ast.Load()), name, node.ctx)
 
@@ -404,6 +426,8 @@ class _Rewriter(ast.NodeTransformer):
             return ast.Call(_torch(name), args, named)
         if found is device:
             return ast.Call(_torch("device"), args, named)
+        if _is_named_tuple(found):
+            return self.named_tuple(node, found, args, named)
         if isinstance(found, ScriptedFunction) or (inspect.isfunction(found) and _is_foreign(found)):
             path = self.emitter.function(found)
             return ast.Call(ast.parse(path, mode="eval").body, args, named)
@@ -421,6 +445,15 @@ class _Rewriter(ast.NodeTransformer):
                 raise self.fail(node, str(error)) from None
             return ast.Call(_torch(operator), args, [k for k in named if k.arg != "inplace"])
         raise self.fail(node, f"{ast.unparse(node.func)} cannot be called in TorchScript")
+
+    def named_tuple(self, node: ast.Call, kind: Any, args: list[Any], named: list[Any]) -> ast.expr:
+        given = {**dict(zip(kind._fields, args)), **{k.arg: k.value for k in named}}
+        for name, value in kind._field_defaults.items():
+            given.setdefault(name, self.constant(node, value))
+        if set(given) != set(kind._fields):
+            raise self.fail(node, f"{ast.unparse(node)} does not name all of {', '.join(kind._fields)}")
+        path = ast.parse(self.emitter.named_tuple(kind), mode="eval").body
+        return ast.Call(path, [given[name] for name in kind._fields], [])
 
     # -- statements --------------------------------------------------------------------------------------------
 
@@ -519,7 +552,7 @@ def _type_node(rewriter: _Rewriter, node: ast.expr) -> ast.expr:
         )
     except Exception as error:
         raise rewriter.fail(node, f"the type {ast.unparse(node)} cannot be read: {error}") from None
-    return ast.parse(type_text(kind), mode="eval").body
+    return ast.parse(rewriter.type_text(kind), mode="eval").body
 
 
 def _plain(operator: str, *order: str, **defaults: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import namedtuple
 from typing import Any
 
 from ._errors import Problem
@@ -29,7 +30,11 @@ class ScriptClass:
         for node in definition.body:
             self._take(node)
         if self.base == "NamedTuple":
-            self._named = type(self.name, (NamedValue,), {"fields": tuple(self.types)})
+            try:
+                plain: Any = namedtuple(self.name, list(self.types))
+            except ValueError as error:
+                raise Problem(f"{self.path}: {error}") from None
+            self._named = type(self.name, (NamedValue, plain), {"fields": tuple(self.types), "__slots__": ()})
 
     def _take(self, node: ast.stmt) -> None:
         if isinstance(node, ast.FunctionDef):
@@ -72,7 +77,7 @@ class ScriptClass:
         if self.base != "NamedTuple":
             raise RuntimeError(f"{self.path}: objects of this class cannot be made by a program")
         values = [*args, *(named[name] for name in list(self.types)[len(args) :])]
-        return self._named(values)
+        return self._named(*values)
 
     def method_source(self, name: str) -> str:
         """The text of a method, as it stands in the class but without the type of `self`."""

@@ -12,15 +12,10 @@ from ._operators import attribute_of_tensor, find
 _SUBSCRIPTED = (Tensor, list, tuple, dict, str)
 
 
-class NamedValue(tuple):  # type: ignore[type-arg]
-    """A named tuple of a program."""
+class NamedValue:
+    """What named tuples of a program are besides tuples."""
 
     fields: tuple[str, ...] = ()
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self.fields:
-            return self[self.fields.index(name)]
-        raise AttributeError(name)
 
 
 class EnumValue:
@@ -54,7 +49,7 @@ def read_attribute(value: Any, name: str) -> Any:
     if value.__class__ is EnumValue and name in ("name", "value"):
         return getattr(value, name)
     if isinstance(value, NamedValue) and name in value.fields:
-        return value[value.fields.index(name)]
+        return getattr(value, name)
     if name in ("type", "index") and value.__class__.__name__ == "device":
         return getattr(value, name)
     fields = getattr(value.__class__, "_fields", ())  # results such as those of max(dim)

@@ -2,7 +2,7 @@
 
 import io
 import math
-from typing import Dict, Final, List  # noqa: UP035  (what programs write)
+from typing import Dict, Final, List, NamedTuple, Optional  # noqa: UP035  (what programs write)
 
 import pytest
 
@@ -394,3 +394,31 @@ def test_constants_are_part_of_programs():
         assert torch.equal(program(x), model(x))
         assert (program.times, program.shifts, program.far) == (-3, (0.5, 2.0), float("-inf"))
         assert (program.label, program.none, program.layer.in_features) == ("a", None, 2)
+
+
+class Pair(NamedTuple):
+    values: torch.Tensor
+    count: int
+    places: Optional[list[int]] = None  # noqa: UP045
+
+
+def test_named_tuples_are_part_of_programs():
+    class Counted(nn.Module):
+        def forward(self, x, given: Pair) -> tuple[Pair, list[Pair], int]:
+            first = Pair(x * 2, 3)
+            second = Pair(count=given.count + first.count, values=x + given.values, places=[1, 2])
+            pairs: list[Pair] = [second]
+            pairs.append(first)
+            total = 0
+            for pair in pairs:
+                total += pair.count
+            _values, count, _places = first
+            return second, pairs, total + count + len(second) + given[1]
+
+    model, args = Counted(), (torch.ones(2), Pair(torch.full((2,), 3.0), 5))
+    once = _again(jit.script(model))
+    for program in (once, _again(once)):
+        second, pairs, total = program(*args)
+        assert total == model(*args)[2] and second._fields == Pair._fields and type(second).__name__ == "Pair"
+        assert second.values.tolist() == [4.0, 4.0] and second.places == [1, 2] and pairs[1].places is None
+        assert repr(second) == repr(model(*args)[0])
