@@ -314,7 +314,7 @@ _wrappers: WeakValueDictionary[int, UntypedStorage] = WeakValueDictionary()
 
 def _untyped(memory: Any) -> UntypedStorage:
     """A storage over pickled memory, which is a storage itself where `_load_from_bytes` made it."""
-    return UntypedStorage(memory) if isinstance(memory, Storage) else memory.untyped()
+    return UntypedStorage(memory) if isinstance(memory, Storage) else memory._untyped_storage
 
 
 def wrapper_of(memory: Storage) -> UntypedStorage:

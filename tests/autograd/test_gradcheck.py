@@ -180,3 +180,12 @@ def test_a_projection_that_differs_by_cancellation_is_decided_by_the_matrices():
 
     x = torch.tensor([0.5, 0.5], dtype=torch.float64, requires_grad=True)
     assert gradcheck(Rough.apply, (x,), fast_mode=True, eps=1e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"fast_mode": True}, {"check_forward_ad": True}])
+def test_outputs_without_history_are_not_checked_beside_others(options):
+    x = numbers(3)
+    assert gradcheck(lambda x: (x.detach() * 3, x * 2), (x,), **options)
+    assert gradcheck(lambda x: (x * 2, x.detach() * 3), (x,), **options)
+    with pytest.raises(GradcheckError, match="with respect to input 0"):
+        gradcheck(lambda x: (x.detach() * 3, x * x.detach()), (x,), **options)

@@ -6,6 +6,7 @@ import flambeau as torch
 from flambeau._C import _functorch as compiled
 from flambeau._functorch import apis, autograd_function, eager_transforms, make_functional, utils
 from flambeau._functorch import vmap as steps
+from flambeau.compat import functorch
 from flambeau.compat.functorch import experimental
 from flambeau.func import grad, jvp, vjp, vmap
 
@@ -274,3 +275,14 @@ def test_steps_of_vmap_can_be_replaced(monkeypatch, chunk_size):
     mapped = vmap(lambda p: _Pair(p.first @ p.second, p.second), (0, 1), (0, 1), chunk_size=chunk_size)
     first, second = mapped(_Pair(x, y))
     assert torch.allclose(first, (x * y.T).sum(1)) and second.equal(y)
+
+
+def test_older_functions_of_modules_name_what_takes_their_place():
+    m = torch.nn.Linear(2, 3)
+    for name, arguments, instead in (
+        ("make_functional", (m,), "functional_call"),
+        ("make_functional_with_buffers", (m,), "functional_call"),
+        ("combine_state_for_ensemble", ([m, m],), "stack_module_state"),
+    ):
+        with pytest.warns(FutureWarning, match=f"integrated functorch.*torch.func.{instead}"):
+            getattr(functorch, name)(*arguments)

@@ -176,3 +176,15 @@ def test_names_of_numbers():
     names = nn.ModuleList([nn.Identity(), nn.Identity()])
     assert [names._get_abs_string_index(i) for i in (0, 1, -1)] == ["0", "1", "1"]
     assert nn.ParameterList([torch.ones(1)])._get_abs_string_index(-1) == "0"
+
+
+@pytest.mark.parametrize("made", [sequence(), nn.ModuleList(sequence())])
+def test_indices_have_the_name_that_subclasses_pass_them_by(made):
+    new = nn.Flatten()
+    made.__setitem__(idx=1, module=new)
+    assert made.__getitem__(idx=1) is new
+    made.__delitem__(idx=1)
+    assert len(made) == 2 and new not in made
+    held = nn.ParameterList([torch.ones(2)])
+    held.__setitem__(idx=0, param=torch.zeros(2))
+    assert held.__getitem__(idx=0).sum() == 0

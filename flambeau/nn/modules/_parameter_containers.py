@@ -69,14 +69,14 @@ class ParameterList(Module):
     def _get_abs_string_index(self, index: Any) -> str:
         return self._name_at(index)
 
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
+    def __getitem__(self, idx: Any) -> Any:
+        if isinstance(idx, slice):
             made = type(self)()
-            return made.extend([self[i] for i in range(*index.indices(len(self)))])
-        return getattr(self, self._name_at(index))
+            return made.extend([self[i] for i in range(*idx.indices(len(self)))])
+        return getattr(self, self._name_at(idx))
 
-    def __setitem__(self, index: int, param: Any) -> None:
-        setattr(self, self._name_at(index), _registered(param))
+    def __setitem__(self, idx: int, param: Any) -> None:
+        setattr(self, self._name_at(idx), _registered(param))
 
     def __len__(self) -> int:
         return self._size

@@ -43,11 +43,11 @@ class _Numbered(Module):
 
     _get_abs_string_index = _name_at  # by this name libraries reach for it
 
-    def __setitem__(self, index: Any, module: Any) -> None:
-        setattr(self, self._name_at(index), module)
+    def __setitem__(self, idx: Any, module: Any) -> None:
+        setattr(self, self._name_at(idx), module)
 
-    def __delitem__(self, index: Any) -> None:
-        names = list(self._modules)[index] if isinstance(index, slice) else [self._name_at(index)]
+    def __delitem__(self, idx: Any) -> None:
+        names = list(self._modules)[idx] if isinstance(idx, slice) else [self._name_at(idx)]
         for name in names:
             delattr(self, name)
         self._renumber(self._modules.values())
@@ -78,13 +78,13 @@ class _Numbered(Module):
         return taken
 
     @overload
-    def __getitem__(self: _Own, index: slice) -> _Own: ...
+    def __getitem__(self: _Own, idx: slice) -> _Own: ...
     @overload
-    def __getitem__(self, index: Any) -> Module: ...
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return self._sliced(index)
-        return self._modules[self._name_at(index)]
+    def __getitem__(self, idx: Any) -> Module: ...
+    def __getitem__(self, idx: Any) -> Any:
+        if isinstance(idx, slice):
+            return self._sliced(idx)
+        return self._modules[self._name_at(idx)]
 
 
 class Sequential(_Numbered):
