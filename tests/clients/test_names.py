@@ -37,7 +37,7 @@ functional: einsum norm
 _C: TensorType _are_functorch_transforms_active _is_alias_of _is_torch_function_mode_enabled
 _C._functorch: get_unwrapped is_batchedtensor
 _dynamo.exc: Unsupported
-_functorch.vmap: _add_batch_dim _broadcast_to_and_flatten _maybe_remove_batch_dim
+_functorch.vmap: _add_batch_dim _broadcast_to_and_flatten _create_batched_inputs _maybe_remove_batch_dim _process_batched_inputs _unwrap_batched
 _guards: active_fake_mode
 _tensor_str: printoptions
 autograd.function: _ContextMethodMixin
@@ -52,6 +52,7 @@ jit: Final ScriptModule _overload_method _script_if_tracing
 jit.annotations: BroadcastingList2 List
 library: custom_op impl register_fake triton_op
 nn.parallel: DistributedDataParallel
+ops: aten
 serialization: MAP_LOCATION
 utils._contextlib: _DecoratorContextManager context_decorator
 utils._python_dispatch: is_traceable_wrapper_subclass
@@ -167,6 +168,7 @@ def test_swapped_tensors():
     assert type(a) is torch.nn.Parameter and a.grad.tolist() == [2.0, 2.0] and b.tolist() == [0.0]
 
 
+@pytest.mark.filterwarnings("ignore:functorch.*is deprecated")
 def test_functorch():
     from flambeau.compat import functorch
 

@@ -340,6 +340,16 @@ def test_special_function(name, reference, points):
     np.testing.assert_allclose(function(torch.from_numpy(single)).numpy(), expected, rtol=4e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize(("dtype", "digits", "rtol"), [(torch.float64, 150, 1e-14), (torch.float32, 19, 1e-6)])
+def test_log_ndtr_far_below_zero(dtype, digits, rtol):
+    x = -(10.0 ** torch.arange(2, digits, dtype=torch.float64)).to(dtype).requires_grad_()
+    out = torch.special.log_ndtr(x)
+    at = x.detach().double().numpy()
+    np.testing.assert_allclose(out.detach().numpy(), sp.log_ndtr(at), rtol)
+    (slope,) = torch.autograd.grad(out.sum(), x)
+    np.testing.assert_allclose(slope.numpy(), -at * (1 + at**-2.0 - 2 * at**-4.0), max(rtol, 1e-11))
+
+
 def test_bessel_functions_at_their_ends():
     assert values(torch.special.bessel_y0(t([0.0, -1.0])))[0] == -INF
     assert values(torch.special.modified_bessel_k1(t([0.0])))[0] == INF

@@ -149,12 +149,12 @@ def _erfcx_positive(m: Any, x: Value) -> Value:
 
 
 def _erfcx_over_root(m: Any, x: Value) -> Value:
-    """erfcx(x / sqrt(2)) for x >= 0, with the rounding of the argument made good by the derivative."""
+    """erfcx(x / sqrt(2)) for x >= 0, with the rounding of the argument made good by the derivative, where that is more than rounding."""
     a = x * _SQRT_HALF
     low = m.fma(x, _SQRT_HALF, -a) + x * _SQRT_HALF_LOW
     value = _erfcx_positive(m, a)
     slope = m.fma(a + a, value, -2.0 / math.sqrt(math.pi))
-    return m.where(x < 1e100, m.fma(low, slope, value), value)
+    return m.where(x < 1e6, m.fma(low, slope, value), value)
 
 
 def _exp_of_square(m: Any, x: Value, factor: float) -> Value:

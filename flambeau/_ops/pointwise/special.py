@@ -63,10 +63,18 @@ ndtr_op = _special(
 expose(
     "ndtr_quick", ndtr_op.call, None, None
 )  # the kernels' cheaper form, for formulas that are also read with tensors
-log_ndtr_op = _special(
-    "log_ndtr", lambda m, x: m.log_ndtr(x), narrow,
-    lambda m, g, x, out: g * m.exp(x * x * -0.5 - out) * _DENSITY,
-)  # fmt: skip
+expose("erfcx", erfcx_op.call, None, None)  # likewise
+
+
+def _by_log_ndtr(m: Any, g: Any, x: Any, out: Any) -> Any:
+    """The density by the probability; below 0 both vanish, and their exponents say nothing about their quotient."""
+    left, zero = x < 0.0, m.zeros_like(x)
+    below = math.sqrt(2.0 / math.pi) / m.erfcx(m.where(left, -x, zero) * math.sqrt(0.5))
+    above = m.exp(m.where(left, zero, x * x * -0.5 - out)) * _DENSITY
+    return g * m.where(left, below, above)
+
+
+log_ndtr_op = _special("log_ndtr", lambda m, x: m.log_ndtr(x), narrow, _by_log_ndtr)
 ndtri_op = _special(
     "ndtri", lambda m, x: m.ndtri(x), narrow,
     lambda m, g, out: g * (m.exp(out * out * 0.5) * math.sqrt(2.0 * math.pi)),
