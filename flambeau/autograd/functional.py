@@ -27,11 +27,9 @@ def _tuple(x: Any, what: str) -> tuple[bool, tuple[Tensor, ...]]:
 
 
 def _fresh(inputs: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, ...]:
-    """Inputs to differentiate by: connected to the caller's graph only if it is to be differentiated further."""
+    """Inputs to differentiate by: of their own classes, connected to the caller's graph only if they are differentiated further."""
     refuse_in_transforms()
-    if create_graph:
-        return tuple(ops.view_as(t, t) if t._k & GRAD else ops.requires_grad_(detached(t)) for t in inputs)
-    return tuple(ops.requires_grad_(detached(t)) for t in inputs)
+    return tuple(t.view_as(t) if create_graph and t._k & GRAD else t.detach().requires_grad_() for t in inputs)
 
 
 def _unwrap(given: bool, values: Any, create_graph: bool) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import enum
 import inspect
 import math
 import textwrap
@@ -284,7 +285,7 @@ class _Rewriter(ast.NodeTransformer):
             holder = self.resolve(node.value)
             if isinstance(holder, Namespace):
                 return vars(holder).get(node.attr, ...)
-            if holder is not ... and (inspect.ismodule(holder) or isinstance(holder, type)):
+            if holder is not ... and (inspect.ismodule(holder) or isinstance(holder, (type, enum.Enum))):
                 return getattr(holder, node.attr, ...)
         return ...
 
@@ -462,6 +463,19 @@ class _Rewriter(ast.NodeTransformer):
         if known is not None:
             return self.block(node.body) if known else self.block(node.orelse) if node.orelse else []
         return ast.If(self.visit(node.test), self.block(node.body), self.block(node.orelse) if node.orelse else [])
+
+    def visit_Raise(self, node: ast.Raise) -> Any:
+        """The operator that raises, and an assertion: by it PyTorch knows that a branch goes no further."""
+        error = node.exc
+        args = [self.visit(a) for a in error.args] if isinstance(error, ast.Call) else []
+        kind = ... if error is None else self.resolve(error.func if isinstance(error, ast.Call) else error)
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise self.fail(node, "exceptions must derive from BaseException")
+        text = ast.Attribute(ast.Constant(" ".join(["{}"] * len(args))), "format", ast.Load())
+        message = args[0] if len(args) == 1 else ast.Call(text, args, [])
+        raised = ast.parse("ops.prim.RaiseException", mode="eval").body
+        name = ast.Constant(f"{kind.__module__}.{kind.__qualname__}")
+        return [ast.Expr(ast.Call(raised, [message, name], [])), ast.Assert(ast.Constant(False), None)]
 
     def visit_For(self, node: ast.For) -> Any:
         modules = self._modules_in(node.iter)

@@ -77,3 +77,14 @@ def test_the_standard_basis_of_several_tensors():
     a, b = F._construct_standard_basis_for((torch.ones(1), torch.ones(2, dtype=torch.float64)), (1, 2))
     assert a.tolist() == [[1.0], [0.0], [0.0]] and a.dtype is torch.float32
     assert b.tolist() == [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]] and b.dtype is torch.float64
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_functions_get_inputs_of_their_own_class(create_graph):
+    class Named(torch.Tensor):
+        def twice(self):
+            return self * 2
+
+    x = torch.ones(2).as_subclass(Named).requires_grad_(create_graph)
+    assert F.jacobian(lambda a: a.twice(), x, create_graph=create_graph).tolist() == [[2, 0], [0, 2]]
+    assert F.vjp(lambda a: a.twice().sum(), x, create_graph=create_graph)[1].tolist() == [2, 2]

@@ -2,6 +2,8 @@
 
 import io
 import math
+import re
+from enum import Enum
 from typing import Dict, Final, List, NamedTuple, Optional  # noqa: UP035  (what programs write)
 
 import pytest
@@ -422,3 +424,42 @@ def test_named_tuples_are_part_of_programs():
         assert total == model(*args)[2] and second._fields == Pair._fields and type(second).__name__ == "Pair"
         assert second.values.tolist() == [4.0, 4.0] and second.places == [1, 2] and pairs[1].places is None
         assert repr(second) == repr(model(*args)[0])
+
+
+class Refusal(ValueError):
+    pass
+
+
+class Kind(Enum):
+    SUM = "sum"
+    MEAN = "mean"
+
+
+def test_errors_are_raised_by_what_was_loaded():
+    class Checked(nn.Module):
+        def forward(self, x, n: int, kind: str = "sum"):
+            if n > 3:
+                y = x * n
+            elif n == 3:
+                raise AssertionError(f"{n} is too few")
+            elif n == 2:
+                raise Refusal("two", n)
+            else:
+                raise RuntimeError
+            if kind == Kind.SUM.value:
+                return y.sum()
+            if kind == Kind.MEAN.value:
+                return y.mean()
+            raise ValueError(kind)
+
+    program = _again(jit.script(Checked()))
+    x = torch.ones(2)
+    assert program(x, 4) == 8 and program(x, 4, "mean") == 4
+    for args, text in (
+        ((x, 3), "builtins.AssertionError: 3 is too few"),
+        ((x, 2), f"{__name__}.Refusal: two 2"),
+        ((x, 1), "builtins.RuntimeError: "),
+        ((x, 4, "none"), "builtins.ValueError: none"),
+    ):
+        with pytest.raises(jit.Error, match=re.escape(text)):
+            program(*args)
