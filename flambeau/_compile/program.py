@@ -26,7 +26,7 @@ from .order import delayed
 from .overwritten import without_copies
 from .recompute import made_again
 from .running import ARENA, DEVICE_ARENA, SCRATCH, Born, Frame, Gifts, Run, Stretch, fresh, layout
-from .steps import Call, Launch, Step, may_be_python
+from .steps import Call, Launch, Step, asked, may_be_python
 from .unread import without_unread
 from .writes import Accumulate
 
@@ -157,7 +157,7 @@ class Lowered:
                 self.blocks[self.places[v][0]] = None
         for i, step in enumerate(steps):
             if may_be_python(step):  # what its node reads must be there until then
-                for v in self.nodes[step.node].operands():
+                for v in asked(self.nodes[step.node]):
                     self.places[v][0].last = max(self.places[v][0].last, i)
 
     def _ends(self, steps: list[Step], passing: Iterable[Value]) -> set[int]:

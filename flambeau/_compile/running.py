@@ -21,7 +21,7 @@ from .._tensor import Tensor, bump, detached, storage_of, wrap
 from .graph import Node, Value, replaced
 from .lower import laid, lies_as
 from .memory import INPUT, MADE, Memory
-from .steps import Call, may_be_python
+from .steps import Call, may_be_python, refuses
 
 if TYPE_CHECKING:
     from .program import Lowered
@@ -282,6 +282,8 @@ class Run:
         node: Node = self.program.nodes[which]
         copied = lambda v: wrap(self.tensor(v)._array.copy(), v.dtype, v.k & CUDA)
         out = node.op(*replaced(node.args, Value, self.tensor if node.writes else copied))
+        if refuses(node):
+            raise RuntimeError(f"{node.name}: an error that was found in {node.op.refuses} is gone")
         for v, t in zip(node.outs, out if node.several else (out,)):
             if v is not None:
                 self.tensor(v)._array[...] = t._array

@@ -13,10 +13,11 @@ from .._kernel.native import pool
 from .._kernel.native.device_entry import LAUNCH, launch_words, launcher
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import OPERANDS
+from .._kernel.rows import in_place
 from .._kernel.ufunc import addresses, loops
 from .._ops.plans.patterns import Unplannable
 from .._ops.plans.watching import Walk
-from .graph import Node, Value
+from .graph import Node, Value, values_in
 from .memory import Memory
 
 _SMALL = 1 << 12  # elements that are not worth a question whether threads should share them
@@ -73,9 +74,15 @@ class Loop(Step):
         return (m for m, _ in self.operands[self.ufunc.nin :] if m is not None)
 
     def pairs(self) -> Iterator[tuple[Memory, Memory]]:
-        if self.ufunc not in recipes or self._past_caches():
-            return iter(())
-        return alike(self.walk.ways, self.operands, self.ufunc.nout)
+        ways = [[*way, *inner] for way, inner in zip(self.walk.ways, self.walk.inner)]
+        if addresses.get(self.ufunc) in in_place:
+            first = self.operands[0][0], self.operands[self.ufunc.nin][0]
+            return (pair for pair in alike(ways, self.operands, self.ufunc.nout) if pair == first)
+        return (
+            iter(())
+            if self.ufunc not in recipes or self._past_caches()
+            else alike(ways, self.operands, self.ufunc.nout)
+        )
 
     def encode(self, plan: Plan) -> None:
         plan.keep.append((self.ufunc, self.constants))
@@ -317,6 +324,16 @@ class Call(Step):
 def may_be_python(step: Step) -> bool:
     """Whether it may turn out that Python must run the step's node: where a kernel answers otherwise, or a library refuses."""
     return isinstance(step, Question) or (isinstance(step, Launch) and bool(step.call[1]))
+
+
+def refuses(node: Node) -> bool:
+    """Whether Python runs a node only to raise an error, which depends on one of its operands."""
+    return bool(getattr(node.op, "refuses", ""))
+
+
+def asked(node: Node) -> Iterator[Value]:
+    """The values that must be there while it is not known whether Python must run a node."""
+    return values_in(node.args[node.op.names.index(node.op.refuses)]) if refuses(node) else node.operands()
 
 
 def numbered(operands: Sequence[Operand]) -> list[tuple[int, int]]:

@@ -20,6 +20,7 @@ from .reduce import FOLDS
 from .render_llvm import Llvm
 from .streaming import ask_for, hand_over, whole_lines, width
 from .symbols import symbols
+from .ufunc import addresses
 from .value import COMPUTE, SIZE, Value
 
 BLOCK = 1024  # elements of a row that are summed in their own precision
@@ -29,6 +30,8 @@ _TOGETHER = 8  # rows that are added to sums at once, so that these are read and
 _LIGHT = 16  # instructions of all stages up to which that pays
 _FEW = 16  # rows whose moments are taken at once
 LONGEST = 1 << 16  # bytes of a row that are kept on the stack
+# Kernels, by address, whose first result may lie where the first operand does: that is not read any more when it is written.
+in_place: set[int] = set()
 
 
 class Rows(NamedTuple):
@@ -504,6 +507,12 @@ class RowKernel(Kernel):
 
     def key(self) -> Any:
         return _described(tuple(self.rows), archives.MODULES)
+
+    def build(self, types: tuple[str, ...], options: dict[str, Any]) -> Any:
+        made, rows = super().build(types, options), self.rows
+        if rows.each and not (rows.down or rows.parts or rows.weighed()) and types[0] == types[len(self.inputs)]:
+            in_place.add(addresses[made])
+        return made
 
     def write(self, m: KernelScope, arrays: list[Array], options: dict[str, Any]) -> None:
         count = len(self.inputs)

@@ -131,7 +131,7 @@ def need(case, compiled):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case, share", [(gpt, 0.8), (resnet, 0.8), (mlp, 1), (unet, 1), (lstm, 1), (vit, 1)])
+@pytest.mark.parametrize("case, share", [(gpt, 0.72), (resnet, 0.72), (mlp, 1), (unet, 0.95), (lstm, 1), (vit, 0.76)])
 def test_compiled_steps_need_less_memory(case, share):
     compare(case, "step", share)
 

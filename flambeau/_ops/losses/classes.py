@@ -96,7 +96,15 @@ def _slopes(
     return made, None, None
 
 
-@primitive(batch=_in_batch, meta=_shapes, tensors=3, name="class_loss", grad=_slopes, backward_name="NllLossBackward0")
+@primitive(
+    batch=_in_batch,
+    meta=_shapes,
+    tensors=3,
+    name="class_loss",
+    grad=_slopes,
+    backward_name="NllLossBackward0",
+    refuses="target",
+)
 def class_loss(
     backend: Any, x: Any, target: Any, weight: Any, skipped: int, smoothing: float, reduction: str, log: bool, gradient: bool
 ) -> Any:  # fmt: skip

@@ -15,6 +15,7 @@ import math
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -472,7 +473,7 @@ def _work(call: tuple[Any, int, Any, Any], starts: dict[int, int]) -> None:
 
 class Walk:
     """How the loop of a ufunc goes over operands: `lead` is repeated over, along which operands have the steps in `ways`; `cores` has
-    the extents that the loop itself knows, `inner` their steps."""
+    the extents that the loop itself knows, `inner` their steps, operand by operand."""
 
     __slots__ = ("cores", "inner", "lead", "ways")
 
@@ -480,7 +481,7 @@ class Walk:
         signature = ufunc.signature or ",".join(["()"] * ufunc.nargs)
         cores = [re.findall(r"\w+", part) for part in re.findall(r"\(([^)]*)\)", signature)]
         sizes: dict[str, int] = {}
-        self.inner: list[int] = []
+        self.inner: list[list[int]] = []
         self.ways: list[list[int]] = []
         self.lead = np.broadcast_shapes(*[shape[: len(shape) - len(core)] for (_, shape, _), core in zip(about, cores)])
         for (_, shape, strides), core in zip(about, cores):
@@ -488,14 +489,14 @@ class Walk:
             sizes.update(zip(core, shape[own:]))
             outer = [0 if n == 1 else s for n, s in zip(shape[:own], strides)]
             self.ways.append([0] * (len(self.lead) - own) + outer)
-            self.inner += strides[own:]
+            self.inner.append(list(strides[own:]))
         self.cores = [sizes[name] for name in dict.fromkeys(name for core in cores for name in core)]
 
     @classmethod
     def over(cls, lead: Sequence[int], ways: list[list[int]]) -> Walk:
         """The walk of a pointwise loop."""
         made = cls.__new__(cls)
-        made.lead, made.ways, made.cores, made.inner = tuple(lead), ways, [], []
+        made.lead, made.ways, made.cores, made.inner = tuple(lead), ways, [], [[] for _ in ways]
         return made
 
     def merged(self) -> tuple[list[int], list[int], list[int], list[list[int]]]:
@@ -503,7 +504,7 @@ class Walk:
         walked, steps = merged(self.lead, self.ways)
         *outer, count = walked or [1]
         first = [w[-1] if w else 0 for w in steps]
-        return [count, *self.cores], [*first, *self.inner], outer, [w[:-1] for w in steps]
+        return [count, *self.cores], [*first, *chain(*self.inner)], outer, [w[:-1] for w in steps]
 
 
 def _loop(plan: Plan, ufunc: Any, dtypes: Any, about: list[Any], numbers: dict[int, int], small: bool) -> None:

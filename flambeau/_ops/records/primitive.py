@@ -57,7 +57,9 @@ class Primitive:
         tangent: Any = None,
         planned: bool = False,
         light: bool = False,
+        refuses: str = "",
     ):
+        self.refuses = refuses  # the one operand on which it depends whether it raises an error, where kernels find out nothing else
         self.light = light  # whether it takes little more time than to read its operands: programs may do it twice
         self.tangent = tangent  # how tangents go through it (see `tangents`); by its derivative without
         self.batch = batch  # how it runs on a whole batch (see `batching`); sample by sample without
