@@ -17,7 +17,7 @@ from .._kernel.sums import dot_rows
 from .._kernel.ufunc import loops
 from . import threads
 from .cpu import cpu
-from .threads import PRODUCTS, pay, worth
+from .threads import PRODUCTS, worth
 
 FETCH = 3  # multiplications that take as long as to fetch an element of the right operand
 SOON = 1 << 22  # work up to which a product may hold up other Python threads
@@ -91,7 +91,7 @@ def product(x: Any, y: Any) -> Any:
         n = y.shape[1]
         if n <= thin.MOST and k <= thin.MOST and m >= _MANY and code in _PLAIN:
             return _thin(code, x, y)
-        if code in _PLAIN and (n > 1 or m == 1) and not pay((m + FETCH) * n * k // PRODUCTS):
+        if code in _PLAIN and (n > 1 or m == 1) and worth((m + FETCH) * n * k // PRODUCTS) < 2:
             function, size = _kernel(code, m, n, False)
             out = _empty((m, n), d)
             function(x, y, workspace.take(size), out)
@@ -170,7 +170,7 @@ def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
     code = _CODES.get(d)
     if code is not None:
         m, n = x.shape[0], y.shape[-1]
-        if x.ndim == 2 == y.ndim and code in _PLAIN and not pay((m + FETCH) * y.size // PRODUCTS):
+        if x.ndim == 2 == y.ndim and code in _PLAIN and worth((m + FETCH) * y.size // PRODUCTS) < 2:
             function, size = _kernel(code, m, n, True)
             one = _ONE[code]
             factors = one if alpha == 1 else alpha, one if beta == 1 else beta

@@ -17,12 +17,10 @@ from . import jit
 from .loops import _PARAMETERS, _pointer, _word
 from .native import pool
 from .native.direct import bound_address
-from .optim_step import HEADER, MOST_SETTINGS, NUMPY_NUMBER, Places, compile_step, render_numbers
+from .optim_step import HEADER, MOST_SETTINGS, NUMPY_NUMBER, WEIGHT, Places, compile_step, render_numbers
 from .render_llvm import Llvm
 from .symbols import symbols
 from .value import COMPUTE, SIZE
-
-_WEIGHT = 8  # what one element costs, in additions
 
 
 class Formula:
@@ -106,7 +104,7 @@ def _compile(
     text, numbers = render_numbers(formula, options, 2 + states, scalars, given)
     width = 1 + 2 + states + numbers + scalars
     update = jit.compile("update", _render_update(formula, options, code, states, numbers, width))
-    split, data = pool.splitting(update, 2, 1, weight=_WEIGHT)
+    split, data = pool.splitting(update, 2, 1, weight=WEIGHT)
     _kept.append(data)
     classes = np.ndarray, where.tensor, where.meta, dict
     functions = jit.compile("numbers", text), update, split, data.buffer_info()[0]

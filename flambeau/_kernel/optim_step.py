@@ -19,12 +19,14 @@ import numpy as np
 from .lang import KernelScope
 from .loops import _pointer
 from .native.dialect import compile_module, inline
+from .native.pool import WORTHWHILE
 from .render_llvm import Llvm
 from .value import Value
 
 HEADER = 2  # words before the rows of the table: elements in all, rows
 MOST_SETTINGS = 16
-_SMALL = 1 << 15  # elements that one thread changes while the interpreter waits
+WEIGHT = 8  # what one element costs, in additions
+_SMALL = WORTHWHILE // WEIGHT  # elements that one thread changes while the interpreter waits
 
 # Where CPython and NumPy keep things: offsets into a list, a tuple, an ndarray and its dtype, in bytes.
 _HEAD = object.__basicsize__

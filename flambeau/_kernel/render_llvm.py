@@ -95,9 +95,7 @@ class Llvm:
     def text(self) -> str:
         # vectors as wide as the machine has them: these loops do nothing but arithmetic
         attributes = 'nounwind "prefer-vector-width"="512"'
-        if (
-            is_neon()
-        ):  # as for a CPU that takes instructions in turn: chains side by side are not written one after the other
+        if is_neon():  # as for CPUs that take instructions in turn: chains are not written one after the other
             attributes += ' "tune-cpu"="generic"'
         if self.addends:
             table = "".join(f"\\{byte:02X}" for byte in b"".join(self.addends))
