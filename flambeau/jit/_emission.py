@@ -229,6 +229,10 @@ class _Rewriter(ast.NodeTransformer):
         self.space = inspect.getclosurevars(self.function)
         self.names = {**self.space.globals, **self.space.nonlocals}
         given = [a.arg for a in (*node.args.args, *node.args.kwonlyargs)]
+        try:
+            self.hints = typing.get_type_hints(self.function)
+        except Exception as error:
+            raise Problem(f"the annotations of {function.__name__} cannot be read: {error}") from None
         self.self_name = given[0] if module is not None and given else None
         self.locals = {*given} | {
             n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
@@ -241,11 +245,7 @@ class _Rewriter(ast.NodeTransformer):
         return type_text(kind, self.emitter.named_tuple)
 
     def text(self, name: str) -> str:
-        node = self.node
-        try:
-            hints = typing.get_type_hints(self.function)
-        except Exception as error:
-            raise Problem(f"the annotations of {name} cannot be read: {error}") from None
+        node, hints = self.node, self.hints
         parameters = []
         count = len(node.args.args) - len(node.args.defaults)
         for i, parameter in enumerate(node.args.args):
@@ -412,6 +412,9 @@ class _Rewriter(ast.NodeTransformer):
             return ast.Constant(name == "is_scripting")
         first, second = node.args
         if name == "isinstance":
+            known = self.class_test(node)
+            if known is not None:
+                return ast.Constant(known)
             return ast.Call(ast.Name(name, ast.Load()), [self.visit(first), _type_node(self, second)], [])
         return ast.Call(ast.Name(name, ast.Load()), [_type_node(self, first), self.visit(second)], [])
 
@@ -460,9 +463,24 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> Any:
         known = is_scripting_test(node.test)
+        if known is None:
+            known = self.class_test(node.test)
         if known is not None:
             return self.block(node.body) if known else self.block(node.orelse) if node.orelse else []
         return ast.If(self.visit(node.test), self.block(node.body), self.block(node.orelse) if node.orelse else [])
+
+    def class_test(self, node: ast.expr) -> bool | None:
+        """Whether a condition about the class of a parameter that is a tensor holds; None if it is another one."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            inner = self.class_test(node.operand)
+            return None if inner is None else not inner
+        if not (isinstance(node, ast.Call) and self.resolve(node.func) is isinstance):
+            return None
+        value, wanted = node.args
+        if not (isinstance(value, ast.Name) and self.hints.get(value.id) is Tensor):
+            return None
+        kinds = [self.resolve(n) for n in (wanted.elts if isinstance(wanted, ast.Tuple) else [wanted])]
+        return any(issubclass(Tensor, k) for k in kinds) if all(isinstance(k, type) for k in kinds) else None
 
     def visit_Raise(self, node: ast.Raise) -> Any:
         """The operator that raises, and an assertion: by it PyTorch knows that a branch goes no further."""
@@ -581,7 +599,43 @@ def _plain(operator: str, *order: str, **defaults: Any) -> Any:
     return form
 
 
+_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+_OLD = ("size_average", "reduce", "reduction")
+
+
+def _loss(operator: str, keys: tuple[str, ...], *order: str, **defaults: Any) -> Any:
+    """A loss of `nn.functional` as an operator, which takes the name of a reduction as a number."""
+    keys = ("input", "target", *keys)
+    plain = _plain(operator, "input", "target", *order, reduction="mean", keys=keys, **defaults)
+    place = 2 + order.index("reduction")
+
+    def form(args: list[Any], named: list[Any]) -> ast.expr:
+        call = plain(args, named)
+        if isinstance(call.args[place], ast.Constant):
+            call.args[place] = ast.Constant(_REDUCTIONS[call.args[place].value])
+        return call
+
+    return form
+
+
 _FUNCTIONAL: dict[str, Any] = {
+    "mse_loss": _loss("mse_loss", _OLD, "reduction"),
+    "l1_loss": _loss("l1_loss", _OLD, "reduction"),
+    "smooth_l1_loss": _loss("smooth_l1_loss", (*_OLD, "beta"), "reduction", "beta", beta=1.0),
+    "huber_loss": _loss("huber_loss", ("reduction", "delta"), "reduction", "delta", delta=1.0),
+    "binary_cross_entropy": _loss("binary_cross_entropy", ("weight", *_OLD), "weight", "reduction"),
+    "binary_cross_entropy_with_logits": _loss(
+        "binary_cross_entropy_with_logits", ("weight", *_OLD, "pos_weight"), "weight", "pos_weight", "reduction"
+    ),
+    "nll_loss": _loss(
+        "nll_loss_nd", ("weight", "size_average", "ignore_index", "reduce", "reduction"), "weight", "reduction",
+        "ignore_index", ignore_index=-100,
+    ),
+    "cross_entropy": _loss(
+        "cross_entropy_loss", ("weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing"),
+        "weight", "reduction", "ignore_index", "label_smoothing", ignore_index=-100, label_smoothing=0.0,
+    ),
+    "logsigmoid": _plain("log_sigmoid", "input"),
     "relu": _plain("relu", "input"),
     "dropout": _plain("dropout", "input", "p", "training", p=0.5, training=True),
     "softmax": _plain("softmax", "input", "dim", keys=("input", "dim", "_stacklevel", "dtype")),

@@ -463,3 +463,25 @@ def test_errors_are_raised_by_what_was_loaded():
     ):
         with pytest.raises(jit.Error, match=re.escape(text)):
             program(*args)
+
+
+def test_functional_losses_take_their_reduction_as_a_number():
+    class Losses(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor, t: torch.Tensor) -> list[torch.Tensor]:
+            if not isinstance(x, torch.Tensor) or isinstance(y, (list, tuple)):
+                raise TypeError("tensors are wanted")
+            if isinstance(x, (list, tuple)):
+                raise TypeError(f"not {type(x).__name__}")  # never reached, so not compiled
+            return [
+                F.mse_loss(x, y), F.mse_loss(x, y, reduction="none"), F.l1_loss(x, y, reduction="sum"),
+                F.smooth_l1_loss(x, y, beta=0.5), F.huber_loss(x, y, "sum", 2.0), F.logsigmoid(x),
+                F.binary_cross_entropy(x.sigmoid(), y.sigmoid(), y.abs()), F.nll_loss(x, t, ignore_index=1),
+                F.binary_cross_entropy_with_logits(x, y, pos_weight=y[0].abs(), reduction="sum"),
+                F.cross_entropy(x, t, label_smoothing=0.1, reduction="sum"), F.cross_entropy(x, t, x[0].abs()),
+            ]  # fmt: skip
+
+    program = _again(jit.script(Losses()))
+    args = (torch.randn(3, 4), torch.randn(3, 4), torch.tensor([0, 1, 3]))
+    for found, expected in zip(program(*args), Losses()(*args), strict=True):
+        assert torch.equal(found, expected)
+    assert "torch.mse_loss(x, y, 0)" in program.code and "'sum'" not in program.code
