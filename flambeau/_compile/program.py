@@ -157,7 +157,7 @@ class Lowered:
                 self.blocks[self.places[v][0]] = None
         for i, step in enumerate(steps):
             if may_be_python(step):  # what its node reads must be there until then
-                for v in asked(self.nodes[step.node]):
+                for v in asked(step, self.nodes[step.node]):
                     self.places[v][0].last = max(self.places[v][0].last, i)
 
     def _ends(self, steps: list[Step], passing: Iterable[Value]) -> set[int]:

@@ -282,7 +282,7 @@ class Run:
         node: Node = self.program.nodes[which]
         copied = lambda v: wrap(self.tensor(v)._array.copy(), v.dtype, v.k & CUDA)
         out = node.op(*replaced(node.args, Value, self.tensor if node.writes else copied))
-        if refuses(node):
+        if refuses(step, node):
             raise RuntimeError(f"{node.name}: an error that was found in {node.op.refuses} is gone")
         for v, t in zip(node.outs, out if node.several else (out,)):
             if v is not None:

@@ -326,14 +326,14 @@ def may_be_python(step: Step) -> bool:
     return isinstance(step, Question) or (isinstance(step, Launch) and bool(step.call[1]))
 
 
-def refuses(node: Node) -> bool:
-    """Whether Python runs a node only to raise an error, which depends on one of its operands."""
-    return bool(getattr(node.op, "refuses", ""))
+def refuses(step: Step, node: Node) -> bool:
+    """Whether Python runs the step's node only to raise an error, which depends on one of its operands."""
+    return isinstance(step, Question) and bool(getattr(node.op, "refuses", ""))
 
 
-def asked(node: Node) -> Iterator[Value]:
-    """The values that must be there while it is not known whether Python must run a node."""
-    return values_in(node.args[node.op.names.index(node.op.refuses)]) if refuses(node) else node.operands()
+def asked(step: Step, node: Node) -> Iterator[Value]:
+    """The values that must be there while it is not known whether Python must run the step's node."""
+    return values_in(node.args[node.op.names.index(node.op.refuses)]) if refuses(step, node) else node.operands()
 
 
 def numbered(operands: Sequence[Operand]) -> list[tuple[int, int]]:
