@@ -61,6 +61,13 @@ class FunctionCtx:
         return tuple(_restore(node, s, v) for s, v in zip(node.saved, node.versions))
 
     @property
+    def saved_for_forward(self) -> tuple[Any, ...] | None:
+        """What `save_for_forward` kept, for `jvp`; None if that was nothing."""
+        if not self._saved_for_forward:
+            return None
+        return self._saved_for_forward if self._replaced_saved is None else self._replaced_saved
+
+    @property
     def saved_variables(self) -> tuple[Any, ...]:
         warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
         return self.saved_tensors

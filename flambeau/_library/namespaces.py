@@ -213,6 +213,10 @@ class _OpNamespace(types.ModuleType):
         return sorted(named | lines().keys() if self.name == "aten" else named)
 
 
+class HigherOrderOperator:
+    """The class of PyTorch's operators that take functions (`cond`, `while_loop`). Ours are functions: nothing is one."""
+
+
 # The folder of a compiled library -> our module that defines the same operators.
 _LIBRARIES = {"torchvision": "flambeau.vision.ops._operators"}
 

@@ -38,6 +38,6 @@ defer(
 
 def __getattr__(name: str) -> Any:
     """The classes of operators, which programs take from `torch._ops`."""
-    if name not in ("OpOverload", "OpOverloadPacket"):
+    if name not in ("HigherOrderOperator", "OpOverload", "OpOverloadPacket"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(".._library.namespaces", __name__), name)

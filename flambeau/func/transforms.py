@@ -504,7 +504,7 @@ def jacfwd(
                 with nullcontext() if randomness == "different" else directions_only():
                     return jvp(partial, tuple(flat), tangents, has_aux=has_aux)[1:]
 
-            made = vmap(one, out_dims=(-1, 0) if has_aux else -1, randomness=randomness)(_basis(t))
+            made = vmap(one, randomness=randomness)(_basis(t))
             if has_aux:
                 tangent, aux = made
                 aux = tree_map(lambda a: ops.select(a, 0, 0), aux)  # the same for all directions
@@ -512,8 +512,9 @@ def jacfwd(
                 (tangent,) = made
             leaves, out_spec = tree_flatten(tangent)
             checks.real("jacfwd", "output", leaves)
-            shapes = [leaf._array.shape[:-1] for leaf in leaves]
-            columns.append([ops.reshape(leaf, (*s, *t._array.shape)) for leaf, s in zip(leaves, shapes)])
+            moved = [ops.movedim(leaf, 0, -1) for leaf in leaves]  # here: containers may say where their batches are
+            shapes = [leaf._array.shape[:-1] for leaf in moved]
+            columns.append([ops.reshape(leaf, (*s, *t._array.shape)) for leaf, s in zip(moved, shapes)])
         rows = []
         for k in range(len(shapes)):
             row = tree_unflatten([c[k] for c in columns], spec)

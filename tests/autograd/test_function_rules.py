@@ -323,3 +323,27 @@ def test_a_ctx_that_backward_does_not_keep_goes_with_its_graph():
         assert node() is None
     finally:
         gc.enable()
+
+
+def test_jvp_reads_what_was_saved_for_it_by_name():
+    class Product(Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x, y):
+            return x * y
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            assert ctx.saved_for_forward is None
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def jvp(ctx, by_x, by_y):
+            x, y = ctx.saved_for_forward
+            return by_x * y + x * by_y
+
+    push = lambda x, t: jvp(Product.apply, (x, x + 1), (t, t))[1]
+    assert push(X, torch.ones(3)).equal(2 * X + 1)
+    assert vmap(push)(X, torch.ones(3)).equal(2 * X + 1)
+    assert jvp(lambda x: vmap(Product.apply)(x, x + 1), (X,), (torch.ones(3),))[1].equal(2 * X + 1)

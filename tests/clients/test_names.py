@@ -52,6 +52,7 @@ jit: Final ScriptModule _overload_method _script_if_tracing
 jit.annotations: BroadcastingList2 List
 library: custom_op impl register_fake triton_op
 nn.parallel: DistributedDataParallel
+_ops: HigherOrderOperator OpOverload
 ops: aten
 serialization: MAP_LOCATION
 utils._contextlib: _DecoratorContextManager context_decorator
