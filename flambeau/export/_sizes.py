@@ -151,7 +151,7 @@ class _FoundSymbol(_Symbol):
         return self.tried[:count]
 
     def candidates(self, others: list[_FoundSymbol]) -> Iterator[dict[str, Any]]:
-        """Other values, near that of the example: of this number alone, then together with another one, so that their sum stays."""
+        """Other values, near that of the example: of this number alone, then together with another one, so that both stay equal, or their sum stays."""
         if isinstance(self.value, float):
             yield from ({self.name: self.value + i} for i in (0.5, 1.25, -0.75))
             return
@@ -159,6 +159,8 @@ class _FoundSymbol(_Symbol):
         yield from ({self.name: self.value + i} for i in steps if self.found.dim is None or self.value + i >= 2)
         if not self.tried:
             whole = [s for s in others if s is not self and isinstance(s.value, int)]
+            equal = [s for s in whole if s.value == self.value]
+            yield from ({self.name: self.value + i, s.name: s.value + i} for s in equal for i in (1, 2, 3, -1))
             yield from ({self.name: self.value + i, s.name: s.value - i} for s in whole for i in (1, 2, -1, -2))
 
 

@@ -122,14 +122,18 @@ def _arithmetic(op: str, name: str, swapped: bool = False) -> Any:
     return method
 
 
+def _negated(number: Any, result: Any) -> Any:
+    tracer = active()
+    return result if tracer is None else tracer.number("neg", [number], result)
+
+
 class TracedInt(int):
     """A size, or a number computed from sizes."""
 
     value: Value
 
     def __neg__(self) -> Any:
-        tracer = active()
-        return -int(self) if tracer is None else tracer.number("neg", [self], -int(self))
+        return _negated(self, int.__neg__(self))
 
     def __reduce__(self) -> Any:
         return int, (int(self),)
@@ -159,6 +163,9 @@ class TracedFloat(float):
     """A quotient of sizes."""
 
     value: Value
+
+    def __neg__(self) -> Any:
+        return _negated(self, float.__neg__(self))
 
     def __reduce__(self) -> Any:
         return float, (float(self),)

@@ -79,6 +79,16 @@ def implied(x):
     return (y + 1 if y.shape[0] >= 0 else y), (x + 1 if n > 1 else x)
 
 
+def masked_loss(x, classes):
+    chosen = classes != -1  # two lengths, which are always equal
+    return nn.functional.cross_entropy(x.view(-1, 2)[chosen], classes[chosen]), chosen.sum()
+
+
+def clamped(x):
+    largest = x.abs().max().item()
+    return (x * 2).clamp(-largest, largest)
+
+
 F, I = torch.tensor([1.0, 0.0, 2.0, -1.0]), torch.tensor
 RUN = {
     "checked_number": (checked_number, (I(4),), (I(7),)),
@@ -90,6 +100,8 @@ RUN = {
     "limited": (limited, (torch.arange(6.0), I(3)), (torch.arange(6.0), I(1))),
     "cut": (cut, (torch.arange(6.0), I(3)), (torch.arange(6.0), I(10))),
     "scaled": (scaled, (F,), (F * 10,)),
+    "masked_loss": (masked_loss, (torch.rand(4, 2), I([0, -1, 1, 1])), (torch.rand(4, 2), I([-1, -1, -1, 0]))),
+    "clamped": (clamped, (F,), (F * 10,)),
     "implied": (implied, (I([1, 2]),), (I([0, 7]),)),
 }
 
