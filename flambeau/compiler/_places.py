@@ -45,6 +45,9 @@ class Shown:
     """A view among the parts of a result. If another part shows the same memory, or somebody else has it, it is taken again in each run:
     writes to one are a part of the history of the other."""
 
+    view: Any  # both are of the run that is recorded
+    base: Any
+
     def __init__(self, view: Tensor, base: Tensor, chain: list[Any]):
         self.view, self.base, self.chain = view, base, chain
         self.recorded = view._view[5] not in (MADE_WITHOUT_GRAD, MADE_IN_INFERENCE)
@@ -195,6 +198,8 @@ class Places:
                 one.own = self._output(one.view)
             else:
                 one.place = self._tensor(one.base)
+        for one in self._shown:  # the tensors of this run are not kept
+            one.view = one.base = None
 
     @staticmethod
     def settled(place: Place) -> Place:

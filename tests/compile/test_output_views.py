@@ -1,5 +1,8 @@
 """Results that show the same memory: views of each other, of arguments, and forms without history."""
 
+import gc
+import weakref
+
 import pytest
 
 import flambeau as torch
@@ -118,6 +121,13 @@ def test_parts_of_what_nobody_has_share_a_storage():
             1,
             2,
         ]
+
+
+def test_tensors_of_the_recorded_run_are_not_kept():
+    compiled = torch.compile(base_and_view)
+    held = [weakref.ref(t._array) for t in compiled(X.clone().requires_grad_())]
+    gc.collect()
+    assert [one() for one in held] == [None, None]
 
 
 def test_objects_that_a_run_keeps_are_views_too():
