@@ -286,3 +286,13 @@ def test_older_functions_of_modules_name_what_takes_their_place():
     ):
         with pytest.warns(FutureWarning, match=f"integrated functorch.*torch.func.{instead}"):
             getattr(functorch, name)(*arguments)
+
+
+def test_jacfwd_leaves_the_batch_of_directions_in_front(monkeypatch):
+    """Containers that put batches into place themselves can do so in front only."""
+    asked, unwrap = [], steps._unwrap_batched
+    monkeypatch.setattr(
+        steps, "_unwrap_batched", lambda out, dims, *rest: (asked.append(dims), unwrap(out, dims, *rest))[1]
+    )
+    jacobian = torch.func.jacfwd(lambda x: {"a": x[:2] ** 2})(torch.arange(3.0))
+    assert jacobian["a"].tolist() == [[0, 0, 0], [0, 2, 0]] and asked == [0]
