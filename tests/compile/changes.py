@@ -6,6 +6,7 @@ import types
 import flambeau as torch
 from flambeau import nn
 from flambeau._compile.guards import Arguments, Trail
+from flambeau._core.collector import uncollected
 from flambeau.utils._pytree import tree_leaves
 
 F = nn.functional
@@ -13,7 +14,7 @@ F = nn.functional
 
 def guards_of(function, *args, **kwargs):
     trail = Trail(function, Arguments(function, args, kwargs))
-    with trail:
+    with uncollected(), trail:  # what others do when garbage is collected is no part of it
         function(*args, **kwargs)
     return trail.guards()
 

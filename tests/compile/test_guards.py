@@ -24,6 +24,7 @@ from flambeau import nn
 from flambeau._compile.guards import Arguments, Break, Trail
 from flambeau._compile.holders import MISSING, same
 from flambeau._compile.lookups import Lookups
+from flambeau._core.collector import uncollected
 
 ARRAY, LOCK, COUNTER = np.ones(3), threading.Lock(), itertools.count()
 MANY = dict.fromkeys(range(20_000))
@@ -32,7 +33,7 @@ LOGGER = logging.getLogger("flambeau.test")
 
 def followed(function, *args, **kwargs):
     trail = Trail(function, Arguments(function, args, kwargs))
-    with trail:
+    with uncollected(), trail:  # what others do when garbage is collected is no part of it
         function(*args, **kwargs)
     return trail
 
