@@ -39,12 +39,10 @@ class Memory:
         self.fresh = False  # whether each run makes it anew, because others keep it
         self.first, self.last, self.offset = -1, -1, 0  # when it is used, and where it lies in the arena or its host
         self.momentary = False  # whether it is scratch memory of one operation, for which each thread has a piece
-        self.host: Memory | None = (
-            None  # a fresh block in which it lies until that is written, or an input that has been read
-        )
-        self.instead: Memory | None = (
-            None  # the block whose place it takes: a temporary one of before, or a fresh one that follows
-        )
+        # a fresh block in which it lies until that is written, or an input that has been read
+        self.host: Memory | None = None
+        # the block whose place it takes: a temporary one of before, or a fresh one that follows
+        self.instead: Memory | None = None
 
     @property
     def nbytes(self) -> int:

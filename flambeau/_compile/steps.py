@@ -78,11 +78,9 @@ class Loop(Step):
         if addresses.get(self.ufunc) in in_place:
             first = self.operands[0][0], self.operands[self.ufunc.nin][0]
             return (pair for pair in alike(ways, self.operands, self.ufunc.nout) if pair == first)
-        return (
-            iter(())
-            if self.ufunc not in recipes or self._past_caches()
-            else alike(ways, self.operands, self.ufunc.nout)
-        )
+        if self.ufunc not in recipes or self._past_caches():
+            return iter(())
+        return alike(ways, self.operands, self.ufunc.nout)
 
     def encode(self, plan: Plan) -> None:
         plan.keep.append((self.ufunc, self.constants))

@@ -48,9 +48,8 @@ def write_lines(r: Any, place: str, lines: str, count: int = LINES) -> None:
     r.start_block(by)
     for store in moved:
         r.emit(f"{store}, !nontemporal {mark}")
-    r.emit(
-        'call void asm sideeffect "", ""()'
-    )  # otherwise the compiler makes one of both branches' stores, which goes through caches
+    # otherwise the compiler makes one of both branches' stores, which goes through caches
+    r.emit('call void asm sideeffect "", ""()')
     r.branch(end)
     r.start_block(through)
     prefetch(r, r.address(place, r.constant("i64", FURTHER)), count * LINE, write=True)
