@@ -144,21 +144,25 @@ class Lowered:
     def _find_times(self, steps: list[Step]) -> None:
         """When blocks are used."""
         self.blocks: dict[Memory, None] = {}
-        for memory in [m for step in steps for m in (*step.reads(), *step.writes())]:
+        # what a node reads must be there while it is not known whether Python runs it, also if the kernel does without it
+        kept = [
+            [self.places[v][0] for v in asked(step, self.nodes[step.node])] if may_be_python(step) else []
+            for step in steps
+        ]
+        used = [[*step.reads(), *step.writes()] for step in steps]
+        for memory in [m for both in (*used, *kept) for m in both]:
             memory.first, memory.last, memory.instead = -1, -1, None  # there may be other forms of this program
-        for i, step in enumerate(steps):
-            for memory in (*step.reads(), *step.writes()):
+        for i, (now, also) in enumerate(zip(used, kept, strict=True)):
+            for memory in now:
                 self.blocks[memory] = None
                 if memory.first < 0:
                     memory.first = i
                 memory.last = i
+            for memory in also:
+                memory.last = i
         for v in self.outputs:
             if v in self.places:
                 self.blocks[self.places[v][0]] = None
-        for i, step in enumerate(steps):
-            if may_be_python(step):  # what its node reads must be there until then
-                for v in asked(step, self.nodes[step.node]):
-                    self.places[v][0].last = max(self.places[v][0].last, i)
 
     def _ends(self, steps: list[Step], passing: Iterable[Value]) -> set[int]:
         """Steps after which a stretch ends, so that memory of inputs is free when the results of others are made: as much as these take."""
@@ -273,10 +277,10 @@ class Lowered:
         self.born: list[list[Born]] = [[] for _ in range(len(self.parts) + 1)]
         begins = [i for i, part in enumerate(self.parts) for _ in getattr(part, "steps", [part])]
         # inputs that are not needed after a part: their numbers, and those among what the first stretch is given
-        self.released: list[list[tuple[int, int]]] = [[] for _ in self.parts]
-        given = [number for _, number in self.from_inputs]
+        self.released: list[list[tuple[int, int | None]]] = [[] for _ in self.parts]
+        given = {number: place for place, (_, number) in enumerate(self.from_inputs)}
         for m in self.passing if self.opening >= 0 else ():
-            self.released[max(begins[m.last], self.opening)].append((m.source, given.index(m.source)))
+            self.released[max(begins[m.last], self.opening)].append((m.source, given.get(m.source)))
         for m in self.fresh:  # made when they are needed: steps before may free memory
             main = mains.get(m)
             self.born[begins[m.first] if m.first >= 0 else -1].append((m, main, layout(m, main)))

@@ -160,7 +160,9 @@ class Run:
             for v in program.dead[i]:
                 self.tensors.pop(v, None)
             for number, place in program.released[i]:
-                self.inputs[number] = found[place] = None
+                self.inputs[number] = None
+                if place is not None:
+                    found[place] = None
         if program.born[-1]:
             found += fresh(program.layouts[-1])
         for v in program.written:

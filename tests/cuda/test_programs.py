@@ -126,6 +126,18 @@ def test_gradients_are_of_the_run(gpu):
         torch.testing.assert_close(cpu.grad, back(there.grad))
 
 
+def test_what_backward_keeps_may_be_more_than_its_kernels_read(gpu):
+    """The gradient of attention has operands that only Python would read, if a library refused the call."""
+    x, w = numbers((2, 2, 8, 8), (2, 2, 8, 8))
+    cpu, there = torch.tensor(w, requires_grad=True), on_gpu(w, requires_grad=True)
+    loss = lambda x, w: F.scaled_dot_product_attention(x * w, x + w, x - w).square().sum()
+    compiled = torch.compile(loss)
+    for _ in range(3):
+        loss(torch.tensor(x), cpu).backward()
+        compiled(on_gpu(x), there).backward()
+        torch.testing.assert_close(cpu.grad, back(there.grad), rtol=1e-4, atol=1e-4)
+
+
 def test_a_whole_step(gpu):
     x, w = numbers((4, 5), (5,))
     leaves = torch.nn.Parameter(torch.tensor(w)), on_gpu(w, requires_grad=True)
