@@ -226,7 +226,6 @@ class Cuda:
         self.attention = Attention(self)
         self.launches = Launches(self)
         self.convolves = self.convolutions.takes  # whether a library convolves arrays of a dtype
-        self.copies: dict[str, Any] = {}
         self.additions: dict[str, Any] = {}
         self.constants: dict[Any, Any] = {}
         self.errors = Errors(self)
@@ -293,17 +292,17 @@ class Cuda:
     def sized(self, work: int, kernel: Any, types: tuple[str, ...], **options: Any) -> Callable[..., Any]:
         return self.kernel(kernel, types, **options)
 
-    def shared(self, rows: Any, count: int) -> tuple[Any, Operand]:
-        """What stands for rows of which every one is written to for so many elements."""
-        (*lead, n), (*steps, step) = rows.shape, rows.strides
-        return rows, Operand((*lead, count, n), (*steps, 0, step), rows.dtype)
+    def shared(self, rows: Any, count: int, core: int = 1) -> tuple[Any, Operand]:
+        """What stands for rows of which every one, of so many dimensions, is written to for so many elements."""
+        shape, strides, at = rows.shape, rows.strides, rows.ndim - core
+        return rows, Operand((*shape[:at], count, *shape[at:]), (*strides[:at], 0, *strides[at:]), rows.dtype)
 
     def into(self, call: Callable[..., Any], arrays: list[Any], out: Any) -> Any:
         return call(*arrays, out=out)
 
     def copy(self, source: Any, out: Any) -> None:
-        """Writes an array of the same dtype into another, broadcast."""
-        self._copy(BY_NUMPY[out.dtype].code)(source, out=out)
+        """Writes an array, cast and broadcast, into another."""
+        self._cast(BY_NUMPY[source.dtype].code, BY_NUMPY[out.dtype].code)(source, out=out)
 
     def add_along(self, x: Any, y: Any, dim: int) -> Any:
         """Adds to x, in place, an element of y for each place along a dimension."""
@@ -335,14 +334,7 @@ class Cuda:
 
     def duplicate(self, x: Any) -> Any:
         """A copy whose dimensions lie in memory in the same order."""
-        return self._copy(BY_NUMPY[x.dtype].code)(x)
-
-    def _copy(self, code: str) -> Any:
-        found = self.copies.get(code)
-        if found is None:
-            inside = COMPUTE.get(code, code)
-            found = self.copies[code] = self.pointwise("copy", lambda m, x: x, (code,), (code,), (inside,))
-        return found
+        return self.cast(x, BY_NUMPY[x.dtype].code)
 
     def count(self, x: Any, length: int, even: Sequence[float] = (), weights: Any = None) -> Any:
         """How often each of so many integers from 0 on occurs in a vector, or which weights have it; or how many elements lie in bins of
@@ -358,8 +350,11 @@ class Cuda:
         return out
 
     def cast(self, array: Any, code: str) -> Any:
-        """A copy in another type; floats become integers through int64, so that large ones wrap as they do in C."""
-        source = BY_NUMPY[array.dtype].code
+        """A copy in a type whose dimensions lie in memory in the same order."""
+        return self._cast(BY_NUMPY[array.dtype].code, code)(array)
+
+    def _cast(self, source: str, code: str) -> Any:
+        """What casts elements; floats become integers through int64, so that large ones wrap as they do in C."""
         call = self.casts.get((source, code))
         if call is None:
             if is_integer(code) and not is_integer(source) and source != "b1":
@@ -371,7 +366,7 @@ class Cuda:
             call = self.casts[source, code] = self.pointwise(
                 "cast", body, (source,), (code,), (COMPUTE.get(source, source),)
             )
-        return call(array)
+        return call
 
     def draw(self, sampler: str, key: int, shape: Any, code: str, numbers: Sequence[float], out: Any = None) -> Any:
         """An array of random numbers that depend on the key, `out` if that contiguous one is given; None if there is no such sampler on a

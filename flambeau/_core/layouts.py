@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,6 +70,20 @@ def channel_order(form: memory_format, ndim: int) -> tuple[int, ...]:
     if ndim != rank:
         raise RuntimeError(f"required rank {rank} tensor to use {form.name} format")
     return (0, *range(2, rank), 1)
+
+
+def pieces(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
+    """How far apart the pieces of memory begin that an array lies in, and how long each is, the shortest there are; zeros if it is one
+    piece. Others of the same distance may lie between them."""
+    steps = sorted([(abs(s), n) for n, s in zip(shape, strides) if n > 1])
+    inner, found = itemsize, (0, 0)
+    for i, (step, n) in enumerate(steps):
+        apart = math.gcd(*[s for s, _ in steps[i:]])
+        if inner < apart:
+            found = apart, inner
+            break
+        inner += step * (n - 1)
+    return found
 
 
 def strides_in_order(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:

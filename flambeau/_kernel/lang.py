@@ -13,6 +13,7 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from . import archives, jit
@@ -58,12 +59,18 @@ class Array:
             value = self.r.constant(PART.get(self.type, "f32" if self.type in ("f16", "bf16") else self.type), value)
         store(self.r, self._address(index), self.type, value)
 
-    def merge(self, index: Any, value: Any, how: str, combined: Callable[[Any, Any], Any]) -> None:
-        """An element becomes combined(element, value), which goes by the name `how`: at once, if other threads may be at it."""
+    def merge(
+        self, index: Any, value: Any, how: str, combined: Callable[[Any, Any], Any], where: Value | None = None
+    ) -> None:
+        """An element becomes combined(element, value), which goes by the name `how`: at once, if other threads may be at it. Only `where`
+        a condition holds; the element is there in any case."""
         pointer = self._address(index)
         if self.r.merge is None:
-            store(self.r, pointer, self.type, combined(load(self.r, pointer, self.type), value))
-        else:
+            old = load(self.r, pointer, self.type)
+            new = combined(old, value)
+            store(self.r, pointer, self.type, new if where is None else symbols.where(where, new, old))
+            return
+        with nullcontext() if where is None else self.r.when(where):
             self.r.merge(pointer, self.type, value, how, combined)
 
 

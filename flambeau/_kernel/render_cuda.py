@@ -222,6 +222,10 @@ class Cuda:
             return self._saturated(a, type)
         return self.value(f"({_TYPE[type]}){a.name}", type)
 
+    def truncate(self, a: Value, type: str) -> Value:
+        """A float that surely is in range as an integer."""
+        return self.value(f"({_TYPE[type]}){a.name}", type)
+
     def _saturated(self, a: Value, type: str) -> Value:
         """A float as an integer: NaN gives 0, what is out of range the nearest that is in it."""
         low = -(1 << (BITS[type] - 1)) if is_signed(type) else 0

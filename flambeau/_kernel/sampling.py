@@ -9,6 +9,7 @@ and added up in the order of loops that take some points of an image at a time, 
 from __future__ import annotations
 
 import itertools
+import operator
 
 from .lang import independent, inline, kernel
 from .value import COMPUTE
@@ -121,13 +122,13 @@ class _Corners:
     """The elements around some points at a time, in memory: their numbers (-1 outside), weights, and the places' shares
     and slopes, so that loops over channels need not compute them again."""
 
-    def __init__(self, m, rank, kind, nearest, index):
+    def __init__(self, m, rank, kind, nearest, index, points):
         count = 1 if nearest else 2**rank
-        self.m, self.kind, self.rank, self.numbers = m, kind, rank, tuple(range(count))
-        self.indices = [m.local(index, POINTS) for _ in range(count)]
-        self.weights = [m.local(kind, POINTS) for _ in range(count)]
-        self.shares = [[m.local(kind, POINTS) for _ in range(1 if nearest else 2)] for _ in range(rank)]
-        self.slopes = [m.local(kind, POINTS) for _ in range(rank)]
+        self.m, self.kind, self.rank, self.points, self.numbers = m, kind, rank, points, tuple(range(count))
+        self.indices = [m.local(index, points) for _ in range(count)]
+        self.weights = [m.local(kind, points) for _ in range(count)]
+        self.shares = [[m.local(kind, points) for _ in range(1 if nearest else 2)] for _ in range(rank)]
+        self.slopes = [m.local(kind, points) for _ in range(rank)]
 
     def put(self, i, corners, places):
         m, last = self.m, corners[-1][3]
@@ -153,8 +154,8 @@ class _Corners:
         return [self.shares[d][(corner >> (last - d)) & 1][i] for d in range(self.rank)]
 
 
-def _corners_of(m, grid, rank, nearest, index):
-    return _Corners(m, rank, COMPUTE.get(grid.type, grid.type), nearest, index)
+def _corners_of(m, grid, rank, nearest, index, points=POINTS):
+    return _Corners(m, rank, COMPUTE.get(grid.type, grid.type), nearest, index, points)
 
 
 @inline
@@ -191,6 +192,14 @@ def sample_points(m, x, sizes, how, grid, out, rank, padding, nearest, index):
                 out[c, first + i] = _sample(m, x, c, held, i)
 
 
+@kernel("(c,s),(r),(),(p,r)->()")
+def sample_point(m, x, sizes, how, grid, out, rank, padding, nearest, index):
+    """The value of one channel at one point, for a thread of its own."""
+    held = _corners_of(m, grid, rank, nearest, index, 1)
+    _put(m, held, sizes, _Edges(m, how[()], padding), grid, 0, 0, rank, nearest)
+    out[()] = _sample(m, x, 0, held, 0)
+
+
 def _slopes(m, x, c, g, held, i, sums):
     """The gradients by the coordinates of a place with those of one more channel."""
     cut = _cut(m, x.type)
@@ -212,12 +221,11 @@ def _slopes(m, x, c, g, held, i, sums):
 
 
 def _spread(m, by_x, c, g, held, i, corners):
-    """What one value adds to the gradients of elements around it; outside, nothing to the first element."""
+    """What one value adds to the gradients of elements around it."""
     cut = _cut(m, by_x.type)
     for corner in corners:
         fits, number = held.inside(corner, i)
-        share = m.where(fits, cut(held.weights[corner][i] * g), m.value(0, held.kind))
-        by_x[c, number] = by_x[c, number] + share
+        by_x.merge((c, number), cut(held.weights[corner][i] * g), "add", operator.add, fits)
 
 
 @inline
@@ -240,7 +248,7 @@ def _spread_all(m, by_x, c, g, held, first, count):
 
 def _lines(m, held):
     """Room for the gradients by the coordinates of some points, each in a line of its own: in a grid they lie by turns."""
-    return [m.local(held.kind, POINTS) for _ in range(held.rank)]
+    return [m.local(held.kind, held.points) for _ in range(held.rank)]
 
 
 def _move(m, sums, x, c, g, held, i):
@@ -292,6 +300,24 @@ def sample_points_backward(
         if for_grid:
             for i in range(count):
                 _scale(by_grid, first + i, sums, held, i)
+
+
+@kernel("(c,s),(r),(),(p,r),(c,p)->(c,s),(p,r)")
+def sample_point_backward(
+    m, x, sizes, how, grid, g, by_x, by_grid, rank, padding, nearest, index, for_x, for_grid
+):  # fmt: skip
+    """The same of one point, for a thread of its own: what it adds to is zero before, and others add to it, too."""
+    held = _corners_of(m, grid, rank, nearest, index, 1)
+    sums = _lines(m, held)
+    _put(m, held, sizes, _Edges(m, how[()], padding), grid, 0, 0, rank, nearest)
+    _clear(sums, 0)
+    for c in range(by_x.shape[0]):
+        if for_x:
+            _spread(m, by_x, c, g[c, 0], held, 0, held.numbers)
+        if for_grid and not nearest:
+            _move(m, sums, x, c, g[c, 0], held, 0)
+    if for_grid:
+        _scale(by_grid, 0, sums, held, 0)
 
 
 # -- cubic, in two dimensions ------------------------------------------------------------------------------------
@@ -411,6 +437,14 @@ def sample_cubic(m, x, sizes, how, grid, out, padding, index):
                 out[c, first + i] = _cubic_at(m, x, c, held, i)
 
 
+@kernel("(c,s),(r),(),(p,r)->()")
+def sample_cubic_point(m, x, sizes, how, grid, out, padding, index):
+    """The value of one channel at one point."""
+    held = _Taps(m, grid, index, 1)
+    _put_taps(m, held, sizes, _Edges(m, how[()], padding), grid, 0, 0)
+    out[()] = _cubic_at(m, x, 0, held, 0)
+
+
 def _cubic_gradients(m, x, c, g, held, row, column, i, by_x):
     """What one element around a place has to do with the gradients."""
     cut, (number, inside) = _cut(m, x.type), held.tap(row, column, i)
@@ -419,8 +453,7 @@ def _cubic_gradients(m, x, c, g, held, row, column, i, by_x):
     parts = cut(value * held.slope(0, row, i)) * across, cut(value * held.slope(1, column, i)) * down
     for sums, part in zip(held.sums, parts):
         sums[i] = cut(sums[i] + cut(part))
-    share = cut(cut(g * across) * down)
-    by_x[c, number] = by_x[c, number] + m.where(inside, share, m.value(0, held.kind))
+    by_x.merge((c, number), cut(cut(g * across) * down), "add", operator.add, inside)
 
 
 def _all_cubic_gradients(m, x, c, g, held, i, by_x):
@@ -456,3 +489,13 @@ def sample_cubic_backward(m, x, sizes, how, grid, g, by_x, by_grid, padding, ind
                     _all_cubic_gradients(m, x, c, g[c, first + i], held, i, by_x)
         for i in range(count):
             _move_cubic(by_grid, first + i, held, i)
+
+
+@kernel("(c,s),(r),(),(p,r),(c,p)->(c,s),(p,r)")
+def sample_cubic_point_backward(m, x, sizes, how, grid, g, by_x, by_grid, padding, index):
+    """The same of one point, as `sample_point_backward`."""
+    held = _Taps(m, grid, index, 1, back=True)
+    _put_taps(m, held, sizes, _Edges(m, how[()], padding), grid, 0, 0)
+    for c in range(by_x.shape[0]):
+        _all_cubic_gradients(m, x, c, g[c, 0], held, 0, by_x)
+    _move_cubic(by_grid, 0, held, 0)

@@ -85,6 +85,9 @@ class Array(bytes):
     def swapaxes(self, one, other):
         return self.like(self.numpy().swapaxes(one, other))
 
+    def squeeze(self, axis=None):
+        return self.like(self.numpy().squeeze(axis))
+
     def view(self, dtype):
         return self.like(self.numpy().view(dtype))
 

@@ -131,9 +131,15 @@ def _one_by_one(kernel, call, args):
     """A kernel that writes to shared rows, for one element after the other; whether it is such a one."""
     shared = [a for a in args if isinstance(a, Shared)]
     for i in range(shared[0].count) if shared else ():
-        given = [a[(..., i, *[slice(None)] * len(dims))] for a, dims in zip(args, kernel.inputs)]
-        call(*given, *[a.rows for a in shared])
+        part = lambda a, dims, i=i: a.rows if isinstance(a, Shared) else _one(a, i, len(dims))
+        call(*map(part, args, [*kernel.inputs, *kernel.outputs]))
     return bool(shared)
+
+
+def _one(a, i, core):
+    """What an operand has for one element of the last dimension before its core."""
+    at = a.ndim - core - 1
+    return a if at < 0 else a[(..., i if a.shape[at] > 1 else 0, *[slice(None)] * core)]
 
 
 class Orders:
@@ -187,7 +193,7 @@ class Backend(cuda_module.Cuda):
     def compiled(self, name, text):
         raise NotHere
 
-    def shared(self, rows, count):
+    def shared(self, rows, count, core=1):
         return Shared(rows, count)
 
     def ready(self):

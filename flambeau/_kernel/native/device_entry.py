@@ -28,6 +28,7 @@ from .entry import (
     fill,
     in_tuple,
     plan_of,
+    storage_of,
     without_plan,
 )
 from .plan import ABSENT, DEVICE, FLOAT, INT, KEPT, LOOPS, PATTERN, PLAN, RETURNED, TOGETHER, VIEWS
@@ -89,7 +90,7 @@ def may_write_to(m, parts, count, bases, inputs, history, plan, at, place_of):
         if t >= MARK:
             if (m.word(t, _TYPE) == at.tensor) | (m.word(t, _TYPE) == at.parameter):
                 if ((writes >> i) & 1) != 0:
-                    if m.word(t, place_of.storage) == at.none:
+                    if storage_of(m, t, at, place_of) == 0:
                         allowed = 0
                     if (m.word(t, place_of.view) != at.none) & (recording == at.true):
                         allowed = 0
@@ -104,7 +105,15 @@ def may_write_to(m, parts, count, bases, inputs, history, plan, at, place_of):
                         after = start + m.word(own, 8) <= other + m.word(span, 0)
                         same = (other == start) & (m.word(span, 16) == m.word(own, 16))
                         if (before | after | same) == 0:
-                            allowed = 0
+                            apart = m.word(own, 24)
+                            if (apart == 0) | (apart != m.word(span, 24)):
+                                allowed = 0
+                            else:  # one may lie between the pieces of the other
+                                away = (other + m.word(span, 0) - start - m.word(own, 0)) % apart
+                                if away < 0:
+                                    away += apart
+                                if (away < m.word(own, 32)) | (away + m.word(span, 32) > apart):
+                                    allowed = 0
                 number += 1
     return allowed
 

@@ -14,11 +14,9 @@ WRITES, ABOUT = (
     24,
     56,
 )  # where a plan says which of its arguments it writes to, and where the arguments' memory is described
-FIRST, SPANS, SPAN = (
-    0,
-    8,
-    24,
-)  # there: whether the first argument is the result; then of each the first byte, the last one, a layout's number
+# There: whether the first argument is the result; then of each the first byte, the last one, a layout's number, and how it lies in pieces:
+# how far apart these begin, and how long they are.
+FIRST, SPANS, SPAN = 0, 8, 40
 
 
 def call_words(kernel: int, address: int, sizes: Sequence[int], args: Sequence[tuple[int, int]]) -> list[int]:
@@ -71,7 +69,7 @@ class DevicePlan:
         self.calls += call_words(kernel, address, sizes, args)
         self.counts[2] += 1
 
-    def written(self, arguments: Sequence[int], first: bool, spans: Sequence[tuple[int, int, int]]) -> None:
+    def written(self, arguments: Sequence[int], first: bool, spans: Sequence[Sequence[int]]) -> None:
         """Says which arguments are written to, whether the first one is the result, and where the memory of all tensors among them lies."""
         self.writes = sum([1 << i for i in arguments])
         self.about = array.array("q", [first, *[n for span in spans for n in span]])

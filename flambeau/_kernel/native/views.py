@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .dialect import compile_function, inline
-from .entry import KNOWN_NAMES, Offsets, in_tuple
+from .entry import KNOWN_NAMES, Offsets, in_tuple, storage_of
 from .plan import VIEWS
 
 _HEAD = object.__basicsize__
@@ -126,7 +126,7 @@ def _views(m, plan, x, known, plain, recorded, place_of, new_view, lies):
     recording = m.call("PyObject_GetAttr", at.local, at.grad)
     m.run("Py_DecRef", recording)
     own, above, together = m.word(x, place_of.array), m.word(x, place_of.view), m.word(plan, TOGETHER)
-    owner, depth, made, version = m.word(x, place_of.storage), 0, at.zero, at.zero
+    owner, depth, made, version = storage_of(m, x, at, place_of), 0, at.zero, at.zero
     if above != at.none:
         depth = m.call("PyLong_AsLong", m.call("PyTuple_GetItem", above, 4)) + 1
         made = m.call("PyTuple_GetItem", above, 5)
@@ -134,14 +134,8 @@ def _views(m, plan, x, known, plain, recorded, place_of, new_view, lies):
             version = m.call("PyTuple_GetItem", above, 6)
         if depth > m.word(plan, DEEPEST):
             return 0
-    if owner == at.none:
-        m.put(pair, 0, own)
-        owner = m.call("PyObject_Vectorcall", at.storage, pair, 1, 0)
-        if owner == 0:
-            m.run("PyErr_Clear")
-            return 0
-        m.put(x, place_of.storage, owner)
-        m.run("Py_DecRef", at.none)
+    if owner == 0:
+        return 0
     shared = m.word(plan, SHARED)
     if shared != 0:
         made, version = at.three, at.zero

@@ -12,10 +12,21 @@ from typing import Any
 import numpy as np
 
 from ..._backend.cpu import cpu
-from ..._core.allocation import empty, not_planned
+from ..._core.allocation import not_planned
+from ..._core.config import config
 from ..._core.dtypes import BY_NUMPY, FLOATING, bool_, int64
 from ..._core.state import CUDA, GRAD, META
-from ..._kernel.sampling import number_of, sample_cubic, sample_cubic_backward, sample_points, sample_points_backward
+from ..._kernel.sampling import (
+    number_of,
+    sample_cubic,
+    sample_cubic_backward,
+    sample_cubic_point,
+    sample_cubic_point_backward,
+    sample_point,
+    sample_point_backward,
+    sample_points,
+    sample_points_backward,
+)
 from ..._tensor import Tensor, wrap
 from ..records.batching import folded
 from ..records.primitive import primitive
@@ -137,12 +148,20 @@ def _positions(grid: Tensor, sizes: Sequence[int], align: bool) -> list[Tensor]:
     return [_unnormalized(ops.select(grid, -1, last - i), n, align) for i, n in enumerate(sizes)]
 
 
+# Kernels of the points of an image, and of one of them alone, for devices where each has a thread: forward, then backward.
+_KERNELS = {
+    "linear": ((sample_points, sample_point), (sample_points_backward, sample_point_backward)),
+    "cubic": ((sample_cubic, sample_cubic_point), (sample_cubic_backward, sample_cubic_point_backward)),
+}
+
+
 @functools.lru_cache(256)
 def _plan(
-    x: tuple[int, ...], grid: tuple[int, ...], d: Any, mode: str, padding: str, align: bool, used: Any = None
-) -> tuple[Any, ...]:
-    """How an image is sampled, or backwards which gradients are `used`: (kernel, numbers that it takes, shapes of image,
-    grid and results for it)."""
+    backend: Any, each: bool, x: tuple[int, ...], grid: tuple[int, ...], d: Any,
+    mode: str, padding: str, align: bool, used: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """How an image is sampled, with a thread for `each` point or not, or backwards which gradients are `used`: (kernel, numbers that it
+    takes)."""
     back = used is not None
     sizes, points, code = x[2:], math.prod(grid[1:-1]), BY_NUMPY[d].code
     work = x[0] * x[1] * points << len(sizes) + 1
@@ -151,18 +170,16 @@ def _plan(
     index = "i32" if math.prod(sizes) < 1 << 31 else "i64"
     options: dict[str, Any] = {"padding": None if narrow or cubic else padding, "index": index}
     if cubic:
-        kernel, work = sample_cubic_backward if back else sample_cubic, work << 2
+        work <<= 2
     else:
-        kernel = sample_points_backward if back else sample_points
         options |= {"rank": len(sizes), "nearest": mode == "nearest"}
         if back:
             options |= {"for_x": used[0] or narrow, "for_grid": used[1] or narrow}
-    call = cpu.sized(work, kernel, types, **options)
-    image, places = (*x[:2], math.prod(sizes)), (grid[0], points, len(sizes))
+    kernel = _KERNELS["cubic" if cubic else "linear"][back][each]
     numbers = np.array(sizes, np.int64), np.array(number_of(padding, align), np.int64)
     for constant in numbers:
         constant.flags.writeable = False
-    return call, numbers, image, places, (*x[:2], points)
+    return backend.sized(work, kernel, types, **options), numbers
 
 
 def _gradients(g: Tensor, x: Tensor, grid: Tensor, mode: str, padding: str, align: bool, needs: Any) -> Any:
@@ -175,11 +192,20 @@ def _gradients(g: Tensor, x: Tensor, grid: Tensor, mode: str, padding: str, alig
     batch=folded(),
 )  # fmt: skip
 def sample(backend: Any, x: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
-    """The values of (N, C, …) at the points of a grid, in main memory."""
-    call, numbers, image, places, made = _plan(x.shape, grid.shape, x.dtype, mode, padding, align)
-    out = empty((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
-    call(x.reshape(image), *numbers, grid.reshape(places), out.reshape(made))
+    """The values of (N, C, …) at the points of a grid."""
+    each, (n, c, points) = backend is not cpu, _extents(x, grid)
+    call, numbers = _plan(backend, each, x.shape, grid.shape, x.dtype, mode, padding, align)
+    out = backend.empty((n, c, *grid.shape[1:-1]), x.dtype)
+    image, places = x.reshape(n, c, -1), grid.reshape(n, points, -1)
+    if each:  # every channel and point alone
+        image, places = image[:, :, None, None], places[:, None, :, None]
+    call(image, *map(backend.constant, numbers), places, out.reshape(n, c, points))
     return out
+
+
+def _extents(x: Any, grid: Any) -> tuple[int, int, int]:
+    """How many images, channels and points of each image there are."""
+    return x.shape[0], x.shape[1], math.prod(grid.shape[1:-1])
 
 
 def _second(
@@ -193,10 +219,15 @@ def sample_back(
     backend: Any, cotangent: Any, x: Any, grid: Any, mode: str, padding: str, align: bool, used: Any
 ) -> Any:
     """The gradients by the input and the grid, as far as they are `used`."""
-    call, numbers, image, places, made = _plan(x.shape, grid.shape, x.dtype, mode, padding, align, tuple(used))
-    by_x, by_grid = empty(x.shape, x.dtype), empty(grid.shape, grid.dtype)
-    outs = by_x.reshape(image), by_grid.reshape(places)
-    call(x.reshape(image), *numbers, grid.reshape(places), cotangent.reshape(made), *outs)
+    each, (n, c, points) = backend is not cpu and not config.deterministic, _extents(x, grid)
+    call, numbers = _plan(backend, each, x.shape, grid.shape, x.dtype, mode, padding, align, tuple(used))
+    by_x, by_grid = (backend.zeros if each else backend.empty)(x.shape, x.dtype), backend.empty(grid.shape, grid.dtype)
+    image, to, g = x.reshape(n, c, -1), by_x.reshape(n, c, -1), cotangent.reshape(n, c, points)
+    places, moved = grid.reshape(n, points, -1), by_grid.reshape(n, points, -1)
+    if each:  # all channels of every point alone
+        image, to, g = image[:, None], backend.shared(to, points, 2), g.swapaxes(1, 2)[..., None]
+        places, moved = places[:, :, None], moved[:, :, None]
+    call(image, *map(backend.constant, numbers), places, g, to, moved)
     return by_x if used[0] else None, by_grid if used[1] else None
 
 
@@ -226,8 +257,8 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if input.dtype.category != FLOATING:
         raise not_implemented("grid_sampler_cpu", input.dtype)
-    plain = not (input._k | grid._k) & ~GRAD and input._array.size > 0 and grid._array.size > 0  # what the kernels know
-    if plain:
+    special = (input._k | grid._k) & ~(GRAD | CUDA)
+    if not special and input._array.size > 0 and grid._array.size > 0:  # what the kernels know
         return sample(input, grid, mode, padding, align)
     return relabel(_formula(input, grid, mode, padding, align), _label(rank))
 

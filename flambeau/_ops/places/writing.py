@@ -8,12 +8,13 @@ import numpy as np
 
 from ..._backend.copies import duplicate, place
 from ..._core.allocation import fill as fill_memory
-from ..._core.dtypes import FLOATING, INTEGER, dtype
+from ..._core.dtypes import FLOATING, INTEGER, dtype, from_numpy_dtype
 from ..._core.state import BATCHED, CAPTURE, CUDA, DUAL, GRAD, META, OVERRIDE, QUANTIZED, SPARSE, local, modes
 from ..._dispatch import backend_of
 from ..._tensor import Tensor, alias, bump, read_as, wrap
 from .. import basic, registry
 from ..making.conversion import move_array, tensor_type_name
+from ..plans.device_plans import Writing
 from ..records import inplace
 from ..records.batched_places import filled
 from ..records.batching import leading
@@ -23,7 +24,7 @@ from ..records.inplace import assign
 from ..records.primitive import Primitive, primitive
 from ..records.rewriting import rewrite_history
 from ..records.shape_rules import dense
-from ..records.writable import check_writable, is_frozen
+from ..records.writable import apart_or_same, check_writable, is_frozen
 from ..registry import frequent, ops, public, relabel
 
 
@@ -35,11 +36,36 @@ def _record_write(t: Tensor, op: Primitive, args: tuple[Any, ...]) -> None:
         rewrite_history(t, result._edge)
 
 
-def _told(t: Tensor, source: Any) -> None:
+def _told(t: Tensor, source: Any, counted: bool = False) -> None:
     """Counts a write of a tensor or a number into another tensor, and tells those who record."""
     if modes.on & CAPTURE and local.captures:
         local.captures[-1].add_write(t, source)
+    if not counted:
+        bump(t)
+
+
+def _place_there(t: Tensor, src: Tensor) -> Tensor:
+    target, source = t._array, src._array
+    if t._storage is not None and t._storage is src._storage and not apart_or_same(target, source):
+        source = duplicate(source)
+    backend_of(CUDA).copy(source, target)
     bump(t)
+    return t
+
+
+def _fill_there(t: Tensor, value: Any) -> Tensor:
+    backend_of(CUDA).copy(read_as(checked_array(value, t.dtype, True), t._k), t._array)
+    bump(t)
+    return t
+
+
+_placing = Writing("copy_", ("input", "src"), _place_there)  # of a tensor on a GPU into another
+_filling = Writing("fill_", ("input", "value"), _fill_there)  # of a number into such a tensor
+
+
+def _has_plans(k: int) -> bool:
+    """Whether writes into a tensor of these properties are planned: a plain one but for its device."""
+    return k & ~GRAD == CUDA and backend_of(CUDA).ready()
 
 
 def _is_plain(k: int, target: Tensor) -> bool:
@@ -73,24 +99,22 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
         return assign(input, basic.copied(alias(input), src), "copy")
     if k & GRAD and local.grad:
         before = alias(input)  # its gradient is zero, but it has one
-        _write(input, src, k)
-        _told(input, src)
+        _told(input, src, _write(input, src, k))
         _record_write(input, basic.copied, (before, src))
         return input
-    _write(input, src, k)
-    _told(input, src)
+    _told(input, src, _write(input, src, k))
     return input
 
 
-def _write(t: Tensor, src: Tensor, k: int) -> None:
-    """The elements of `src` into the memory of `t`, between any dtypes and devices."""
+def _write(t: Tensor, src: Tensor, k: int) -> bool:
+    """The elements of `src` into the memory of `t`, between any dtypes and devices. Whether that is counted already."""
     tell_of_lost_parts(src.dtype, t.dtype)
     target, source = t._array, laid(read_as(src._array, src._k), t)
     if k & QUANTIZED:
         source = ops.quantized_source(t, src)
         _check_fits(target.shape, source.shape, (t, src))
         target[...] = source
-        return
+        return False
     if k & SPARSE:
         if not t._k & src._k & SPARSE or target.shape != source.shape:
             raise RuntimeError(
@@ -98,22 +122,26 @@ def _write(t: Tensor, src: Tensor, k: int) -> None:
                 f"found {target.shape} and {source.shape}; use to_dense() or to_sparse()"
             )
         target[...] = ops.to_dtype(src, t.dtype)._array
-        return
+        return False
     if k & (CUDA | META):
         _check_fits(target.shape, source.shape, (t, src))
         if t._k & META:
-            return
+            return False
         if src._k & META:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         if (t._k ^ src._k) & CUDA:
             source = move_array(source, src._k, src.dtype, t.device)
+        if _has_plans(t._k):
+            _placing(t, src if source is src._array else wrap(source, from_numpy_dtype(source.dtype), CUDA))
+            return True
         write_array(target, source, t.dtype)
-        return
+        return False
     try:
         write_array(target, source, t.dtype)
     except ValueError:
         _check_fits(target.shape, source.shape, (t, src))
         raise
+    return False
 
 
 def _check_fits(target: Any, source: Any, both: Any) -> None:
@@ -193,10 +221,14 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     check_writable(input, (value,), expanded=not isinstance(value, Tensor))
     made = _filled(input, value)
     tracked = local.grad and (input._k & GRAD or (isinstance(value, Tensor) and value._k & GRAD))
-    before = alias(input) if tracked else None
-    if not input._k & META:
+    before, counted = alias(input) if tracked else None, _has_plans(input._k)
+    if counted and made.__class__ is np.ndarray:
+        _filling(input, made.item())
+    elif counted:
+        _placing(input, wrap(made, input.dtype, CUDA))
+    elif not input._k & META:
         input._array[...] = read_as(made, input._k)
-    _told(input, value if isinstance(value, Tensor) else made)
+    _told(input, value if isinstance(value, Tensor) else made, counted)
     if (input._k | value._k if isinstance(value, Tensor) else input._k) & DUAL:
         like = isinstance(value, Tensor) and value._k & DUAL
         wide = ops.clone(ops.expand_as(ops.to_dtype(value, input.dtype), input)) if like else None

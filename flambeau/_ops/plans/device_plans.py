@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ... import _dispatch
-from ..._backend.cuda_watch import Shadow, Unwatchable, Watch
+from ..._backend.cuda_watch import Shadow, Unwatchable, Watch, watching
 from ..._core.dtypes import BY_NUMPY, uint8
+from ..._core.layouts import pieces
 from ..._core.sizes import Size
 from ..._core.state import CUDA, GRAD, local
 from ..._dispatch import backend_of
@@ -96,14 +97,15 @@ def _places(values: Sequence[Any]) -> Iterator[int]:
         place += len(taken_apart([v]))
 
 
-def _spans(given: Sequence[Shadow]) -> list[tuple[int, int, int]]:
-    """Between which bytes from their addresses arrays lie; those that are laid out alike have the same number."""
+def _spans(given: Sequence[Shadow]) -> list[tuple[int, ...]]:
+    """Between which bytes from their addresses arrays lie, and in which pieces; those that are laid out alike have the same number."""
     layouts: dict[Any, int] = {}
-    found = []
+    found: list[tuple[int, ...]] = []
     for x in given:
         ends = [(n - 1) * s for n, s in zip(x.shape, x.strides)] if x.size else []
         number = layouts.setdefault((x.shape, x.strides, x.dtype), len(layouts))
-        found.append((sum([e for e in ends if e < 0]), sum([e for e in ends if e > 0]) + x.dtype.itemsize, number))
+        low, high = sum([e for e in ends if e < 0]), sum([e for e in ends if e > 0]) + x.dtype.itemsize
+        found.append((low, high, number, *pieces(x.shape, x.strides, x.dtype.itemsize)))
     return found
 
 
@@ -172,18 +174,36 @@ def record_site(op: Any, slow: Callable[..., Any]) -> Callable[..., Any]:
         return slow
     if isinstance(getattr(op.call, "__self__", None), Site) or len(op.names) > 12:
         return slow
-    return _site(op, slow)
+    return _site(op.name, op.names, slow)
 
 
-def written_site(op: Any, slow: Callable[..., Any]) -> Callable[..., Any]:
-    """The same of a function that writes a record's result into its first argument."""
-    return _site(op, slow, op.names[:1]) if backend_of(CUDA).ready() and len(op.names) <= 12 else slow
+class Writing:
+    """A function that writes to its first argument, a tensor on a GPU, and counts that; with plans, and without history."""
+
+    __slots__ = ("call", "name", "names", "slow")
+
+    def __init__(self, name: str, names: Sequence[str], slow: Callable[..., Any]):
+        self.name, self.names, self.slow = name, names, slow
+        self.call: Callable[..., Any] | None = None
+
+    def __call__(self, t: Tensor, *rest: Any) -> None:
+        call, watch = self.call, watching()
+        if watch is not None and not watch.may_write(t._array):
+            raise Unwatchable("a write to an argument")
+        if call is None:
+            ready = backend_of(CUDA).ready() and len(self.names) <= 12
+            call = self.call = _site(self.name, self.names, self.slow, self.names[:1]) if ready else self.slow
+        before, local.grad = local.grad, False
+        try:
+            call(t, *rest)
+        finally:
+            local.grad = before
 
 
-def _site(op: Any, slow: Callable[..., Any], writes: Sequence[str] = ()) -> Callable[..., Any]:
+def _site(name: str, names: Sequence[str], slow: Callable[..., Any], writes: Sequence[str] = ()) -> Callable[..., Any]:
     table = Table()
-    memory = Memory(table, op.names, len(op.names), writes)
-    return site(slow, lambda values, out: memory.remember(slow, values, _bits(values)), table, op.names, name=op.name)
+    memory = Memory(table, names, len(names), writes)
+    return site(slow, lambda values, out: memory.remember(slow, values, _bits(values)), table, names, name=name)
 
 
 def prepare(native: bool) -> None:

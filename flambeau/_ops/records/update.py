@@ -15,10 +15,10 @@ from ..._backend.cpu import cpu
 from ..._core.dtypes import COMPLEX, dtype
 from ..._core.state import CUDA, GRAD, META, local, modes
 from ..._dispatch import _check_devices, backend_of
-from ..._tensor import Tensor, alias, bump, storage_of, wrap
+from ..._tensor import Tensor, alias, bump, wrap
 from .. import registry
 from ..basic import zeros
-from ..plans.device_plans import written_site
+from ..plans.device_plans import Writing
 from ..registry import functions, methods, ops
 from .casting import checked_number
 from .inplace import assign, before_write, keep_original, pointwise_in_place
@@ -53,7 +53,7 @@ class Update(Primitive):
         options.setdefault("meta", same if rows else dense)
         super().__init__(forward, **options)
         self.write, self.apart, self.expanded = write, apart, expanded
-        self.on_device_in_place: Any = None  # the form that writes into a tensor on a GPU, with its plans
+        self.on_device_in_place = Writing(self.name, self.names, functools.partial(_write, self))
         # a derivative that looks at the old or new value of x needs them as separate tensors
         self.keeps = any(
             kind in ("out", "outs") or (kind == "value" and position == 0)
@@ -93,7 +93,7 @@ def write_into(op: Update, t: Tensor, *rest: Any) -> Tensor:
         _check_devices(op, args)
     before = alias(t) if tracked else t
     if k & CUDA:
-        _run_on_device(op, t, rest)
+        op.on_device_in_place(t, *rest)
     else:
         if not k & META:
             _run(op, t, rest)
@@ -113,19 +113,8 @@ def apart(array: Any, target: Any) -> Any:
     return array.copy() if np.may_share_memory(array, target) else array
 
 
-def _run_on_device(op: Update, t: Tensor, rest: Any) -> None:
-    """Writes without history, which calls of a GPU have plans for, and counts that."""
-    if op.on_device_in_place is None:
-        op.on_device_in_place = written_site(op, functools.partial(_write, op))
-    storage_of(t)  # plans count writes there
-    before, local.grad = local.grad, False
-    try:
-        op.on_device_in_place(t, *rest)
-    finally:
-        local.grad = before
-
-
 def _write(op: Update, t: Tensor, *rest: Any) -> Tensor:
+    """Writes into a tensor on a GPU, and counts that."""
     backend = backend_of(CUDA)
     op.write(backend, t._array, *[_on_device(backend, a) if isinstance(a, Tensor) else a for a in rest])
     bump(t)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._autograd.functions import FunctionRecord
 from ..._core.dtypes import FLOATING
+from ..._core.layouts import pieces
 from ..._core.state import BATCHED, GRAD, META, SPARSE, local, modes
 from ..._errors import taught
 from ..._tensor import MADE_IN_FUNCTION, MADE_IN_INFERENCE, MADE_WITH_OTHERS, MADE_WITHOUT_GRAD, BirthMeta, Tensor
@@ -106,7 +107,13 @@ def apart_or_same(written: Any, read: Any) -> bool:
     if isinstance(written, np.ndarray) and isinstance(read, np.ndarray):
         return not np.may_share_memory(written, read) or same_memory(written, read)
     (first, last), (start, stop) = _span(written), _span(read)
-    return last <= start or stop <= first or same_memory(written, read)
+    return last <= start or stop <= first or same_memory(written, read) or _between(written, read, start - first)
+
+
+def _between(a: Any, b: Any, away: int) -> bool:
+    """Whether an array lies between the pieces of another one, so far away; their strides are not negative."""
+    (apart, size), (same, other) = (pieces(x.shape, x.strides, x.itemsize) for x in (a, b))
+    return 0 < apart == same and size <= away % apart <= apart - other
 
 
 def check_partial_overlap(written: Any, read: Any) -> None:
