@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -210,6 +211,26 @@ class Errors:
             raise type(wrong)(*wrong.args)
 
 
+class Answers(threading.local):
+    """A word in the CPU's memory for each thread, to which kernels write a number that it waits for."""
+
+    def __init__(self, backend: Cuda):
+        self.backend = backend
+        self.word: Any = None
+
+    def place(self) -> tuple[Any, Operand]:
+        if self.word is None:
+            self.memory = self.backend.xp.cuda.alloc_pinned_memory(8)
+            self.word = np.frombuffer(self.memory, np.int64, 1)
+        return int(self.memory.ptr), Operand((), (), self.word.dtype)
+
+    def wait(self) -> int:
+        """The number, once the GPU has done what it was told before."""
+        self.backend.xp.cuda.get_current_stream().synchronize()
+        self.backend.errors.check()
+        return int(self.word[0])
+
+
 class Cuda:
     name, bits = "cuda", CUDA
 
@@ -229,6 +250,7 @@ class Cuda:
         self.additions: dict[str, Any] = {}
         self.constants: dict[Any, Any] = {}
         self.errors = Errors(self)
+        self.answers = Answers(self)
         self.opened: bool | None = None
         self.addresses: dict[str, int] = {}  # of functions that machine code calls
         self.choice = settings.number() << _CHOICE  # how switches stand

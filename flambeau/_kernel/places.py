@@ -253,6 +253,26 @@ def put_where(m: Any, mask: Any, value: Any, x: Any) -> None:
         x[()] = value[()]
 
 
+@kernel("()->()")
+def tell(m: Any, x: Any, out: Any) -> None:
+    """Writes a number where the CPU looks for it."""
+    out[()] = m.cast(x[()], "i64")
+
+
+@kernel("(),(),()->(k)")
+def take_marked(m: Any, mark: Any, run: Any, x: Any, out: Any) -> None:
+    """An element that is marked goes where the running count of marks says."""
+    if mark[()]:
+        out[run[()] - 1] = x[()]
+
+
+@kernel("(),(),(),(),()->(k)")
+def number_marked(m: Any, mark: Any, run: Any, place: Any, step: Any, size: Any, out: Any) -> None:
+    """The index, in a dimension of a `size` whose indices are a `step` apart, of a place that is marked."""
+    if mark[()]:
+        out[run[()] - 1] = place[()] // step[()] % size[()]
+
+
 @kernel("(),()->()")
 def keep_one(m: Any, x: Any, place: Any, out: Any) -> None:
     """An element of a triangle, zero outside: where the place is negative."""

@@ -151,7 +151,7 @@ def test_elements_are_written_along_a_dimension(gpu, d):
 def test_rows_are_written(gpu, d):
     x, source = numbers((4, 5, 3), d), numbers((4, 2, 3), d).flip(0)
     index = torch.tensor([3, 1])
-    writes_by_plan(lambda x, i, s: x.index_copy_(1, i, s), x, index, source, launches=2)
+    writes_by_plan(lambda x, i, s: x.index_copy_(1, i, s), x, index, source, launches=1)
     writes_by_plan(lambda x, i: x.index_fill_(1, i - 4, 1), x, index)
     twice = torch.tensor([1, 1])
     writes_by_plan(lambda x, i, s: x.index_add_(1, i, s), x, twice, source)
@@ -250,6 +250,22 @@ def test_copies_in_another_arrangement(gpu, d):
     by_plan(lambda x: torch.diag(x), x[0, 0], launches=2)
     by_plan(lambda x: F.pad(x, (1, 2, -1, 1)), x, launches=2)
     by_plan(lambda x: F.pad(x, (1, 2), value=1), x, launches=2)
+
+
+def test_wrong_rows_that_are_written_are_told_of(gpu):
+    x, row, wrong = on_gpu(torch.zeros(3, 2)), on_gpu(torch.ones(1, 2)), on_gpu(torch.tensor([3]))
+    for write in (
+        lambda: x.index_copy_(0, wrong, row),
+        lambda: x.index_add_(0, wrong, row),
+        lambda: x.index_fill_(0, wrong, 1),
+    ):
+        for block in (False, True):
+            torch.use_deterministic_algorithms(block)
+            write()
+            torch.use_deterministic_algorithms(False)
+            with pytest.raises(IndexError, match="index out of range"):
+                gpu.errors.check()
+    assert not back(x).any()
 
 
 def test_codes(gpu):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import numpy as np
 from ..._backend import threads
 from ..._backend.copies import in_order_of
 from ..._backend.cpu import cpu
+from ..._backend.cuda_layout import Operand
 from ..._core import return_types
 from ..._core.allocation import empty, not_planned
 from ..._core.dtypes import BOOL, BY_NUMPY, COMPLEX, bfloat16, bool_, float16, int64
 from ..._core.sizes import wrap_dim
 from ..._kernel.lang import kernel
+from ..._kernel.places import tell
 from ..._kernel.sort import FEW, MOST, distinct, is_short, merge_sort, middle, most_frequent, pack, top, unpack
 from ..._tensor import Tensor, wrap
 from ..making.factory import number_of
@@ -466,31 +469,49 @@ def _distinct_elements(x: Any, wants_inverse: bool) -> tuple[Any, Any, Any]:
 
 @kernel("(),()->()")
 def _differ(m: Any, x: Any, y: Any, out: Any) -> None:
-    out[()] = m.cast(x[()] != y[()], "i64")
+    out[()] = x[()] != y[()]
 
 
-@kernel("(),(),(),()->(k),(n)")
-def _run_of(m: Any, new: Any, run: Any, x: Any, place: Any, first: Any, inverse: Any) -> None:
-    """Writes a sorted element that begins a run among the first ones, and to its place the run's number."""
-    if new[()] != 0:
-        first[run[()] - 1] = x[()]
-    inverse[place[()]] = run[()] - 1
+@kernel("(),(),(),(),(),()->(k),(k),(n)")
+def _run_of(
+    m: Any, new: Any, last: Any, run: Any, x: Any, order: Any, place: Any, first: Any, count: Any, inverse: Any, wants_inverse: bool
+) -> None:  # fmt: skip
+    """Writes a sorted element that begins a run among the first ones, adds the place after one that ends it, less that of its beginning, to
+    its count, and writes the run's number to where the element was."""
+    number, at = run[()] - 1, place[()]
+    if new[()]:
+        first[number] = x[()]
+        count.merge(number, -at, "add", operator.add)
+    if last[()]:
+        count.merge(number, at + 1, "add", operator.add)
+    if wants_inverse:
+        inverse[order[()]] = number
 
 
-def _distinct_there(backend: Any, x: Any) -> tuple[Any, Any, Any]:
-    """The same of all elements on a GPU, of which there is at least one."""
-    values, order = sort_array(backend, x.reshape(-1), 0, False)
-    code, size = BY_NUMPY[x.dtype].code, values.size
-    new, runs = backend.empty((size,), "int64"), backend.empty((size,), "int64")
-    new.fill(1)
-    if size > 1:
-        backend.kernel(_differ, (code, code, "i64"))(values[1:], values[:-1], new[1:])
-    backend.scans.run("sum", new, [runs], 0)
-    number = int(backend.asnumpy(runs[-1:])[0])
-    first, inverse = backend.empty((number,), x.dtype), backend.empty((size,), "int64")
-    outs = [backend.shared(a, size) for a in (first, inverse)]
-    backend.kernel(_run_of, ("i64", "i64", code, "i64", code, "i64"))(new, runs, values, order, *outs)
-    return first, inverse.reshape(x.shape), backend.count(runs, number + 1)[1:].copy()
+def _distinct_there(backend: Any, x: Any, wants_inverse: bool) -> tuple[Any, Any, Any]:
+    """The same of all elements on a GPU, of which there is at least one. The CPU waits once, for their number."""
+    not_planned()
+    code, size, answer = BY_NUMPY[x.dtype].code, x.size, backend.answers.place()
+
+    def run(x: Any) -> list[Any]:
+        values, order = sort_array(backend, x.reshape(-1), 0, False)
+        new, runs = backend.empty((size + 1,), bool_.numpy), backend.empty((size,), int64.numpy)
+        new.fill(1)  # before the first, and after the last
+        backend.kernel(_differ, (code, code, "b1"))(values[1:], values[:-1], new[1:-1])
+        backend.scans.run("sum", new[:-1], [runs], 0)
+        backend.kernel(tell, ("i64", "i64"))(runs[-1:].reshape(()), answer)
+        return [values, order, new, runs]
+
+    values, order, new, runs = backend.launches(("distinct", answer[0]), run, [x])
+    number = backend.answers.wait()
+    first, counts = backend.empty((number,), x.dtype), backend.zeros((number,), int64.numpy)
+    inverse = backend.empty((size,) if wants_inverse else (0,), int64.numpy)
+    outs = [backend.shared(a, size) for a in (first, counts, inverse)]
+    place = 0, Operand((size,), (1,), int64.numpy)
+    types = ("b1", "b1", "i64", code, "i64", "place", code, "i64", "i64")
+    call = backend.kernel(_run_of, types, wants_inverse=wants_inverse)
+    call(new[:-1], new[1:], runs, values, order, place, *outs)
+    return first, inverse.reshape(x.shape) if wants_inverse else inverse, counts
 
 
 def _starts_of_runs(xp: Any, rows: Any) -> Any:
@@ -513,7 +534,7 @@ def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool, wants_in
         values, places, counts = _distinct_elements(x, wants_inverse)
         return values, np.empty(0, np.int64) if places is None else places, counts
     if dim is None and not consecutive and x.size:
-        return _distinct_there(backend, x)
+        return _distinct_there(backend, x, wants_inverse)
     xp = backend.xp
     if dim is None:
         rows = x.reshape(-1, 1)

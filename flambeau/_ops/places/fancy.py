@@ -22,7 +22,7 @@ from ..records.shape_rules import data_dependent, dtype_of
 from ..records.tangents import linear
 from ..records.update import Update
 from ..registry import ops
-from . import device_places
+from . import device_marks, device_places
 from . import index_kernels as kernels
 
 _ALL = slice(None)
@@ -59,9 +59,14 @@ def without_masks(x_shape: Any, arrays: Any, dims: Any) -> tuple[list[Any], list
                 f"The shape of the mask {list(array.shape)} at index {wrong} does not match the shape of the indexed "
                 f"tensor {list(x_shape)} at index {dim + wrong}"
             )
-        plain += array.nonzero()
+        plain += kernels.positions(array)
         places += range(dim, dim + array.ndim)
     return plain, places
+
+
+def _covers(x: Any, mask: Any, dim: int) -> bool:
+    """Whether a mask has the shape of x from a dimension on."""
+    return bool(mask.ndim) and x.shape[dim : dim + mask.ndim] == mask.shape
 
 
 def _broadcast(arrays: Any) -> Any:
@@ -151,6 +156,8 @@ def _indexed_shape(x: Any, arrays: Any, dims: Any) -> Any:
 def _read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
     first = arrays[0]
     if len(arrays) == 1:
+        if backend is not cpu and first.dtype == bool and x.flags.c_contiguous and _covers(x, first, dims[0]):
+            return device_marks.select(backend, x, first, dims[0])
         if first.dtype == bool and first.shape == x.shape:
             return kernels.select(backend, x, first)
         if backend is cpu and first.dtype == np.int64 and x.size and not threads.pay(first.size * x.size):

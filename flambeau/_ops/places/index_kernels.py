@@ -16,6 +16,8 @@ from ..._backend import threads
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY
+from ..._core.state import CUDA
+from ..._dispatch import backend_of
 from ..._kernel.native import pool
 from ..._kernel.places import (
     add_where,
@@ -30,7 +32,7 @@ from ..._kernel.places import (
     scatter_elements,
     scatter_rows,
 )
-from . import device_places
+from . import device_marks, device_places
 from .device_places import BITS, CODE
 
 # -- helpers -----------------------------------------------------------------------------------------------------
@@ -99,14 +101,16 @@ def _meets_wrong(
     return _any(found)
 
 
-def first_outside(backend: Any, index: Any, low: int, high: int) -> int | None:
-    """The first index outside [low, high), or None, where `low` is 0 or -high. A GPU tells of it later, to who waits for it."""
+def first_outside(backend: Any, index: Any, low: int, high: int, noted: bool = False) -> int | None:
+    """The first index outside [low, high), or None, where `low` is 0 or -high. A GPU tells of it later, to who waits for it; what uses
+    the index there may have `noted` it, too."""
     if index.size == 0:
         return None
     if backend is not cpu:
         if high <= 0:  # the libraries of GPUs would take the remainder by it
             return int(index.reshape(-1)[0])
-        device_places.note(backend, as_index(index), high, low < 0)
+        if not noted:
+            device_places.note(backend, as_index(index), high, low < 0)
         return None
     if backend is cpu:
         flat = as_index(index)
@@ -288,10 +292,18 @@ def update_rows(backend: Any, x: Any, dim: int, index: Any, values: Any, how: st
         call(index, values, x)
 
 
+def positions(x: Any) -> Sequence[Any]:
+    """The indices in each dimension of the elements that are not zero."""
+    if isinstance(x, np.ndarray):
+        return x.nonzero()
+    found = device_marks.positions(backend_of(CUDA), x)
+    return [found[d] for d in range(x.ndim)]
+
+
 def select(backend: Any, x: Any, mask: Any) -> Any:
     """The elements of x where a mask of its shape holds, in order."""
     if backend is not cpu:
-        return x[mask]
+        return device_marks.select(backend, x, mask)
     flat, marks = bits(x).reshape(-1), mask.reshape(-1)
     code = BITS[x.dtype.itemsize][0]
     many = threads.pay(flat.size)

@@ -51,11 +51,11 @@ def _extent(x: Any, dim: int) -> int:
 
 
 def check_index(
-    backend: Any, x: Any, index: Any, dim: int, error: type[Exception] = RuntimeError, text: str = ""
-) -> None:
+    backend: Any, x: Any, index: Any, dim: int, error: type[Exception] = RuntimeError, text: str = "", noted: bool = False
+) -> None:  # fmt: skip
     """Raises if an index along `dim` is out of range; indices do not count from the end here."""
     size = _extent(x, dim)
-    bad = kernels.first_outside(backend, index, 0, size)
+    bad = kernels.first_outside(backend, index, 0, size, noted)
     if bad is not None:
         raise error(text or f"index {bad} is out of bounds for dimension {dim} with size {size}")
 
@@ -492,9 +492,9 @@ def _times(g: Tensor, alpha: Any) -> Tensor:
 def index_add_op(backend: Any, x: Any, index: Any, source: Any, dim: int, alpha: Any) -> None:
     rows, index, source = _as_rows(x, index, source)
     if x.ndim < 2:
-        check_index(backend, rows, index, dim, IndexError, "index out of range in self")
+        check_index(backend, rows, index, dim, IndexError, "index out of range in self", noted=True)
     else:
-        check_index(backend, rows, index, dim)
+        check_index(backend, rows, index, dim, noted=True)
     wide = rows
     if alpha != 1:
         with np.errstate(all="ignore"):
@@ -535,7 +535,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 def index_copy_op(backend: Any, x: Any, index: Any, source: Any, dim: int) -> None:
     rows, index, source = _as_rows(x, index, source)
     size = rows.shape[dim]
-    bad = kernels.first_outside(backend, index, 0, size)
+    bad = kernels.first_outside(backend, index, 0, size, noted=True)
     if bad is not None:
         raise IndexError(f"index_copy_(): index {bad} is out of bounds for dimension {dim} with size {size}")
     kernels.update_rows(backend, rows, dim, index, source, "set")
@@ -581,7 +581,7 @@ def _of_fill(g: Tensor, index: Tensor, dim: int) -> Tensor:
 def index_fill_op(backend: Any, x: Any, index: Any, value: Any, dim: int) -> None:
     rows, index, _ = _as_rows(x, index)
     size = rows.shape[dim]
-    bad = kernels.first_outside(backend, index, -size, size)
+    bad = kernels.first_outside(backend, index, -size, size, noted=True)
     if bad is not None:
         raise IndexError(f"index {bad} is out of bounds for dimension {dim} with size {size}")
     kernels.update_rows(backend, rows, dim, index, value, "set", True)

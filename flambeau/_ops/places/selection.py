@@ -46,6 +46,7 @@ from ..records.update import fitting, grown, into_zeros, update, updates
 from ..records.writable import warn_of_expanded
 from ..registry import _overridable as overridable
 from ..registry import methods, ops, public
+from . import device_marks
 from . import index_kernels as kernels
 from .scatter import gather_op
 
@@ -238,10 +239,12 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 @primitive(batch=shaped_by_values, meta=data_dependent, name="nonzero", differentiable=False)
 def nonzero_op(backend: Any, x: Any) -> Any:
     """(number of nonzero elements, dimensions) indices, those of one dimension side by side in memory."""
+    if backend is not cpu:
+        return device_marks.positions(backend, x).T
     if x.ndim == 0:
-        return backend.zeros((int(bool(x)), 0), np.int64)
-    if x.ndim != 2 or backend is not cpu:
-        return backend.xp.stack(_positions(backend, x), 0).T
+        return cpu.zeros((int(bool(x)), 0), np.int64)
+    if x.ndim != 2:
+        return np.stack(_positions(backend, x), 0).T
     marks = x if x.dtype == np.bool_ else x != 0
     out = np.empty((2, np.count_nonzero(marks)), np.int64).T
     cpu.kernel(nonzero_pairs, ("b1", "i64"))(marks, out)
@@ -255,7 +258,7 @@ def nonzero_tuple_op(backend: Any, x: Any) -> Any:
 
 def _positions(backend: Any, x: Any) -> Any:
     if backend is not cpu or x.ndim == 1 or not x.flags.c_contiguous or x.size == 0:
-        return x.nonzero()
+        return kernels.positions(x)
     return np.unravel_index(x.reshape(-1).nonzero()[0], x.shape)
 
 
