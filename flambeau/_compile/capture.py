@@ -320,6 +320,12 @@ class Capture:
                 self.live.used(number)
         return out
 
+    def asked(self, of_shape: bool) -> None:
+        """Our own code looks at elements, so that other runs may go another way: what runs now is one step, which Python takes each time."""
+        if of_shape or not self._depth:
+            self.stop("a shape or a derivative that depends on elements")
+        self._strange = True
+
     # -- what public functions ask ---------------------------------------------------------------------------------------
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -484,8 +490,10 @@ class Capture:
             ]
         )
 
-    def _as_a_whole(self, function: Any, args: Any, named: Any, out: Any, wrote: Any, mark: int, numbers: int) -> None:
-        """Records a public function as one node, in the place of what was recorded of it."""
+    def _as_a_whole(
+        self, function: Any, args: Any, named: Any, out: Any, wrote: Any, mark: int, numbers: int, sure: bool = True
+    ) -> None:
+        """Records a public function as one node, in the place of what was recorded of it; `sure`: its results have a history in each run."""
         del self.graph.nodes[mark:]
         for key, (_, value) in list(self._values.items()):
             if value.number >= numbers and value not in self.graph.inputs:
@@ -499,12 +507,12 @@ class Capture:
             args, named = function.parts(args, named), {}
         given, made = tensors_in((args, named)), tensors_in(out)
         wanted = [bool(t._k & GRAD and local.grad) for t in given]
-        if any(wanted) and any([t._k & GRAD for t in (*made, *wrote)]):
+        if any(wanted) and (not sure or any([t._k & GRAD for t in (*made, *wrote)])):
             ends = [t for t, need in zip(given, wanted) if need]
             if wrote or any([_shared(t, a) for t in made for a in given]) or one_behind_another(ends):
                 self.stop(f"the gradient of {_shown(function)} cannot be recorded")
                 return
-            whole = Whole(function, wanted)
+            whole = Whole(function, wanted, sure=sure)
             kept = whole.kept(made, given)
             whole.cut(made, given, kept)
             self._append(whole, self._encoded(tuple(args)), (*made, kept), self._encoded(named), COMPUTES)
@@ -534,6 +542,12 @@ class Capture:
             self.stop(users.problem or f"{_shown(function)} after tensors were put elsewhere")
             return users(*given)
         self.reached(users.reached.values())
+        if any([stands(t) for t in tensors_in(given)]):
+            mark, numbers = len(self.graph.nodes), self._numbers
+            out = users(*given)
+            if self.problem is None:
+                self._as_a_whole(users, given, {}, out, (), mark, numbers, sure=False)
+            return out
         for t in users.known if local.grad else ():  # they get gradients
             self.value(t)
         tensors = tensors_in(given)

@@ -20,6 +20,7 @@ from .._autograd.node import edge_of
 from .._core.dtypes import uint8
 from .._core.state import GRAD, local
 from .._core.steps import python_step
+from .._errors.frames import PACKAGE
 from .._interception.autocast import settings
 from .._ops.registry import ops
 from .._tensor import Tensor, detached, wrap
@@ -216,6 +217,8 @@ class Called:
         self.held = list({id(t): t for t in found if made_here(t)}.values())
         self.known = list({id(t): t for t in found if t._k & GRAD and t._edge is None and not made_here(t)}.values())
         self.__name__ = getattr(function, "__name__", "step")
+        if all(map(_is_ours, users)):  # nobody else changes what they know
+            self.reached.clear()
 
     def __call__(self, held: Sequence[Tensor], *args: Any) -> Any:
         others = {id(t): other for t, other in zip(self.held, held)}
@@ -241,7 +244,7 @@ def known_to(a: Any, seen: dict[int, Any], existed: Callable[[Any], bool] | None
     elif isinstance(a, types.MethodType):
         parts = (a.__self__, a.__func__)
     elif isinstance(a, types.FunctionType):
-        names = [n for code in _codes(a.__code__) for n in code.co_names] if existed is None else ()
+        names = [n for code in _codes(a.__code__) for n in code.co_names] if existed is None and not _is_ours(a) else ()
         held = [c.cell_contents for c in a.__closure__ or () if _is_filled(c)]
         parts = (*[a.__globals__[n] for n in names if n in a.__globals__], *held, *(a.__defaults__ or ()))
     elif isinstance(a, functools.partial):
@@ -252,6 +255,11 @@ def known_to(a: Any, seen: dict[int, Any], existed: Callable[[Any], bool] | None
         raise Break(f"an object of class {type(a).__name__} that a branch or hook knows")
     for part in parts:
         yield from known_to(part, seen, existed)
+
+
+def _is_ours(a: Any) -> bool:
+    """Whether a function is one of this package, whose modules hold no tensors."""
+    return isinstance(a, types.FunctionType) and a.__code__.co_filename.startswith(PACKAGE)
 
 
 def _codes(code: Any) -> Iterator[Any]:

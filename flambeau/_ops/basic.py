@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .._autograd import engine
@@ -9,7 +10,8 @@ from .._backend.copies import duplicate, row_major
 from .._core.allocation import zeros as zeroed
 from .._core.config import memory_problem
 from .._core.dtypes import COMPLEX, QUANTIZED, dtype, from_numpy_dtype
-from .._core.state import CUDA, GRAD, META, local, modes
+from .._core.state import CAPTURE, CUDA, GRAD, META, local, modes
+from .._core.steps import chosen_by_elements
 from .._dispatch import backend_of
 from .._tensor import Tensor, bump, detached, wrap
 from .records.batching import leading
@@ -82,9 +84,28 @@ def zeros(shape: Any, d: dtype, k: int = 0) -> Tensor:
     return wrap(array, d, device)
 
 
-def answer(question: Tensor, unknown: bool) -> bool:
-    """What a tensor of one element says; a meta tensor does not know, and `unknown` stands for it."""
-    return unknown if question._k & META else bool(question)
+def answer(question: Tensor, unknown: bool, of_shape: bool = False) -> bool:
+    """What a tensor of one element says; a meta tensor does not know, and `unknown` stands for it. Recordings are told: other elements
+    may say something else, on which errors depend, or the shape of a result."""
+    if question._k & META:
+        return unknown
+    if modes.on & CAPTURE and local.captures:
+        local.captures[-1].asked(of_shape)
+    return bool(question)
+
+
+def either(question: Tensor, yes: Callable[[], Tensor], no: Callable[[], Tensor], general: bool = False) -> Tensor:
+    """What `yes` gives if a tensor of one element says so, else what `no` gives. In a recorded program each run asks again.
+
+    `general`: `yes` is right in any case, if not as fast; it is what programs do inside of transforms, where one step would have to
+    be differentiated in all directions.
+    """
+    inside = general and modes.on & CAPTURE and (local.batches or local.duals is not None)
+    return yes() if inside else chosen_by_elements(_one_of, (yes, no), (question,))
+
+
+def _one_of(yes: Callable[[], Tensor], no: Callable[[], Tensor], question: Tensor) -> Tensor:
+    return no() if question._k & META or not question else yes()  # a meta tensor does not know
 
 
 def fit_gradient(g: Tensor, shape: Any, d: dtype) -> Tensor:

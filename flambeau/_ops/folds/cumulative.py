@@ -16,7 +16,7 @@ from ..._core.state import CUDA, local, modes
 from ..._dispatch import backend_of
 from ..._kernel.scan import recurrence, running_extremum, running_extremum_columns, scan_columns, scan_rows
 from ..._tensor import Tensor, wrap
-from ..basic import answer
+from ..basic import either
 from ..records.batching import along
 from ..records.primitive import primitive
 from ..records.rules import not_implemented
@@ -104,11 +104,14 @@ def _cumprod_grad(g: Tensor, x: Tensor, out: Tensor, dim: int, d: dtype) -> Tens
         return g * 1
     if x._array.size == 0:
         return g * x
-    if not answer(ops.any(ops.eq(x, 0)), False):
-        return _from_end("sum", g * ops.conj(out), dim) / x
-    before = _shifted(ops.cumprod(x, dim), dim, 1.0)
-    after = _shifted(ops.flip(x, (dim,)), dim, 1.0)
-    return before * ops.flip(recurrence_op(ops.flip(g, (dim,)), after, dim), (dim,))
+
+    def without_division() -> Tensor:
+        before = _shifted(ops.cumprod(x, dim), dim, 1.0)
+        after = _shifted(ops.flip(x, (dim,)), dim, 1.0)
+        return before * ops.flip(recurrence_op(ops.flip(g, (dim,)), after, dim), (dim,))
+
+    zeros = ops.any(ops.eq(x, 0))
+    return either(zeros, without_division, lambda: _from_end("sum", g * ops.conj(out), dim) / x, True)
 
 
 @primitive(grad={"x": _cumprod_grad}, name="cumprod", meta=_same_shape, batch=along)

@@ -26,7 +26,7 @@ from ..._core.sizes import size_argument, wrap_dim, wrap_dims
 from ..._kernel.rows import Rows
 from ..._tensor import Tensor
 from .. import registry
-from ..basic import answer
+from ..basic import either
 from ..records.batching import along, over_all
 from ..records.casting import cast_array
 from ..records.primitive import primitive
@@ -256,14 +256,14 @@ def _prod_grad(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim
     if made is not None:
         return made
     g, out = restore_dims(g, dims, keepdim), restore_dims(out, dims, keepdim)
-    if not answer(ops.any(ops.eq(x, 0)), False):
-        return g * ops.conj(out / x)
-    if len(dims) == 1:
-        return g * ops.conj(_product_of_others(x, dims[0]))
-    return g * ops.conj(ops.reshape(_product_of_others(ops.reshape(x, -1), 0), x.shape))
+    others = either(ops.any(ops.eq(x, 0)), lambda: _product_of_others(x, dims), lambda: out / x, True)
+    return g * ops.conj(others)
 
 
-def _product_of_others(x: Tensor, dim: int) -> Tensor:
+def _product_of_others(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    if len(dims) != 1:
+        return ops.reshape(_product_of_others(ops.reshape(x, -1), (0,)), x.shape)
+    (dim,) = dims
     n = x._array.shape[dim]
     if n < 2:
         return ops.ones_like(x)
@@ -331,7 +331,7 @@ def _share_all(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     made = along_rows("share_all", _EXTREMUM, g, x, out, tuple(range(x._array.ndim)))
     if made is not None:
         return made
-    mask = ops.isnan(x) if answer(ops.isnan(out), False) else ops.eq(x, out)
+    mask = ops.logical_or(ops.eq(x, out), ops.logical_and(ops.isnan(x), ops.isnan(out)))
     return mask * (g / sum(mask))
 
 

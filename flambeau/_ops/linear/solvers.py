@@ -14,7 +14,7 @@ from ..._core.dtypes import COMPLEX, from_numpy_dtype, int64
 from ..._core.info import finfo
 from ..._core.sizes import broadcast_shapes
 from ..._tensor import Tensor
-from ..basic import answer
+from ..basic import answer, either
 from ..records.batching import is_differentiated, leading
 from ..records.primitive import primitive
 from ..records.shape_rules import dtype_of
@@ -230,9 +230,7 @@ def _det_grad(g: Tensor, a: Tensor, out: Tensor) -> Tensor:
     """G with Aᴴ G = conj(det) g I; where A is singular, its cofactors."""
     n = a._array.shape[-1]
     scale = ops.unsqueeze(ops.unsqueeze(g * ops.conj(out), -1), -1) * eye_like(a, n)
-    if answer(ops.any(ops.eq(out, 0)), False):
-        return _cofactors(g, a)
-    return solve_op(adjoint(a), scale)[0]
+    return either(ops.any(ops.eq(out, 0)), lambda: _cofactors(g, a), lambda: solve_op(adjoint(a), scale)[0])
 
 
 def _cofactors(g: Tensor, a: Tensor) -> Tensor:
@@ -487,7 +485,7 @@ def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: st
     solution, rank, values = least_squares(a, b, precision if driver == "gels" else cut, driver in ("gelsd", "gelss"))
     if is_differentiated(A, B):
         solution = ops.matmul(linalg_pinv(a, cut), b)
-    if x[-2] > x[-1] and (driver == "gels" or (driver != "gelsy" and answer(ops.all(ops.eq(rank, x[-1])), True))):
+    if x[-2] > x[-1] and (driver == "gels" or (driver != "gelsy" and answer(ops.all(ops.eq(rank, x[-1])), True, True))):
         off = ops.matmul(a, solution) - b
         residuals = ops.sum(ops.real(off * ops.conj(off)) if A.dtype.category == COMPLEX else off * off, -2)
     else:  # none, but they require grad as the solution does

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..._backend.copies import rows_of
 from ..._core import return_types
 from ..._core.config import deprecated
 from ..._core.dtypes import COMPLEX, int64
+from ..._core.steps import python_step
 from ..._tensor import Tensor
 from ..basic import answer
 from ..records.batching import is_differentiated, leading
@@ -228,20 +230,23 @@ def _svd_grad(given: Any, outs: Any) -> Tensor:
     column, row = ops.unsqueeze(s, -1), ops.unsqueeze(s, -2)
     gaps = (row - column) * (row + column) + eye_like(s, k)
     turns: Any = None
+    free: list[Tensor] = []
     if gu is not None:
         gu = ops.narrow(gu, -1, 0, k)
         by_u = ops.matmul(adjoint(u), gu)
         skew = (by_u - adjoint(by_u)) / gaps
         inner = inner + (skew - ops.diag_embed(_diagonal(skew))) * row
         turns = _diagonal(by_u)
+        free.append(by_u)
     if gvh is not None:
         gv = adjoint(ops.narrow(gvh, -2, 0, k))
         by_v = ops.matmul(vh, gv)
         skew = (by_v - adjoint(by_v)) / gaps
         inner = inner + column * (skew - ops.diag_embed(_diagonal(skew)))
         turns = -_diagonal(by_v) if turns is None else turns - _diagonal(by_v)
+        free.append(by_v)
     if is_complex:
-        _check_phase(gu, gvh, by_u if gu is not None else None, by_v if gvh is not None else None)
+        _refuse_phases("linalg.svd", "singular vectors", *free)
         inner = inner + ops.diag_embed((turns - _real_as(turns)) / (2 * s))
     made = ops.matmul(ops.matmul(u, inner), vh)
     if gu is not None and u._array.shape[-2] > k:
@@ -257,20 +262,14 @@ def _as(t: Tensor, like: Tensor) -> Tensor:
     return t if t.dtype is like.dtype else ops.to_dtype(t, like.dtype)
 
 
-def _phase_error(name: str, what: str) -> RuntimeError:
-    return RuntimeError(
-        f"{name}: what is differentiated depends on the phase of complex {what}, which is arbitrary: it has no derivative"
-    )
-
-
-def _check_phase(gu: Any, gvh: Any, by_u: Any, by_v: Any) -> None:
-    """Singular vectors are free up to a phase: what is differentiated must not depend on it."""
-    turn: Any = 0
-    for part in (by_u, by_v):
-        if part is not None:
-            turn = turn + ops.imag(_diagonal(part))
+@python_step
+def _refuse_phases(name: str, what: str, *turns: Tensor) -> None:
+    """Complex vectors are free up to a phase: what is differentiated must not depend on it."""
+    turn: Any = functools.reduce(ops.add, [ops.imag(_diagonal(t)) for t in turns])
     if not answer(ops.all(ops.le(ops.abs(turn), 1e-2)), True):
-        raise _phase_error("linalg.svd", "singular vectors")
+        raise RuntimeError(
+            f"{name}: what is differentiated depends on the phase of complex {what}, which is arbitrary: it has no derivative"
+        )
 
 
 def _svd_shapes(a: Any, full: bool) -> list[Any]:
@@ -349,8 +348,8 @@ def _eigh_grad(given: Any, outs: Any, uplo: str) -> Tensor:
     if g_vectors is None:
         return ops.matmul(v * ops.unsqueeze(_as(g_values, v), -2), turned)
     inner = ops.matmul(turned, g_vectors)
-    if v.dtype.category == COMPLEX and not answer(ops.all(ops.le(ops.abs(ops.imag(_diagonal(inner))), 1e-2)), True):
-        raise _phase_error("linalg.eigh", "eigenvectors")
+    if v.dtype.category == COMPLEX:
+        _refuse_phases("linalg.eigh", "eigenvectors", inner)
     inner = inner / _gaps(values)
     inner = inner - ops.diag_embed(_diagonal(inner))
     inner = (inner + adjoint(inner)) * 0.5
@@ -420,8 +419,7 @@ def _eig_grad(given: Any, outs: Any) -> Tensor:
     inner = ops.zeros_like(v)
     if g_vectors is not None:
         by_v = ops.matmul(turned, g_vectors)
-        if not answer(ops.all(ops.le(ops.abs(ops.imag(_diagonal(by_v))), 1e-2)), True):
-            raise _phase_error("linalg.eig", "eigenvectors")
+        _refuse_phases("linalg.eig", "eigenvectors", by_v)
         by_v = by_v - ops.matmul(turned, v) * ops.unsqueeze(_real_as(_diagonal(by_v)), -2)
         inner = by_v / ops.conj(_gaps(values))
         inner = inner - ops.diag_embed(_diagonal(inner))
