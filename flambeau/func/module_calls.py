@@ -25,10 +25,8 @@ def functional_call(
     tensor([[7.]])
     """
     values = _merged(parameter_and_buffer_dicts)
-    if modes.on & CAPTURE and local.captures:
-        local.captures[-1].exchanging(module)
     given = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _Swapped(module, values, tie_weights, strict):
+    with Swapped(module, values, tie_weights, strict):
         return module(*given, **(kwargs or {}))
 
 
@@ -48,11 +46,11 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
     return values
 
 
-class _Swapped:
+class Swapped:
     """A block in which a module's parameters, buffers and other tensors are replaced by name."""
 
     def __init__(self, module: Any, values: dict[str, Tensor], tie_weights: bool, strict: bool):
-        self.values = values
+        self.module, self.values = module, values
         wanted = dict(values)
         if tie_weights or strict:
             groups = _names_of_tensors(module)
@@ -68,6 +66,8 @@ class _Swapped:
             self.places.append((owner, name, value, path))
 
     def __enter__(self) -> None:
+        if modes.on & CAPTURE and local.captures:
+            local.captures[-1].exchanging(self.module)
         self.saved = [_member(owner, name) for owner, name, _, _ in self.places]
         for owner, name, value, _ in self.places:
             _put(owner, name, value)

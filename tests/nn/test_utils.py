@@ -383,6 +383,18 @@ def test_functional_call():
     assert torch.equal(out[0], parametrized.bias)
 
 
+def test_block_with_other_parameters():
+    m = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    weight, values = m[0].weight, {"0.weight": torch.eye(2), "1.num_batches_tracked": torch.tensor(5)}
+    with utils.stateless._reparametrize_module(m, values):
+        assert m[0].weight is values["0.weight"]
+        m(torch.ones(3, 2))
+    assert values["1.num_batches_tracked"].item() == 6 and m[1].num_batches_tracked.item() == 0
+    with pytest.raises(ZeroDivisionError), utils.stateless._reparametrize_module(m, values):
+        raise ZeroDivisionError
+    assert m[0].weight is weight
+
+
 def test_helpers_of_layers():
     assert _pair(3) == (3, 3) and _pair([1, 2]) == (1, 2) and _ntuple(3)("ab") == ("a", "b")
     assert _reverse_repeat_tuple((1, 2), 2) == (2, 2, 1, 1)

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from ...func import functional_call as _functional_call
+from ...func.module_calls import Swapped as _Swapped
 from ..modules.module import Module
 
 __all__ = ["functional_call"]
@@ -22,3 +23,12 @@ def functional_call(
         stacklevel=2,
     )
     return _functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
+
+
+def _reparametrize_module(
+    module: Module, parameters_and_buffers: dict[str, Any], tie_weights: bool = False, strict: bool = False,
+    stack_weights: bool = False,
+) -> _Swapped:  # fmt: skip
+    """A block in which a module has other parameters and buffers. All places are noted before one is written, which
+    is what `stack_weights` asks for."""
+    return _Swapped(module, parameters_and_buffers, tie_weights, strict)
