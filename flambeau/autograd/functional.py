@@ -13,14 +13,15 @@ from .._tensor.properties import refuse_in_transforms
 from . import forward_ad
 
 
-def _tuple(x: Any, what: str) -> tuple[bool, tuple[Tensor, ...]]:
+def _as_tuple(x: Any, arg_name: str, fn_name: str) -> tuple[bool, tuple[Tensor, ...]]:
+    """Whether a tuple was given, and the tensors."""
     given = isinstance(x, tuple)
     values = x if given else (x,)
     for i, t in enumerate(values):
         if not isinstance(t, Tensor):
             raise TypeError(
-                f"The {what} must be either a Tensor or a tuple of Tensors but "
-                + (f"the value at index {i}" if given else f"the given {what.partition(' given to ')[0]}")
+                f"The {arg_name} given to {fn_name} must be either a Tensor or a tuple of Tensors but "
+                + (f"the value at index {i}" if given else f"the given {arg_name}")
                 + f" has type {type(t)}."
             )
     return given, tuple(values)
@@ -32,9 +33,22 @@ def _fresh(inputs: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, ...]
     return tuple(t.view_as(t) if create_graph and t._k & GRAD else t.detach().requires_grad_() for t in inputs)
 
 
+def _grad_postprocess(values: Any, create_graph: bool) -> Any:
+    """Values in (nested) tuples, without a history unless they are to be differentiated further."""
+    if create_graph or not isinstance(values, (tuple, Tensor)):
+        return values
+    return detached(values) if isinstance(values, Tensor) else tuple(_grad_postprocess(v, False) for v in values)
+
+
+def _tuple_postprocess(values: Any, given: Any) -> Any:
+    """Values in a tuple, or the one that is there where no tuple was `given`; with a pair of bools on two levels."""
+    if isinstance(given, tuple):
+        values, given = [_tuple_postprocess(inner, given[1]) for inner in values], given[0]
+    return tuple(values) if given else values[0]
+
+
 def _unwrap(given: bool, values: Any, create_graph: bool) -> Any:
-    done = tuple(v if create_graph or not isinstance(v, Tensor) else detached(v) for v in values)
-    return done if given else done[0]
+    return _tuple_postprocess(_grad_postprocess(tuple(values), create_graph), given)
 
 
 def _gradients(
@@ -115,9 +129,9 @@ def vjp(
     >>> torch.autograd.functional.vjp(lambda x: x * x, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))[1]
     tensor([2., 4.])
     """
-    given, values = _tuple(inputs, "inputs given to vjp")
+    given, values = _as_tuple(inputs, "inputs", "vjp")
     values = _fresh(values, create_graph)
-    out_given, outputs = _tuple(func(*values), "outputs of the user-provided function given to vjp")
+    out_given, outputs = _as_tuple(func(*values), "outputs of the user-provided function", "vjp")
     vectors = _vectors(v, outputs, "vjp")
     found = _gradients(outputs, values, vectors, create_graph, strict)
     return _unwrap(out_given, outputs, create_graph), _unwrap(given, found, create_graph)
@@ -129,7 +143,7 @@ def _vectors(v: Any, like: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
             what = "input to the user-provided function is" if name != "vjp" else "user-provided function returns"
             raise RuntimeError(f"The vector v can only be None if the {what} a single Tensor with a single element.")
         return (ops.ones_like(detached(like[0])),)
-    given, vectors = _tuple(v, f"v given to {name}")
+    given, vectors = _as_tuple(v, "v", name)
     if len(vectors) != len(like):
         if len(like) == 1:
             raise RuntimeError("The given v should contain a single Tensor.")
@@ -153,10 +167,10 @@ def jvp(
     >>> torch.autograd.functional.jvp(lambda x: x * x, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0]))[1]
     tensor([2., 0.])
     """
-    values = _tuple(inputs, "inputs given to jvp")[1]
+    values = _as_tuple(inputs, "inputs", "jvp")[1]
     vectors = _vectors(v, values, "jvp")
     values = _fresh(values, create_graph)
-    out_given, outputs = _tuple(func(*values), "outputs of the user-provided function given to jvp")
+    out_given, outputs = _as_tuple(func(*values), "outputs of the user-provided function", "jvp")
     if strict:
         _gradients(outputs, values, [ops.ones_like(detached(o)) for o in outputs], False, True)
     tangents = forward_ad.jvp_of(list(outputs), list(values), list(vectors), create_graph)
@@ -181,14 +195,14 @@ def jacobian(
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
     _not_both(strict, vectorize, "jacobian")
-    given, values = _tuple(inputs, "inputs given to jacobian")
+    given, values = _as_tuple(inputs, "inputs", "jacobian")
     if strategy == "forward-mode" and any(t._k & BATCHED for t in values):
         raise RuntimeError(
             "Batching rule not implemented for aten::_make_dual: inside vmap use torch.func.jacfwd instead of "
             "torch.autograd.functional.jacobian"
         )
     values = _fresh(values, create_graph)
-    out_given, outputs = _tuple(func(*values), "outputs of the user-provided function given to jacobian")
+    out_given, outputs = _as_tuple(func(*values), "outputs of the user-provided function", "jacobian")
     if strict:
         _need_gradients(outputs)
     rows = []
@@ -205,10 +219,8 @@ def jacobian(
             else ops.zeros((*out._array.shape, *t._array.shape), dtype=t.dtype)
             for part, t in zip(parts, values)
         )  # fmt: skip
-        rows.append(tuple(r if create_graph else detached(r) for r in row))
-    if not out_given:
-        return rows[0] if given else rows[0][0]
-    return tuple(rows) if given else tuple(r[0] for r in rows)
+        rows.append(row)
+    return _tuple_postprocess(_grad_postprocess(tuple(rows), create_graph), (out_given, given))
 
 
 @enable_grad()
@@ -226,7 +238,7 @@ def hessian(
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
     _not_both(strict, vectorize, "hessian")
-    given, values = _tuple(inputs, "inputs given to hessian")
+    given, values = _as_tuple(inputs, "inputs", "hessian")
 
     def first(*args: Tensor) -> Any:
         def scalar(*args: Tensor) -> Tensor:
@@ -252,7 +264,7 @@ def _not_both(strict: bool, vectorize: bool, name: str) -> None:
 
 def _single(func: Callable[..., Any], values: Any, name: str, strict: bool) -> Tensor:
     """The result of a function that gives a single tensor with a single element."""
-    out_given, (out, *_) = _tuple(func(*values), f"outputs of the user-provided function given to {name}")
+    out_given, (out, *_) = _as_tuple(func(*values), "outputs of the user-provided function", name)
     if out_given:
         raise RuntimeError(f"The function given to {name} should return a single Tensor")
     if out._array.size != 1:
@@ -266,7 +278,7 @@ def _second(
     name: str, func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool
 ) -> tuple[Any, Any]:
     """The product of a vector with the Hessian, which is symmetric, so that it serves for both orders."""
-    given, values = _tuple(inputs, f"inputs given to {name}")
+    given, values = _as_tuple(inputs, "inputs", name)
     vectors = _vectors(v, values, name)
     values = _fresh(values, create_graph)
     out = _single(func, values, name, strict)

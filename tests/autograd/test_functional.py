@@ -88,3 +88,15 @@ def test_functions_get_inputs_of_their_own_class(create_graph):
     x = torch.ones(2).as_subclass(Named).requires_grad_(create_graph)
     assert F.jacobian(lambda a: a.twice(), x, create_graph=create_graph).tolist() == [[2, 0], [0, 2]]
     assert F.vjp(lambda a: a.twice().sum(), x, create_graph=create_graph)[1].tolist() == [2, 2]
+
+
+def test_results_in_the_form_of_what_was_given():
+    x = torch.ones(2, requires_grad=True)
+    rows = ((x * 2, x), (x * 3, x))
+    plain = F._grad_postprocess(rows, False)
+    assert not any(t.requires_grad for row in plain for t in row) and F._grad_postprocess(rows, True) is rows
+    assert F._tuple_postprocess(rows, (True, False)) == (rows[0][0], rows[1][0])
+    assert F._tuple_postprocess(rows, (False, True)) == rows[0] and F._tuple_postprocess(rows[0], False) is rows[0][0]
+    assert F._as_tuple(x, "inputs", "f") == (False, (x,))
+    with pytest.raises(TypeError, match="inputs given to f must be .* but the given inputs has type <class 'list'>"):
+        F._as_tuple([x], "inputs", "f")
