@@ -165,3 +165,16 @@ def test_flip_and_rot90_refuse():
         x.flip()
     with pytest.raises(IndexError, match="out of range"):
         x.rot90(1, [0, -3])
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 3), (3, 1), (1, 1, 2)])
+def test_copies_of_one_element_are_copies(shape):
+    for copied in (
+        lambda x: x.repeat_interleave(2, 0), lambda x: x.repeat_interleave(1, -1), lambda x: x.repeat_interleave(3),
+        lambda x: x.flip(0), lambda x: x.flip(tuple(range(x.dim()))), lambda x: x.repeat(*[2] * x.dim()),
+        lambda x: x.tile(1), lambda x: x.roll(1, 0),
+    ):  # fmt: skip
+        x = torch.zeros(shape)
+        made = copied(x)
+        made.view(-1)[0] = 1
+        assert made.is_contiguous() and made.sum() == 1 and x.sum() == 0

@@ -13,6 +13,7 @@ from ..._backend.cpu import cpu
 from ..._backend.cuda_layout import Operand
 from ..._core.allocation import empty
 from ..._core.dtypes import from_numpy_dtype, int32, int64
+from ..._core.layouts import contiguous_format
 from ..._core.sizes import check_room, size_argument, wrap_dim, wrap_dims
 from ..._core.state import META
 from ..._dispatch import backend_of
@@ -42,6 +43,7 @@ from .views import by_name
     planned=True,
 )
 def flip_op(backend: Any, x: Any, dims: tuple[int, ...]) -> Any:
+    dims = tuple([d for d in dims if x.shape[d] > 1])  # what is left of the others is no copy yet
     return in_order_of(x, x[_backwards(x.ndim, dims)]) if dims else duplicate(x)
 
 
@@ -250,9 +252,12 @@ def repeat_interleave(
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
         wide = ops.expand(ops.unsqueeze(input, dim + 1), (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
-        made = ops.reshape(wide, (*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]))
+        made = ops.clone(
+            wide, memory_format=contiguous_format
+        )  # always: a view would be written to for all repetitions
+        made = ops.reshape(made, (*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]))
         _check_output_size(made._array.shape[dim], output_size)
-        return relabel(ops.clone(made) if repeats == 1 else made, "ViewBackward0")
+        return relabel(made, "ViewBackward0")
     if repeats._array.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     extent = shape[dim] if shape else 1
