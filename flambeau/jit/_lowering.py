@@ -62,6 +62,8 @@ def run(tracer: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:
     special = SPECIAL.get("F." + name) if function_name.startswith("functional_") or _is_functional(function) else None
     special = special or SPECIAL.get(name)
     if special is not None:
+        if "input" in named:  # the first argument of whatever has one of this name
+            args, named = (named["input"], *args), {k: v for k, v in named.items() if k != "input"}
         return special(Steps(tracer, function), *args, **named)
     plain = getattr(function, "plain", function)
     inside = getattr(plain, "__wrapped__", None)  # the function itself, behind what asks

@@ -392,3 +392,11 @@ def test_operators_get_the_arguments_of_their_schemas():
         torch.manual_seed(0)
         assert torch.equal(program(given), wanted) and text in program.code
         assert "kernel_size" not in program.code
+
+
+def test_operands_by_name():
+    def f(x):
+        return torch.sum(input=x, dim=1) + torch.cat(tensors=(x, x)).mean() + torch.transpose(input=x, dim0=0, dim1=1)
+
+    x = torch.arange(9.0).reshape(3, 3)
+    assert torch.equal(torch.jit.trace(f, (x,))(x + 1), f(x + 1))
