@@ -182,6 +182,10 @@ def install_as_torch(children: bool = True) -> None:
     sys.meta_path.insert(0, Finder(names))
     sys.modules["torch"] = package
     package.__name__ = "torch"  # some programs compare it
+    tensors = package.Tensor
+    for kind in (tensors, *tensors.__subclasses__()):  # others choose their functions by where a tensor's class is from
+        if kind.__module__.partition(".")[0] == _ROOT:
+            kind.__module__ = "torch" + kind.__module__[len(_ROOT) :]
     version = TorchVersion(PACKAGES["torch"][1])
     package.__version__ = version  # type: ignore[attr-defined]
     importlib.import_module(f"{_ROOT}.version").__version__ = version  # type: ignore[attr-defined]

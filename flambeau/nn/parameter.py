@@ -31,6 +31,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     tensor([0., 0.], requires_grad=True)
     """
 
+    __module__ = f"{Tensor.__module__}.nn.parameter"  # of the alias, if there is one
     __torch_function__ = classmethod(disabled_torch_function)  # results of operations are plain tensors
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:

@@ -179,3 +179,21 @@ def test_pickled_tensors_name_what_unpicklers_look_for_and_stay_shared(tmp_path)
     done = run("-m", "flambeau", "run", tmp_path / "program.py")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "1\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", ["", "import flambeau.nn\n"])
+def test_tensors_are_of_the_package_that_the_program_named(tmp_path, before):
+    """By it autoray, wandb and others choose what to do with a tensor."""
+    (tmp_path / "program.py").write_text(
+        f"import flambeau\n{before}flambeau.install_as_torch()\nimport copy, pickle, torch\n"
+        "print(torch.Tensor.__module__, torch.nn.Parameter.__module__, torch.Tensor, torch.ones(1).__class__)\n"
+        "kinds = torch.Tensor, torch.nn.Parameter\n"
+        "print(pickle.loads(pickle.dumps(kinds)) == kinds, copy.deepcopy(torch.nn.Linear(1, 1)).weight.__class__)\n"
+    )
+    done = run(tmp_path / "program.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "torch torch.nn.parameter <class 'torch.Tensor'> <class 'torch.Tensor'>",
+        "True <class 'torch.nn.parameter.Parameter'>",
+    ]
