@@ -15,8 +15,6 @@ from .optimizer import Optimizer, ParamsT
 
 __all__ = ["LBFGS"]
 
-_SUFFICIENT, _CURVATURE = 1e-4, 0.9  # constants of the Wolfe conditions
-
 
 class _Point(NamedTuple):
     """A place on the search line: distance, loss, gradient and slope along the line."""
@@ -52,8 +50,11 @@ class _WolfeSearch:
         start: _Point,
         least: float,
         limit: int,
+        sufficient: float,
+        curvature: float,
     ):
         self.evaluate, self.direction, self.start = evaluate, direction, start
+        self.sufficient, self.curvature = sufficient, curvature  # constants of the Wolfe conditions
         self.least = least  # brackets of smaller steps are not cut further
         self.limit = limit  # of trials after the first
         self.trials = 0
@@ -64,10 +65,10 @@ class _WolfeSearch:
         return _Point(t, loss, gradient, gradient.dot(self.direction))
 
     def too_high(self, p: _Point) -> bool:
-        return bool(p.loss > self.start.loss + _SUFFICIENT * p.t * self.start.slope)
+        return bool(p.loss > self.start.loss + self.sufficient * p.t * self.start.slope)
 
     def flat(self, p: _Point) -> bool:
-        return bool(abs(p.slope) <= -_CURVATURE * self.start.slope)
+        return bool(abs(p.slope) <= -self.curvature * self.start.slope)
 
     def bracket(self, t: Any) -> list[_Point]:
         """Points around an acceptable one; a single point is acceptable itself."""
@@ -122,6 +123,22 @@ class _WolfeSearch:
         if stuck or t >= most or t <= least:
             return (most - margin if abs(t - most) < abs(t - least) else least + margin), False
         return t, True
+
+
+def _cubic_interpolate(x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: Any = None) -> Any:
+    """Where the cubic with values `f` and slopes `g` at two places is least."""
+    return _cubic_minimum(_Point(x1, f1, g1, g1), _Point(x2, f2, g2, g2), bounds)
+
+
+def _strong_wolfe(
+    obj_func: Callable[[Any, Any, Tensor], tuple[Any, Tensor]], x: Any, t: Any, d: Tensor, f: Any, g: Tensor, gtd: Any,
+    c1: float = 1e-4, c2: float = 0.9, tolerance_change: float = 1e-9, max_ls: int = 25,
+) -> tuple[Any, Tensor, Any, int]:  # fmt: skip
+    """(loss, gradient, distance, evaluations) of a line search from `x` along `d`, beginning with the distance `t`."""
+    start = _Point(0, f, g, gtd)
+    search = _WolfeSearch(lambda t: obj_func(x, t, d), d, start, tolerance_change, max_ls, c1, c2)
+    found = search.run(t)
+    return found.loss, found.gradient, found.t, search.trials
 
 
 def _number(loss: Any) -> float:
@@ -229,8 +246,8 @@ class LBFGS(Optimizer):
             if slope > -group["tolerance_change"]:
                 break
             if group["line_search_fn"] is not None:
-                start, limit = _Point(0, loss, gradient, slope), group["max_eval"] - evaluations
-                loss, gradient, t, calls = self._search(closure, group, start, direction, t, limit)
+                limit = group["max_eval"] - evaluations
+                loss, gradient, t, calls = self._search(closure, group, t, direction, (loss, gradient, slope), limit)
                 state["t"] = t
             else:
                 self._move(direction, t)
@@ -248,24 +265,25 @@ class LBFGS(Optimizer):
         return original
 
     def _search(
-        self, closure: Callable[[], Any], group: dict[str, Any], start: _Point, direction: Tensor, t: Any, limit: int
-    ) -> tuple[float, Tensor, Any, int]:
+        self, closure: Callable[[], Any], group: dict[str, Any], t: Any, direction: Tensor,
+        start: tuple[float, Tensor, Any], limit: int,
+    ) -> tuple[float, Tensor, Any, int]:  # fmt: skip
         """(loss, gradient, distance, evaluations) of a line search; the parameters are moved to the point found."""
         if group["line_search_fn"] != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")
         origin = [p.clone() for p in self._params]
 
-        def evaluate(t: Any) -> tuple[float, Tensor]:
+        def evaluate(origin: list[Tensor], t: Any, direction: Tensor) -> tuple[float, Tensor]:
             self._move(direction, t)
             found = self._evaluate(closure)
             for p, kept in zip(self._params, origin):
                 p.copy_(kept)
             return found
 
-        search = _WolfeSearch(evaluate, direction, start, group["tolerance_change"], limit)
-        found = search.run(t)
-        self._move(direction, found.t)
-        return found.loss, found.gradient, found.t, search.trials
+        least = group["tolerance_change"]
+        found = _strong_wolfe(evaluate, origin, t, direction, *start, tolerance_change=least, max_ls=limit)
+        self._move(direction, found[2])
+        return found
 
     def _direction(self, state: dict[str, Any], group: dict[str, Any], gradient: Tensor) -> Tensor:
         """Downhill, scaled by the curvature that the last steps have shown."""

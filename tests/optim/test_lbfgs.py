@@ -3,6 +3,7 @@
 import pytest
 
 import flambeau as torch
+from flambeau.optim.lbfgs import _cubic_interpolate, _strong_wolfe
 
 # (function, lr, dimensions, calls of the closure, sum of the places that it saw, loss in the end)
 SEEN = [
@@ -64,3 +65,22 @@ def test_the_search_along_lines(number, lr, dimensions, calls, places, loss):
     optimizer.step(closure)
     assert len(seen) == calls and sum(seen) == pytest.approx(places, rel=1e-4)
     assert closure().item() == pytest.approx(loss, abs=1e-4)
+
+
+def test_a_line_search_of_its_own():
+    def evaluate(x, t, d):
+        y = (x + t * d).requires_grad_()
+        loss = (torch.sin(3 * y) + 0.3 * y**2).sum()
+        return loss.item(), torch.autograd.grad(loss, y)[0]
+
+    x = torch.tensor([1.0, -2.0], dtype=torch.float64)
+    loss, gradient = evaluate(x, 0, x)
+    d = -gradient
+    slope = gradient.dot(d)
+    found = _strong_wolfe(evaluate, x, 10.0, d, loss, gradient, slope, c1=1e-4, c2=0.3)
+    assert found[0] <= loss + 1e-4 * found[2] * slope and abs(found[1].dot(d)) <= -0.3 * slope and found[3] > 1
+    assert evaluate(x, found[2], d)[0] == found[0]
+    # (t - 1)**2 between 0 and 3 is least at 1, and at a bound where that is outside
+    one, two = torch.tensor(-2.0), torch.tensor(4.0)
+    assert _cubic_interpolate(0.0, 1.0, one, 3.0, 4.0, two) == 1.0
+    assert _cubic_interpolate(0.0, 1.0, one, 3.0, 4.0, two, bounds=(2.0, 3.0)) == 2.0
