@@ -290,6 +290,11 @@ def test_limits():
     )
     assert repr(torch.iinfo(torch.int8)) == "iinfo(min=-128, max=127, dtype=int8)"
     assert torch.iinfo(torch.uint64).max == 2**64 - 1
+    assert torch.finfo(float) == torch.finfo(complex) == torch.finfo(torch.float64)
+    assert torch.iinfo(int) == torch.iinfo(torch.int64)
+    for info, kind in ((torch.finfo, int), (torch.iinfo, float), (torch.iinfo, bool), (torch.finfo, str)):
+        with pytest.raises(TypeError):
+            info(kind)
     with pytest.raises(TypeError):
         torch.iinfo(torch.float32)
     with pytest.raises(TypeError):

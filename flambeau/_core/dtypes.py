@@ -129,6 +129,7 @@ ALL = (
 )  # fmt: skip
 BY_NAME = {d.name: d for d in ALL}
 BY_NUMPY = {d.numpy: d for d in ALL if d not in QUANTIZED}
+PYTHON_TYPES: dict[object, dtype] = {float: float64, int: int64, bool: bool_, complex: complex128}
 REAL_OF = {complex32: float16, complex64: float32, complex128: float64}
 COMPLEX_OF = {float32: complex64, float64: complex128, float16: complex32, bfloat16: complex64}
 FLOAT8 = frozenset(d for d in ALL if d.name.startswith("float8"))

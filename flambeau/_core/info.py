@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from .dtypes import BOOL, COMPLEX, FLOATING, default, dtype
+from .dtypes import BOOL, COMPLEX, FLOATING, PYTHON_TYPES, default, dtype
 
 
 class finfo:
@@ -20,8 +21,8 @@ class finfo:
 
     __slots__ = ("_dtype", "bits", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
 
-    def __init__(self, type: dtype | None = None):
-        d = default.float if type is None else type
+    def __init__(self, type: dtype | builtins.type | None = None):
+        d = default.float if type is None else PYTHON_TYPES.get(type, type)
         if not isinstance(d, dtype):
             raise TypeError(f"finfo(): argument 'type' (position 1) must be torch.dtype, not {d.__class__.__name__}")
         if d.category == COMPLEX:
@@ -68,7 +69,8 @@ class iinfo:
 
     __slots__ = ("_dtype", "bits", "max", "min")
 
-    def __init__(self, type: dtype):
+    def __init__(self, type: dtype | builtins.type):
+        type = PYTHON_TYPES.get(type, type)
         if not isinstance(type, dtype):
             raise TypeError(f"iinfo(): argument 'type' (position 1) must be torch.dtype, not {type.__class__.__name__}")
         if type.category == BOOL:

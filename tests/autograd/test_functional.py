@@ -98,5 +98,5 @@ def test_results_in_the_form_of_what_was_given():
     assert F._tuple_postprocess(rows, (True, False)) == (rows[0][0], rows[1][0])
     assert F._tuple_postprocess(rows, (False, True)) == rows[0] and F._tuple_postprocess(rows[0], False) is rows[0][0]
     assert F._as_tuple(x, "inputs", "f") == (False, (x,))
-    with pytest.raises(TypeError, match="inputs given to f must be .* but the given inputs has type <class 'list'>"):
+    with pytest.raises(TypeError, match=r"inputs given to f must be .* but the given inputs has type <class 'list'>"):
         F._as_tuple([x], "inputs", "f")

@@ -13,6 +13,7 @@ from ..._core.config import memory_problem
 from ..._core.devices import CPU, device
 from ..._core.dtypes import (
     BY_NAME,
+    PYTHON_TYPES,
     bfloat16,
     bool_,
     complex32,
@@ -45,14 +46,12 @@ from ..records.shape_rules import dense, dtype_of, same
 from ..records.tangents import linear
 from ..registry import expose, frequent, ops, public, relabel
 
-_PYTHON_TYPES: dict[Any, dtype] = {float: float64, int: int64, bool: bool_, complex: complex128}
-
 
 def dtype_argument(d: Any) -> dtype:
     """A dtype given as itself or as a Python type."""
     if d.__class__ is dtype:
         return d
-    found = _PYTHON_TYPES.get(d)
+    found = PYTHON_TYPES.get(d)
     if found is None:
         raise TypeError(f"dtype must be torch.dtype, not {type(d).__name__}")
     return found

@@ -15,7 +15,7 @@ from ..._core import allocation
 from ..._core.config import OutOfMemoryError, config
 from ..._core.devices import _local
 from ..._core.devices import device as torch_device
-from ..._core.dtypes import COMPLEX, FLOATING, QUANTIZED, bool_, complex128, default, dtype, float64, int64
+from ..._core.dtypes import COMPLEX, FLOATING, PYTHON_TYPES, QUANTIZED, bool_, default, dtype
 from ..._core.layouts import channel_order, channels_last, channels_last_3d, check_format, strided, strides_in_order
 from ..._core.sizes import overflow_error, size_argument
 from ..._core.state import CAPTURE, CUDA, GRAD, META, local, modes
@@ -24,8 +24,6 @@ from ..._tensor import Tensor, wrap
 from ..layout.striding import strided as strided_array
 from ..records.casting import checked_array
 from ..registry import quick
-
-_PYTHON_TYPES = {float: float64, int: int64, bool: bool_, complex: complex128}
 
 
 def as_dtype(d: Any, name: str) -> dtype | None:
@@ -36,7 +34,7 @@ def as_dtype(d: Any, name: str) -> dtype | None:
         if d in QUANTIZED:
             raise RuntimeError(f"{name}: {d} tensors are made by quantize_per_tensor or quantize_per_channel")
         return d
-    found = _PYTHON_TYPES.get(d) if isinstance(d, type) else None
+    found = PYTHON_TYPES.get(d) if isinstance(d, type) else None
     if found is None:
         raise TypeError(f"{name}(): argument 'dtype' must be torch.dtype, not {type(d).__name__}")
     return found
