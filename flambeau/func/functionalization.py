@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from .._core.state import local
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..utils._pytree import tree_flatten, tree_unflatten
@@ -18,7 +19,8 @@ __all__ = ["debug_unwrap", "functionalize", "replace_all_batch_norm_modules_"]
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
     """A function that gives what `func` gives and works on copies, so that nothing but its inputs is written to.
 
-    Inputs that `func` writes to get their new values once, at the end.
+    Inputs that `func` writes to get their new values once, at the end. A graph that `make_fx` records of it has no other write;
+    with `remove="mutations_and_views"` it has operators that copy in the place of those that give views.
 
     >>> import flambeau as torch
     >>> x = torch.zeros(2)
@@ -33,6 +35,9 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
     @functools.wraps(func)
     def function(*args: Any, **named: Any) -> Any:
         flat, spec = tree_flatten((args, named))
+        for mode in reversed(local.dispatch_modes):  # nobody but a recorder of operators can tell
+            if hasattr(mode, "functionalized"):
+                return mode.functionalized(lambda: func(*args, **named), flat, remove == "mutations_and_views")
         copies = [ops.clone(a) if isinstance(a, Tensor) else a for a in flat]
         versions = [root(c)._version if isinstance(c, Tensor) else 0 for c in copies]
         given, options = tree_unflatten(copies, spec)

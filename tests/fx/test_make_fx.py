@@ -143,3 +143,14 @@ def test_shapes_alone_show_products_in_parts():
         x = torch.randn(2, 5, 3)
         assert shown(f, x) == shown(f, x, mode="fake") and len(shown(f, x)) > 1
         assert torch.equal(make_fx(f, tracing_mode="fake")(x)(x), f(x))
+
+
+def test_leaves_of_an_argument_are_arguments_of_their_own():
+    def f(params, x):
+        return {"y": torch.nn.functional.linear(x, params["w"], params["b"])}
+
+    params, x = {"w": torch.ones(3, 2), "b": torch.arange(3.0)}, torch.ones(4, 2)
+    made = make_fx(f)(params, x)
+    assert [n.target for n in made.graph.nodes if n.op == "placeholder"] == ["params_1", "params_2", "x_1"]
+    assert "def forward(self, params, x):" in made.code
+    assert torch.equal(made(params, x)["y"], f(params, x)["y"])

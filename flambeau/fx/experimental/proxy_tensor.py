@@ -23,6 +23,7 @@ from ..graph_module import GraphModule
 from ..immutable_collections import immutable_list
 from ..interpreter import Interpreter
 from ..node import Node
+from .functional_recording import Values, functionalized
 
 __all__ = [
     "DecompositionInterpreter", "ProxyTorchDispatchMode", "PythonKeyTracer", "dispatch_trace", "get_innermost_proxy_mode",
@@ -42,6 +43,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self.attributes: dict[str, Tensor] = {}
         self.meta: dict[str, Any] = {}  # of nodes that are made now
         self._fake = fake or FakeTensorMode()
+        self.values: Values | None = None  # while writes become values
         self._nodes: dict[int, tuple[Any, Node]] = {}  # by arrays, which detached and saved forms of a tensor share
 
     def bind(self, t: Tensor, node: Node) -> None:
@@ -52,7 +54,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         """The node of a tensor; one that was there before becomes an attribute."""
         known = self._nodes.get(id(t._array))
         if known is not None:
-            return known[1]
+            return known[1] if self.values is None else self.values.renewed(t, known[1])
         kind = "_param_constant" if isinstance(t, Parameter) else "_tensor_constant"
         name = f"{kind}{sum(key.startswith(kind) for key in self.attributes)}"
         self.attributes[name] = t
@@ -80,8 +82,15 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                 return other(*args, **named)
         given = self.encoded((tuple(args), dict(named)))
         out = func(*args, **named)
-        self.add(func, *given, out)
+        if self.values is None:
+            self.add(func, *given, out)
+        else:
+            self.values.add(func, args, *given, out)
         return out
+
+    def functionalized(self, function: Callable[[], Any], inputs: list[Any], copies: bool) -> Any:
+        """What a function gives, whose writes are values in the graph; with `copies` its views are, too."""
+        return functionalized(self, function, inputs, copies)
 
     def add(self, func: Any, given: Any, options: Any, out: Any) -> None:
         """Writes a call with encoded arguments that gave something."""
@@ -151,6 +160,7 @@ def _traced(f: Any, args: tuple[Any, ...], table: dict[Any, Any], fake: bool) ->
     given = []
     for name, leaf in zip(names, leaves):
         node = graph.placeholder(f"{name}_1")
+        node.target = node.name  # another one for each leaf of an argument
         if isinstance(leaf, Tensor):
             leaf = mode.from_tensor(leaf) if fake else leaf
             node.meta["val"] = recorder.described(leaf)
@@ -167,7 +177,7 @@ def _traced(f: Any, args: tuple[Any, ...], table: dict[Any, Any], fake: bool) ->
         graph.output(tuple(found) if out_spec.type is tuple else immutable_list(found))
     else:
         graph.output(found)
-        arguments = [f"{name}_1" for name in _argument_names(f, len(args))]
+        arguments = _argument_names(f, len(args))
         inner = tree_flatten(list(args))[1]
         graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(arguments, inner, out_spec)))
     name = type(f).__name__ if isinstance(f, Module) else getattr(f, "__name__", "GraphModule")
