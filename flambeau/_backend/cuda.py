@@ -390,12 +390,14 @@ class Cuda:
             )
         return call
 
-    def draw(self, sampler: str, key: int, shape: Any, code: str, numbers: Sequence[float], out: Any = None) -> Any:
+    def draw(self, sampler: str, key: Any, shape: Any, code: str, numbers: Sequence[float], out: Any = None) -> Any:
         """An array of random numbers that depend on the key, `out` if that contiguous one is given; None if there is no such sampler on a
-        GPU."""
+        GPU. What is written down has a key for each time."""
         if sampler not in SAMPLERS or code in PART:
             return None
-        not_planned()
+        if not isinstance(key, Shadow):
+            not_planned()
+            key = np.uint64(key)
         chosen = SAMPLERS[sampler]
         numbers = (*numbers, *chosen.defaults[len(numbers) :])
         made = self.empty(shape, NUMPY[code]) if out is None else out
@@ -407,7 +409,7 @@ class Cuda:
                     name, render_random(name, sampler, code, len(numbers))
                 )
             convert = float if chosen.kind == "f64" else int
-            kernel((blocks(made.size),), (THREADS,), (made, made.size, np.uint64(key), *[convert(n) for n in numbers]))
+            kernel((blocks(made.size),), (THREADS,), (made, made.size, key, *[convert(n) for n in numbers]))
         return made
 
     def empty(self, shape: Any, dtype: Any) -> Any:

@@ -171,6 +171,9 @@ class Watch:
         self.calls: list[Any] = []  # (kernel, or address of a function, grid and block, arguments)
         self.bodies: dict[int, Any] = {}  # of calls that are pointwise, by number: what computes, and its operands
         self.keep: list[Any] = []
+        self.numbers: dict[int, Any] | None = (
+            None  # what gives those that are others each time, where plans can ask for them
+        )
 
     def __enter__(self) -> Watch:
         _lock.acquire()
@@ -200,6 +203,14 @@ class Watch:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         self.made.append(Shadow(shape, np.dtype(dtype), Data(len(self.given) + len(self.made))))
         return self.made[-1]
+
+    def number(self, give: Any) -> Shadow:
+        """What stands for a word that `give()` gives each time: launches get it in the place of an address."""
+        if self.numbers is None:
+            self.refuse()
+        made = self.empty((), np.uint64, device=True)
+        self.numbers[made.owner] = give
+        return made
 
     def launch(self, function: Any, grid: Any, block: Any, args: Sequence[Any]) -> None:
         """A kernel over shadows and numbers."""

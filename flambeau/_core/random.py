@@ -171,6 +171,12 @@ class MersenneState:
         np.bitwise_or(pairs, high, out=pairs)
         return pairs
 
+    def word64(self) -> int:
+        """The next such word as a number."""
+        self.few(2)
+        high, low = self._few[:2].tolist()
+        return int(high << 32 | low)
+
     def doubles(self, count: int, low: float = 0.0, high: float = 1.0) -> Array:
         """The next `count` float64 in [low, high), of 53 bits each."""
         out = empty(count, np.float64)

@@ -1,14 +1,19 @@
 """Random numbers on a GPU that is none: they are drawn there, and those of tensors have the distribution that these give."""
 
+import os
+
 import pytest
 
 import flambeau as torch
 from flambeau._core import state
 from flambeau._ops.making.generator import default_of
 
+from .emulated import Kernel
 from .fake_gpu import Array, back, on_gpu
 
 CUDA = torch.device("cuda")
+F = torch.nn.functional
+NATIVE = os.environ.get("FLAMBEAU_NATIVE_ENTRY") != "0"
 
 
 def drawn(seed, make):
@@ -89,3 +94,85 @@ def test_normal_numbers_of_tensors(gpu):
     assert float((made.mean(0) - mean[0]).abs().max()) < 0.2 and float((made.std(0) - std).abs().max()) < 0.1
     with pytest.raises(RuntimeError, match=r"std >= 0\.0"):
         torch.normal(on_gpu([0.0]), on_gpu([-1.0]))
+
+
+def by_plan(make, launches):
+    """The same numbers of a seed by Python and by plans, in which each call draws a key of its own."""
+    found = []
+    for _ in range(2):
+        default_of(state.CUDA).manual_seed(3)
+        for _ in range(4):
+            before = Kernel.natively
+            found.append(back(make()))
+    assert Kernel.natively == before + launches or not NATIVE
+    for a, b in zip(found[:4], found[4:], strict=True):
+        assert a.equal(b)
+    assert not any([found[0].equal(other) for other in found[1:4]])
+    return found[0]
+
+
+@pytest.mark.parametrize("d", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_choices_have_plans(gpu, d):
+    chances = torch.tensor([0.0, 1.0, 0.25]).to(d).repeat(40, 1)
+    for there in (on_gpu(chances), on_gpu(chances.t().contiguous()).t()):
+        made = by_plan(lambda: torch.bernoulli(there), 3 + (not there.is_contiguous()))
+        assert made.dtype is d and made.shape == (40, 3) and not made[:, 0].any() and made[:, 1].all()
+    first = drawn(1, lambda: torch.bernoulli(on_gpu(torch.full((9, 7), 0.5))))
+    assert first.equal((drawn(1, lambda: torch.rand(9, 7, device=CUDA)) < 0.5).float())  # of the same stream
+
+
+@pytest.mark.parametrize("d", [torch.float32, torch.bfloat16], ids=str)
+def test_dropout_has_plans(gpu, d):
+    x = on_gpu(torch.ones(6, 20).to(d))
+    made = by_plan(lambda: F.dropout(x, 0.25), 2)
+    assert set(made.float().unique().tolist()) == {0.0, float(torch.tensor(4 / 3).to(d))}
+    by_plan(lambda: F.dropout(x.t(), 0.5), 2)
+    leaf = on_gpu(torch.ones(6, 20).to(d), True)
+    for _ in range(4):
+        before = Kernel.natively
+        out = F.dropout(leaf, 0.5)
+        (g,) = torch.autograd.grad(out, leaf, on_gpu(torch.ones(6, 20).to(d)))
+        assert back(g).equal(back(out.detach()))  # of ones
+    assert Kernel.natively == before + 3 or not NATIVE
+    before = Kernel.natively
+    assert F.dropout(x, 0.5, training=False) is x and F.dropout(x, 0.0) is x
+    for _ in range(4):
+        y = on_gpu(torch.ones(6, 20).to(d))
+        assert F.dropout(y, 0.5, inplace=True) is y and y._version == 1
+
+
+def test_plans_draw_from_the_generator_as_it_is(gpu):
+    x, usual = on_gpu(torch.ones(50)), default_of(state.CUDA)
+    for _ in range(3):
+        F.dropout(x)
+    kept = usual.get_state()
+    first = back(F.dropout(x))
+    usual.set_state(kept)
+    assert back(F.dropout(x)).equal(first)
+    other = torch.Generator("cuda").manual_seed(11)
+    before = usual._engine
+    usual.graphsafe_set_state(other)
+    found = [back(F.dropout(x)) for _ in range(2)]
+    usual.graphsafe_set_state(other.clone_state())
+    usual._engine.seed(11)
+    assert [back(F.dropout(x)).equal(f) for f in found] == [True, True]
+    usual._engine = before
+
+
+def test_the_key_is_the_streams_next_word(gpu):
+    for seed in (1, 5):
+        default_of(state.CUDA).manual_seed(seed)
+        engine = default_of(state.CUDA)._engine
+        words = engine.clone().words64(3)
+        assert [engine.word64() for _ in range(3)] == words.tolist()
+
+
+def test_new_tensors_of_random_numbers(gpu):
+    made = torch.rand(3, 4, device=CUDA, requires_grad=True)
+    assert made.requires_grad and made.is_leaf and torch.rand(2, device="cuda:0").shape == (2,)
+    with torch.inference_mode():
+        assert torch.randn(3, device=CUDA).is_inference()
+    assert torch.randint(0, 9, (0, 3), device=CUDA).shape == (0, 3)
+    same = torch.Generator("cuda").manual_seed(3)
+    one = back(torch.rand(5, device=CUDA, generator=same))
+    assert one.equal(back(torch.rand(5, device=CUDA, generator=torch.Generator("cuda").manual_seed(3))))

@@ -217,7 +217,10 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
             m.run("PyErr_Clear")
             return m.call("PyObject_Vectorcall", slow, args, given, names)
         m.put(objects, i * 8, made)
-        m.put(bases, (inputs + i) * 8, m.word(m.word(made, lies.data), lies.pointer))
+        if m.word(plan, PLAN + i * RESULT + 8) == 0:  # a number
+            m.put(bases, (inputs + i) * 8, m.call("PyLong_AsUnsignedLongLongMask", made))
+        else:
+            m.put(bases, (inputs + i) * 8, m.word(m.word(made, lies.data), lies.pointer))
     # 4. What is computed.
     thread = m.call("PyEval_SaveThread")
     wrong = carry_out(m, plan + PLAN + results * RESULT, calls, bases, there.launch, stream)

@@ -58,6 +58,13 @@ class DevicePlan:
         self.counts[1] += returned
         return self.inputs + self.counts[0] - 1
 
+    def number(self, give: Callable[[], int]) -> int:
+        """A word that `give()` gives each time, among results that are not returned; it goes where addresses go."""
+        self.results += [id(give), 0]
+        self.keep.append(give)
+        self.counts[0] += 1
+        return self.inputs + self.counts[0] - 1
+
     def nothing(self) -> None:
         """None, in the place of a result."""
         self.results += [0, 0]

@@ -140,7 +140,7 @@ def _checked(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-@public("nn.functional.dropout", method=False)
+@public("nn.functional.dropout", method=False, planned=True)
 def functional_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeroes elements with probability p during training and scales the others by 1 / (1 - p).
 

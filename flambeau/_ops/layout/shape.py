@@ -102,7 +102,7 @@ def roll_op(backend: Any, x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]
     return x
 
 
-@public()
+@public(planned=True)
 def roll(input: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
     """The elements moved on by `shifts` along `dims`; what leaves at the end comes back at the start.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend.cuda_watch import watching
 from ..._backend.meta import empty_meta
 from ..._backend.placement import as_device, bits
 from ..._core import random_samplers
@@ -88,6 +89,10 @@ class Generator:
             self._engine.set_state(new_state._array)
         return self
 
+    def _key(self) -> int:
+        with self._engine.lock:
+            return self._engine.word64()
+
     def clone_state(self) -> Generator:
         """Another generator at the same place of the same stream."""
         other = Generator(self._device)
@@ -152,6 +157,15 @@ def draw(function: Callable[..., Any], engine: MersenneState, d: dtype, *args: A
         return wrap(np.asarray(function(engine, *args)), d)
 
 
+def next_key(engine: MersenneState) -> Any:
+    """The key of what a GPU draws next. What stands for it in a call that is watched becomes another number each time its plan is carried out."""
+    watch, usual = watching(), _cuda_default()
+    if watch is not None and engine is usual._engine:
+        return watch.number(usual._key)
+    with drawing(engine):
+        return engine.word64()
+
+
 def draw_at(
     k: int, function: Callable[..., Any], engine: MersenneState, d: dtype, shape: Any, *args: Any, into: Any = None
 ) -> Tensor:
@@ -162,7 +176,7 @@ def draw_at(
     if not k & CUDA:
         return draw(function, engine, d, shape, *args)
     backend = backend_of(CUDA)
-    with drawing(engine):
-        key = int(engine.words64(1)[0])
-    made = backend.draw(function.__name__, key, shape, d.code, [a for a in args if isinstance(a, (int, float))], into)
+    made = backend.draw(
+        function.__name__, next_key(engine), shape, d.code, [a for a in args if isinstance(a, (int, float))], into
+    )
     return wrap(backend.from_numpy(draw(function, engine, d, shape, *args)._array) if made is None else made, d, CUDA)

@@ -139,11 +139,11 @@ def new_tensor(
     d = given or d
     k, index = device_bits(where)
     engine = engine_of(generator, name, k)
-    if k or form is not None:
+    if form is not None or index is not None or k & META or (k and modes.on):
         t = finished(memory(shape, d, k, index), d, k)
         fill(t, name, function, generator, *params)
     else:
-        t = draw(function, engine, d, shape, d.numpy, *params)
+        t = draw_at(k, function, engine, d, shape, d.numpy, *params)
         if not local.inference and not requires_grad:
             return t
     return finished(t._array, d, k, requires_grad)
@@ -443,12 +443,19 @@ def random_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> T
 
 def chosen_there(k: int, engine: MersenneState, d: dtype, chances: Tensor) -> Tensor:
     """Zeros, and ones with the probabilities that a tensor on a GPU has."""
-    backend = backend_of(k)
-    array = ops.contiguous(chances)._array
-    word, bad = backend.errors.word("chance")
+    backend, kind = backend_of(k), float64 if chances.dtype is float64 else float32
+    array, (word, bad) = chances._array, backend.errors.word("chance")
     backend.along.run("check_chances", _IMPOSSIBLE, [array.reshape(-1), word], [bad], (0,))
-    kind = float64 if chances.dtype is float64 else float32
-    return ops.to_dtype(ops.lt(draw_at(k, draws.uniform, engine, kind, array.shape, kind.numpy), chances), d)
+    drawn = draw_at(k, draws.uniform, engine, kind, array.shape, kind.numpy)._array
+    made = backend.empty(array.shape, d.numpy)
+    _chosen(backend, kind.code, chances.dtype.code, d.code)(drawn, array, out=made)
+    return wrap(made, d, CUDA)
+
+
+@functools.cache
+def _chosen(backend: Any, kind: str, chance: str, code: str) -> Any:
+    """Ones where numbers are below chances."""
+    return backend.pointwise("chosen", lambda m, x, p: x < p, (kind, chance), (code,), (kind, kind))
 
 
 _IMPOSSIBLE = Rows(

@@ -136,7 +136,7 @@ def normal(
     return made if out is None else write_out(out, made, "normal")
 
 
-@public()
+@public(planned=True)
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
     """0 and 1, where each element of `input` is the probability of 1 (or `p` is, for all).
 

@@ -60,7 +60,7 @@ class Memory:
         ]
         order = [i for i, v in enumerate(parts) if isinstance(v, Tensor)]
         watch = Watch(backend, [parts[i]._array for i in order], [order.index(i) for i in written])
-        shadows = iter(watch.given)
+        watch.numbers, shadows = {}, iter(watch.given)
         bits = CUDA | GRAD if history or local.casting else CUDA  # autocast keeps copies of what requires gradients
         parts = [wrap(next(shadows), v.dtype, v._k & bits) if isinstance(v, Tensor) else v for v in parts]
         rest = iter(parts)
@@ -133,6 +133,8 @@ def _written(backend: Any, watch: Watch, outs: Sequence[Any], kept: Sequence[Any
         d = outs[i].dtype if i < len(outs) else BY_NUMPY[x.dtype]
         numbers[x.owner] = plan.result(_maker(backend, x), d, i < len(outs))
     plan.kept = plan.counts[0]
+    for owner, give in (watch.numbers or {}).items():
+        numbers[owner] = plan.number(give)
     places, size = watch.on_the_way(numbers)
     if size:
         number = plan.result(functools.partial(backend.xp.ndarray, (size,), uint8.numpy), uint8, False)
