@@ -154,11 +154,12 @@ class Kernel:
         p = plan(loops[:count], (), loops[count:], dense=False)
         cores = [sizes[d] for d in kernel.dims]
         steps = [s for a, end in zip(about, ends) for s in a.strides[end:]]
-        function = self.functions.get((p.rank, p.index))
+        still = frozenset([i for i, s in enumerate(p.geometry[p.rank :]) if not s])
+        function = self.functions.get((p.rank, p.index, still))
         if function is None:
             name = f"{kernel.function.__name__}_{p.rank}"
-            text = render_kernel(name, kernel, self.types, self.options, p.rank, p.index)
-            function = self.functions[p.rank, p.index] = self.backend.compiled(name, text)
+            text = render_kernel(name, kernel, self.types, self.options, p.rank, p.index, still)
+            function = self.functions[p.rank, p.index, still] = self.backend.compiled(name, text)
         if p.blocks:
             given = [a[0] if isinstance(a, tuple) else a for a in (*arrays[:count], *outs)]
             grid = blocks(p.geometry[0] * sizes[kernel.along]) if kernel.along else p.blocks

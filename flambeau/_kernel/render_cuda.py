@@ -421,9 +421,9 @@ def _geometry(operands: int, rank: int) -> list[str]:
     return ["long long n"] + ["long long " + name for name in names]
 
 
-def _elements(operands: int, rank: int, index: str, along: str = "") -> str:
+def _elements(operands: int, rank: int, index: str, along: str = "", still: frozenset[int] = frozenset()) -> str:
     """The head of one thread's loop over its elements, with the operands' offsets o0, o1, … there. With `along` that many threads, by the
-    number `lane`, share an element."""
+    number `lane`, share an element. Strides in `still`, by number, are 0."""
     plain, count, own = _TYPE[index], f"n * {along}" if along else "n", f"i / {along}" if along else "i"
     lines = [
         f"  for ({plain} i = blockIdx.x * ({plain})blockDim.x + threadIdx.x; i < {count}; i += ({plain})gridDim.x * blockDim.x) {{"
@@ -436,7 +436,8 @@ def _elements(operands: int, rank: int, index: str, along: str = "") -> str:
         lines.append(f"  {plain} i{d} = rest % ({plain})n{d}; rest /= ({plain})n{d};")
     lines.append(f"  {plain} i0 = {'rest' if rank > 1 else own};")
     for k in range(operands):
-        lines.append(f"  long long o{k} = {' + '.join(f'(long long)i{d} * s{k}_{d}' for d in range(rank))};")
+        moves = [f"(long long)i{d} * s{k}_{d}" for d in range(rank) if k * rank + d not in still]
+        lines.append(f"  long long o{k} = {' + '.join(moves) or '0'};")
     return "\n".join(lines)
 
 
@@ -565,11 +566,17 @@ def _whole(type: str, count: int) -> str:
 
 
 def render_kernel(
-    name: str, kernel: Any, types: Sequence[str], options: dict[str, Any], rank: int = 1, index: str = "i64"
+    name: str,
+    kernel: Any,
+    types: Sequence[str],
+    options: dict[str, Any],
+    rank: int = 1,
+    index: str = "i64",
+    still: frozenset[int] = frozenset(),
 ) -> str:
     """CUDA text of a `lang.Kernel`: one thread for each element of the dimensions around its core, or for each iteration of its loop.
 
-    An operand of type "place" is no memory (`lang.Place`)."""
+    An operand of type "place" is no memory (`lang.Place`). Strides in `still`, by number, are 0: they cost nothing."""
     from .lang import Array, KernelScope, Place, Walker  # the walker is only needed for such kernels
 
     operands = [*kernel.inputs, *kernel.outputs]
@@ -595,7 +602,7 @@ def render_kernel(
     places = ", ".join([*(f"x{k} + o{k}" for k in range(len(operands))), *known])
     return f"""{joined([r])}
 {KERNEL} void {name}({", ".join([*pointers, *_geometry(len(operands), rank), *cores, *steps])}) {{
-{_elements(len(operands), rank, "i64" if along else index, along)}
+{_elements(len(operands), rank, "i64" if along else index, along, still)}
   element({places});
   }}
 }}
