@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from typing import Any
 
@@ -31,11 +32,14 @@ def overload_of(op: str, args: list[Any], named: dict[str, Any]) -> tuple[OpOver
         if not space or space == "aten"
         else {o: getattr(packet, o)._schema for o in packet.overloads()}
     )
-    for loose in (False, True):
+    # arguments that have only names in Python have places in TorchScript, whose calls are recorded, too
+    for anywhere, loose in itertools.product((False, True), repeat=2):
         for overload, schema in schemas.items():
             if any(a.kwarg_only and a.is_write for a in schema.arguments):
                 continue
             if name in _OF_TENSORS and "Scalar" in overload:
+                continue
+            if not anywhere and len(args) > sum([not a.kwarg_only for a in schema.arguments]):
                 continue
             found = _bound(schema, args, named, loose or name in _OF_TENSORS)
             if found is not None:
