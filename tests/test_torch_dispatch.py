@@ -1,5 +1,7 @@
 """Classes and modes with `__torch_dispatch__`: operators below autograd."""
 
+import contextlib
+
 import pytest
 
 import flambeau as torch
@@ -276,3 +278,33 @@ def test_a_subclass_has_a_dtype_of_its_own():
     assert held.dtype is torch.int64
     assert (held + 1).tolist() == [1, 2, 3]
     assert held.equal(torch.arange(3)) and torch.equal(torch.arange(3), held) and not held.equal(torch.zeros(3))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: y.mul_(3), lambda y: y.clamp_(0, 1.5), lambda y: y.lerp_(torch.zeros(2), 0.5), lambda y: y.pow_(2),
+        lambda y: y.scatter_(0, torch.tensor([0]), 7.0), lambda y: y.masked_fill_(torch.tensor([True, False]), 3.0),
+        lambda y: y.__setitem__(torch.tensor([0]), torch.tensor([5.0])), lambda y: y[1:].mul_(4),
+        lambda y: y.index_fill_(0, torch.tensor([1]), 2.0), lambda y: F.relu(y, inplace=True),
+    ],
+)  # fmt: skip
+def test_writes_under_a_mode_have_their_history(write):
+    class Passing(TorchDispatchMode):
+        seen: list = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.seen.append(func._opname)
+            return func(*args, **(kwargs or {}))
+
+    found = []
+    for mode in (contextlib.nullcontext(), Passing()):
+        x = torch.tensor([1.0, -0.2], requires_grad=True)
+        with mode:
+            y = x * 2
+            write(y)
+            version = y._version
+            (y * torch.tensor([1.0, 10.0])).sum().backward()
+        found.append((y.tolist(), x.grad.tolist()))
+        assert version > 0
+    assert found[0] == found[1] and any(name.endswith("_") for name in Passing.seen)

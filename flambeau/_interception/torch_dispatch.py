@@ -2,7 +2,8 @@
 
 The dispatcher offers every record here before it computes it; history is recorded afterwards, on what was returned.
 `aten_call` says which operator with which arguments a record is. What works on tensors without a record (writes in
-place, detaching, making tensors, reading a number) comes from the public functions, by `take_function`.
+place, detaching, making tensors, reading a number) comes from the public functions, by `take_function`. A write that has to
+record history runs its record instead, and what that gave is written by `copy_`, which modes are shown.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from .._core.sizes import broadcast_shapes
 from .._core.state import DISPATCH, GRAD, local
 from .._dispatch import IN_PARTS, handlers, tensors_in
 from .._ops.layout.views import copied_shape_op as _unsafe_view
+from .._ops.records import inplace
 from .._ops.records.facts import fact, record_name
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.records.rewriting import rewrite_history
 from .._ops.records.writable import check_writable
 from .._ops.registry import ops, records
-from .._tensor import Tensor
+from .._tensor import MADE_WITHOUT_GRAD, Tensor
 
 _MOST = (1 << 63) - 1
 
@@ -440,7 +442,11 @@ def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     if fake is not None:
         return fake.run(op, args)
     func, given, named = aten_call(op, args)
-    return _offer(func, given, named, tensors)
+    result = _offer(func, given, named, tensors)
+    if local.grad and isinstance(result, Tensor) and result._view is not None and result._view[5] == MADE_WITHOUT_GRAD:
+        above = result._view[0]._view  # only what took it over was without: it is as what it is a view of
+        result._view = (*result._view[:5], 0 if above is None else above[5], result._view[6])
+    return result
 
 
 def take_operator(func: Any, args: Any, named: dict[str, Any], tensors: list[Tensor], rules: Any) -> Any:
@@ -463,6 +469,8 @@ def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:
         return NotImplemented
     if name == "requires_grad_":
         return NotImplemented
+    if writes and local.grad and not tensors[0]._k & DISPATCH and any([t._k & GRAD for t in tensors]):
+        return NotImplemented  # it records the history, and shows its parts
     overload = {"empty": "memory_format", "randint": "low" if len(args) > 2 else "default"}.get(name, "default")
     if writes and len(args) > 1:
         overload = _overload(name, args[1])
@@ -490,6 +498,12 @@ def _below(function: Any, args: Any, named: dict[str, Any]) -> Any:
         local.dispatch_modes = stack
 
 
+def _show_write(t: Tensor, result: Tensor) -> bool:
+    if not local.dispatch_modes or t._k & DISPATCH or _fake_mode([t, result]) is not None:
+        return False
+    return _offer(_aten("copy_"), (t, result), {}, [t, result]) is not NotImplemented
+
+
 def name_of(function: Any) -> str:
     """The name of a public function."""
     return getattr(function, "__name__", "")
@@ -512,5 +526,6 @@ def _write_recorded(name: str, args: Any, named: dict[str, Any]) -> Any:
     return t
 
 
+inplace.show_write = _show_write
 handlers[DISPATCH] = _handle
 handlers[IN_PARTS] = in_parts

@@ -154,3 +154,24 @@ def test_leaves_of_an_argument_are_arguments_of_their_own():
     assert [n.target for n in made.graph.nodes if n.op == "placeholder"] == ["params_1", "params_2", "x_1"]
     assert "def forward(self, params, x):" in made.code
     assert torch.equal(made(params, x)["y"], f(params, x)["y"])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y, w: y.__setitem__((torch.tensor([1, 0]), torch.tensor([0, 1])), w[0]), lambda y, w: y.clamp_(0, 2),
+        lambda y, w: y.__setitem__(torch.tensor([1, 0]), w), lambda y, w: y.lerp_(w, 0.3), lambda y, w: y.addcmul_(w, w),
+        lambda y, w: y.scatter_(0, torch.tensor([[1, 0], [0, 1]]), w), lambda y, w: y.index_fill_(0, torch.tensor([1]), 3.0),
+        lambda y, w: torch.add(y, w, out=y), lambda y, w: torch.mm(w, w, out=y), lambda y, w: y.t().tril_(),
+    ],
+)  # fmt: skip
+def test_writes_are_recorded(write):
+    def f(x, w):
+        y = x * 1
+        write(y, w)
+        return y * 2, y
+
+    x, w = torch.tensor([[1.0, 2.0], [3.0, -4.0]]), torch.tensor([[2.0, 0.5], [-1.0, 1.0]])
+    made = make_fx(f)(torch.ones(2, 2), torch.ones(2, 2))
+    for a, b in zip(made(x, w), f(x, w), strict=True):
+        assert torch.equal(a, b)

@@ -262,6 +262,12 @@ def keep_original(before: Any, result: Any) -> None:
 
 
 write_tangent: Any = None  # set by forward mode: what a tensor's tangent is after a write
+show_write: Any = None  # set by `torch_dispatch`: shows a write to a mode, which carries it out
+
+
+def shown(t: Tensor, result: Tensor) -> bool:
+    """Whether a mode that takes operators over has written a result into a tensor: it was shown the operation, not the write."""
+    return modes.on & DISPATCH != 0 and show_write(t, result)
 
 
 def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
@@ -274,7 +280,7 @@ def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
         return ops.write_batched(t, result, name + "_")
     if local.before_write is not None:  # the operation itself may have saved `t`
         local.before_write(t)
-    if not t._k & META:
+    if not shown(t, result) and not t._k & META:
         if result._k & SPARSE and result.dtype is not t.dtype:
             result = ops.to_dtype(result, t.dtype)
         if result._k & ~t._k & SPARSE:

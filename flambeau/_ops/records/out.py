@@ -16,7 +16,7 @@ from ..._tensor import Tensor, bump, read_as
 from .. import registry
 from ..registry import ops, records
 from .casting import laid, write
-from .inplace import write_plain
+from .inplace import shown, write_plain
 from .pointwise_op import Pointwise
 from .rules import type_name
 from .writable import apart_or_same, check_partial_overlap, check_writable, overlaps_itself, same_memory
@@ -152,7 +152,7 @@ def write_out(t: Any, result: Tensor, name: str) -> Tensor:
         if made.__class__ is np.ndarray and not made.flags.c_contiguous and not t._k & META:
             t._array = strided_like(t._array, made)
     check_writable(t, captured=True)
-    if not t._k & META:
+    if not shown(t, result) and not t._k & META:
         write(t._array, laid(read_as(result._array, result._k), t), t.dtype)
         if modes.on & CAPTURE and local.captures:
             local.captures[-1].add_write(t, result)
