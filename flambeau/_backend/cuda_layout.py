@@ -107,7 +107,10 @@ def plan(inputs: Sequence[Layout], sizes: Sequence[int], outs: Sequence[Layout] 
     count = math.prod(full)
     rank, single, index = len(extents), frozenset[int](), "i64"
     geometry: tuple[int, ...] = (count, *extents[1:], *(s for operand in steps for s in operand))
-    if dense and rank == 1 and all(s[0] in (0, size) for s, size in zip(steps, sizes)):
+    adjacent = [
+        s[0] == size or (not s[0] and (k < len(inputs) or count == 1)) for k, (s, size) in enumerate(zip(steps, sizes))
+    ]
+    if dense and rank == 1 and all(adjacent):
         rank, geometry = 0, (count,)
         single = frozenset(k for k, s in enumerate(steps) if not s[0] and k < len(inputs))
     elif rank > 1 and count < 1 << 31:

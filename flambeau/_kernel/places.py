@@ -266,6 +266,13 @@ def take_marked(m: Any, mark: Any, run: Any, x: Any, out: Any) -> None:
         out[run[()] - 1] = x[()]
 
 
+@kernel("(),(),(k)->()")
+def put_marked(m: Any, mark: Any, run: Any, source: Any, x: Any) -> None:
+    """An element that is marked becomes that of a source to which the running count of marks points."""
+    if mark[()]:
+        x[()] = source[run[()] - 1]
+
+
 @kernel("(),(),(),(),()->(k)")
 def number_marked(m: Any, mark: Any, run: Any, place: Any, step: Any, size: Any, out: Any) -> None:
     """The index, in a dimension of a `size` whose indices are a `step` apart, of a place that is marked."""

@@ -72,6 +72,22 @@ def test_places_of_what_is_not_zero(gpu, d):
         assert on_gpu(torch.tensor(number).to(d)).nonzero().shape == (number, 0)
 
 
+@pytest.mark.parametrize("d", DTYPES, ids=str)
+def test_marked_elements_are_written(gpu, d):
+    x, mask, source = numbers((4, 5), d), numbers((4, 5)) > 0, numbers((6, 4), d)
+    agree(lambda x, mask, source: x.masked_scatter(mask, source), x, mask, source)
+    agree(lambda x, mask, source: x.masked_scatter(mask[0], source.t()), x, mask, source)
+    agree(lambda x, mask, source: x.t().clone().masked_scatter_(mask.t(), source), x, mask, source)
+    agree(lambda x, mask, source: x.masked_scatter(mask & False, source), x, mask, source)
+    with pytest.raises(RuntimeError, match="Number of elements of source < number of ones in mask"):
+        on_gpu(x).masked_scatter(on_gpu(mask), on_gpu(source[:1, :2]))
+    if d.is_floating_point:
+        here, there = x.clone().requires_grad_(), on_gpu(x, True)
+        expected = torch.autograd.grad(torch.masked_select(here, mask).square().sum(), here)[0]
+        got = torch.autograd.grad(torch.masked_select(there, on_gpu(mask)).square().sum(), there)[0]
+        assert back(got).equal(expected)
+
+
 def test_long_masks(gpu):
     mask = numbers((40, 1000)) > 0
     agree(lambda mask: mask.nonzero(), mask)

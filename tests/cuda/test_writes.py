@@ -70,6 +70,19 @@ def test_numbers_and_tensors_of_one_element(gpu):
         on_gpu(torch.zeros(3).half()).fill_(1e9)
 
 
+def test_elements_that_share_memory(gpu):
+    for shape, key in (((1,), ...), ((3, 1), slice(1, 2)), ((1, 1), ...)):
+        whole = on_gpu(torch.zeros(5, 4))
+        part = whole[: shape[0], : shape[-1]] if len(shape) > 1 else whole[0, :1]
+        wide = part.expand(*shape[:-1], 6)
+        for number in range(1, 5):
+            wide.fill_(number)
+            assert back(part).unique().tolist() == [number] and back(whole).sum() == number * part.numel()
+            wide[key] = number + 0.5
+            assert back(wide[key]).unique().tolist() == [number + 0.5]
+            wide.fill_(number)
+
+
 def test_between_devices(gpu):
     x = on_gpu(torch.zeros(2, 3))
     for _ in range(3):

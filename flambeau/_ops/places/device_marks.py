@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._backend.cuda_layout import Operand
 from ..._core.allocation import not_planned
-from ..._kernel.places import number_marked, take_marked, tell
+from ..._kernel.places import number_marked, put_marked, take_marked, tell
 from .device_places import BITS, CODE
 
 _INT64 = np.dtype(np.int64)
@@ -50,6 +50,19 @@ def select(backend: Any, x: Any, mask: Any, dim: int = 0) -> Any:
         call = backend.kernel(take_marked, ("b1", CODE[runs.dtype], code, code))
         call(marks.reshape(column), runs.reshape(column), x, to)
     return out
+
+
+def put(backend: Any, x: Any, mask: Any, source: Any) -> int:
+    """Writes elements of a source, in order, where a mask of x's shape holds, if there are enough of them; how many that takes."""
+    if not mask.size:
+        return 0
+    marks = _flat(backend, mask)
+    runs, number = _counted(backend, marks)
+    if 0 < number <= source.size:
+        code = BITS[x.dtype.itemsize][0]
+        call = backend.kernel(put_marked, ("b1", CODE[runs.dtype], code, code))
+        call(marks.reshape(x.shape), runs.reshape(x.shape), source.reshape(-1), x)
+    return number
 
 
 def positions(backend: Any, x: Any) -> Any:

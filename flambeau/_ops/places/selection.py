@@ -168,13 +168,13 @@ def _taken(g: Tensor, mask: Tensor, shape: Any) -> Tensor:
 )  # fmt: skip
 def masked_scatter_op(backend: Any, x: Any, mask: Any, source: Any) -> None:
     """`mask` has the shape of x."""
-    count = int(backend.xp.count_nonzero(mask))
+    count = int(np.count_nonzero(mask)) if backend is cpu else device_marks.put(backend, x, mask, source)
     if source.size < count:
         raise RuntimeError(
             f"masked_scatter: Number of elements of source < number of ones in mask ({source.size} < {count})"
         )
-    if count:
-        x[mask if backend is cpu else mask.nonzero()] = source.reshape(-1)[:count]
+    if count and backend is cpu:
+        x[mask] = source.reshape(-1)[:count]
 
 
 @updates()
