@@ -48,6 +48,10 @@ class Elementless(np.ndarray):
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         return super().__array_function__(function, types, args, named)
 
+    def __getitem__(self, key: Any) -> Any:
+        made = super().__getitem__(key)
+        return made if isinstance(made, np.ndarray) else self._refuse()  # an element
+
     def __iter__(self) -> Any:
         return super().__iter__() if self.ndim > 1 else self._refuse()
 

@@ -29,12 +29,12 @@ from .births import Born, is_even
 from .breaks import Break
 from .expected import Expect
 from .given import ENDS, Formula, Given, Put, Question, compared, reachable, single
-from .graph import COMPUTES, Graph, Node, Value, replaced
+from .graph import COMPUTES, Graph, Node, Value, replaced, used
 from .holders import grad_of
 from .numbers import BRANCH, Leaf, Numbers, _Live, held_at, plain, put
 from .returned import READS, Read, is_only_returned, kept_by
 from .standing import Inside, plain_in, stands, with_others
-from .unseen import Unseen, other_elements, shape_is_known
+from .unseen import Unseen, needs_elements, other_elements, shape_is_known
 from .whole import Called, Hooked, Whole, known_to, one_behind_another, tensors_in
 from .writes import Accumulate, changes, leaves_of, whole_of, write
 
@@ -380,12 +380,12 @@ class Capture:
             if self.live.said is None or not self.live.said.excuses(sys._getframe(1), stop):
                 stop(None)
             return out
-        wrote = [t for t, version in before if version_of(t) - version != sum([_shared(t, w) for w in self._written])]
+        unseen = any([version_of(t) - v != sum([_shared(t, w) for w in self._written]) for t, v in before])
         unknown = [t for t in made if self.known(t) is None and not (self.external is not None and self.external(t))]
         strange = strange or bool(unknown) or self._filled_late(mark)
-        if name not in _ABOUT:
-            if strange or wrote or (name not in _SILENT and self._reads_elements(function, args, named, mark)):
-                self._as_a_whole(function, args, named, out, wrote, mark, numbers)
+        if name not in _ABOUT and (strange or unseen or self._reads_elements(function, args, named, given, made, mark)):
+            changed = [t for t, version in before if version_of(t) != version]
+            self._as_a_whole(function, args, named, out, changed, mark, numbers)
         return out
 
     def _is_made(self, t: Tensor) -> bool:
@@ -457,14 +457,22 @@ class Capture:
         question = Question(function, parts, self.tensor_of)
         return self.expect(answer, question, question.formula.tensors)
 
-    def _reads_elements(self, function: Any, args: Any, named: Any, mark: int) -> bool:
-        """Whether a function records something else for other elements: then it looked at them."""
-        recent = [node for node in self.graph.nodes[mark:] if node.op is not Tensor.detach]
-        made = any([isinstance(node.op, Born) for node in recent])
-        given = plain_in((args, named))
-        if not given or len(recent) < 2 or any([node.opaque for node in recent]):
+    def _reads_elements(self, function: Any, args: Any, named: Any, given: Any, made: Any, mark: int) -> bool:
+        """Whether a function looks at elements: those of an argument that its results are not made of, or it records something else for others."""
+        name = getattr(function, "__name__", "")
+        if not given or (name in _SILENT and name != "__setitem__"):
             return False
-        if not made and sum([t._array.size for t in given]) > _MANY:
+        recent = [node for node in self.graph.nodes[mark:] if node.op is not Tensor.detach]
+        wanted = {v for t in made if (v := self.known(t)) is not None}
+        used(self.graph.nodes[mark:], wanted)
+        same = {id(t._array) for t in made}
+        if any([self.known(t) not in wanted and id(t._array) not in same for t in given]):
+            if needs_elements(function, args, named):
+                return True
+        born = any([isinstance(node.op, Born) for node in recent])
+        if len(recent) < 2 or name in _SILENT or any([node.opaque for node in recent]):
+            return False
+        if not born and sum([t._array.size for t in given]) > _MANY:
             return False
 
         with Unseen():
@@ -499,20 +507,23 @@ class Capture:
             if value.number >= numbers and value not in self.graph.inputs:
                 del self._values[key]
                 self.graph.constants.pop(value, None)
-        if not shape_is_known(function, args, named):
+        if not shape_is_known(function, args, named, numbers=sure):
             self.stop(f"the shape of {_shown(function)}'s result depends on elements")
             return
         if any([stands(t) for t in tensors_in((args, named, out))]):
             function, out = Inside(function, args, named), plain_in(out)
             args, named = function.parts(args, named), {}
         given, made = tensors_in((args, named)), tensors_in(out)
-        wanted = [bool(t._k & GRAD and local.grad) for t in given]
+        firsts = [next(k for k, a in enumerate(given) if a is t) for t in given]
+        wanted = [bool(t._k & GRAD and local.grad) and first == i for i, (t, first) in enumerate(zip(given, firsts))]
         if any(wanted) and (not sure or any([t._k & GRAD for t in (*made, *wrote)])):
             ends = [t for t, need in zip(given, wanted) if need]
-            if wrote or any([_shared(t, a) for t in made for a in given]) or one_behind_another(ends):
+            dual = isinstance(function, Inside) and function.forward  # gradients would have tangents
+            if dual or wrote or any([_shared(t, a) for t in made for a in given]) or one_behind_another(ends):
                 self.stop(f"the gradient of {_shown(function)} cannot be recorded")
                 return
             whole = Whole(function, wanted, sure=sure)
+            whole.firsts = firsts
             kept = whole.kept(made, given)
             whole.cut(made, given, kept)
             self._append(whole, self._encoded(tuple(args)), (*made, kept), self._encoded(named), COMPUTES)

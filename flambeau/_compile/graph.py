@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any
 
+from .._ops.records.refusals import Refusal
 from .._tensor import Tensor
 
 COMPUTES = (
@@ -88,13 +89,7 @@ class Graph:
     def keep_used(self) -> None:
         """Drops nodes whose results nobody needs and that write to nothing that lasts."""
         wanted = set(self.outputs)
-        kept: list[Node] = []
-        for node in reversed(self.nodes):
-            if node.opaque or node.writes or any([v in wanted for v in node.outs if v is not None]):
-                wanted.update(node.operands())
-                wanted.update(node.writes)
-                kept.append(node)
-        self.nodes = kept[::-1]
+        self.nodes = used(self.nodes, wanted)
         self.constants = {v: t for v, t in self.constants.items() if v in wanted}
 
     def once(self) -> Graph:
@@ -125,6 +120,18 @@ class Graph:
             made.nodes.append(other)
         made.outputs, made.engines = [now(v) for v in self.outputs], self.engines
         return made
+
+
+def used(nodes: Sequence[Node], wanted: set[Value]) -> list[Node]:
+    """Those nodes that do something, or make what is wanted; what they need is wanted, too."""
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        needed = any([v in wanted for v in node.outs if v is not None])
+        if needed or node.opaque or node.writes or isinstance(node.op, Refusal):
+            wanted.update(node.operands())
+            wanted.update(node.writes)
+            kept.append(node)
+    return kept[::-1]
 
 
 def is_view(node: Node) -> bool:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .._errors.frames import is_ours, users_frame
+from .._errors.frames import PACKAGE, is_ours
 from .._tensor import Tensor, detached
 from .said import statements
 
@@ -50,13 +50,22 @@ _MAKES = {
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
+_READERS = tuple([PACKAGE + name for name in ("_compile", "_interception", "_tensor", "_ops/making/conversion")])
+
+
+def _reader() -> Any:
+    """The frame that reads a tensor now; None if that is a function of ours, which may do anything with what it reads."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and is_ours(frame):
+        if not frame.f_code.co_filename.startswith(_READERS):
+            return None
+        frame = frame.f_back
+    return frame
+
+
 def is_only_returned(until: Any) -> bool:
     """Whether what the program reads now is at once returned by all functions that the code `until` has called."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and is_ours(frame):
-        if frame.f_code is until:
-            return False
-        frame = frame.f_back
+    frame = _reader()
     while frame is not None and frame.f_code is not until:
         if is_ours(frame) or not _ends(frame.f_code, frame.f_lasti):
             return False
@@ -69,7 +78,7 @@ def kept_by(sure: bool) -> tuple[Any, int] | None:
 
     With `sure` the function is one that is called `append`.
     """
-    frame = users_frame()
+    frame = _reader()
     where = -1 if frame is None else _given_away(frame.f_code, frame.f_lasti)
     if where >= 0 and sure:
         calls = [one for one in statements(frame.f_code) if one.call == where]

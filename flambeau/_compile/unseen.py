@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,20 +39,42 @@ class Unseen:
         sys.setprofile(self.profile)
 
 
-def shape_is_known(function: Any, args: Any, named: Any) -> bool:
-    """Whether the results of a function look the same for other elements."""
-    if not tensors_in((args, named)):
-        return True
+def _without(t: Tensor) -> Tensor:
+    """A tensor like another one, without elements."""
+    return wrap(empty_meta(t._array.shape, t.dtype), t.dtype, META)
 
-    def without(t: Tensor) -> Tensor:
-        return wrap(empty_meta(t._array.shape, t.dtype), t.dtype, META)
 
+def _tried(function: Any, args: Any, named: Any, other: Callable[[Tensor], Tensor]) -> Any:
+    """What a function gives for other tensors: shapes and dtypes, or the error."""
     with Unseen():
         try:
-            function(*with_others(tuple(args), without), **with_others(named, without))
+            out = function(*with_others(tuple(args), other), **with_others(named, other))
         except Exception as error:
-            return isinstance(function, Primitive) and not isinstance(error, DataDependent)
-    return True
+            return error
+    return [(t._array.shape, t.dtype) for t in tensors_in(out)]
+
+
+def needs_elements(function: Any, args: Any, named: Any) -> bool:
+    """Whether a function cannot do without elements."""
+    return isinstance(_tried(function, args, named, _without), Exception)
+
+
+def shape_is_known(function: Any, args: Any, named: Any, numbers: bool = False) -> bool:
+    """Whether the results of a function look the same for other elements; `numbers`: tensors without dimensions may be read as such."""
+    given = tensors_in((args, named))
+    found = _tried(function, args, named, _without) if given else []
+    if not isinstance(found, Exception):
+        return True
+    if isinstance(function, Primitive):
+        return not isinstance(found, DataDependent)
+    if not numbers or all([t._array.ndim for t in given]):
+        return False
+
+    def number(value: int, t: Tensor) -> Tensor:  # that a tensor stands for: an index, a factor
+        return _without(t) if t._array.ndim else wrap(np.array(value).astype(t.dtype.numpy), t.dtype)
+
+    found, other = [_tried(function, args, named, functools.partial(number, value)) for value in (0, -1)]
+    return not isinstance(found, Exception) and found == other
 
 
 def other_elements(t: Tensor) -> Tensor:

@@ -41,6 +41,9 @@ class Whole:
         self, function: Callable[..., Any], wanted: Sequence[bool], known: Sequence[Tensor] = (), sure: bool = True
     ):
         self.function, self.wanted, self.known, self.sure = function, wanted, known, sure
+        self.firsts: Sequence[
+            int
+        ] = ()  # the numbers of tensors among those given, if some are given twice: where each was first
         self.reached: list[bool] = []  # which gradients there were when the backward pass was recorded
         self.casting = None if local.autocast is None else _state(local.autocast)
 
@@ -58,8 +61,10 @@ class Whole:
         given: list[Tensor] = []
 
         def own(t: Tensor) -> Tensor:
-            t = detached(t)
-            if self.wanted[len(given)]:
+            number = len(given)
+            first = self.firsts[number] if self.firsts else number
+            t = given[first] if first < number else detached(t)
+            if self.wanted[number]:
                 t._k |= GRAD
             given.append(t)
             return t

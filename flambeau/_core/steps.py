@@ -20,6 +20,12 @@ def python_step(function: Any) -> Any:
     return call
 
 
+def elements_are_read(of_shape: bool = False) -> None:
+    """Says that our own code looks at elements, on which it depends what it does: what a recording is made of, the next run may not do."""
+    if modes.on & CAPTURE and local.captures:
+        local.captures[-1].asked(of_shape)
+
+
 def chosen_by_elements(function: Any, users: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
     """`function(*users, *args)`, which calls the users' functions that elements ask for: in a recorded program, one step."""
     if modes.on & CAPTURE and local.captures and hasattr(local.captures[-1], "called"):

@@ -11,7 +11,7 @@ from .._core.allocation import zeros as zeroed
 from .._core.config import memory_problem
 from .._core.dtypes import COMPLEX, QUANTIZED, dtype, from_numpy_dtype
 from .._core.state import CAPTURE, CUDA, GRAD, META, local, modes
-from .._core.steps import chosen_by_elements
+from .._core.steps import chosen_by_elements, elements_are_read
 from .._dispatch import backend_of
 from .._tensor import Tensor, bump, detached, wrap
 from .records.batching import leading
@@ -89,8 +89,7 @@ def answer(question: Tensor, unknown: bool, of_shape: bool = False) -> bool:
     may say something else, on which errors depend, or the shape of a result."""
     if question._k & META:
         return unknown
-    if modes.on & CAPTURE and local.captures:
-        local.captures[-1].asked(of_shape)
+    elements_are_read(of_shape)
     return bool(question)
 
 
@@ -100,8 +99,12 @@ def either(question: Tensor, yes: Callable[[], Tensor], no: Callable[[], Tensor]
     `general`: `yes` is right in any case, if not as fast; it is what programs do inside of transforms, where one step would have to
     be differentiated in all directions.
     """
-    inside = general and modes.on & CAPTURE and (local.batches or local.duals is not None)
-    return yes() if inside else chosen_by_elements(_one_of, (yes, no), (question,))
+    if modes.on & CAPTURE:
+        if general and (local.batches or local.duals is not None):
+            return yes()
+        if local.grad:  # a step has a derivative, but not a derivative of that: here the recording ends
+            elements_are_read(of_shape=True)
+    return chosen_by_elements(_one_of, (yes, no), (question,))
 
 
 def _one_of(yes: Callable[[], Tensor], no: Callable[[], Tensor], question: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from .._autograd.hooks import register_hook, register_post_accumulate_grad_hook,
 from .._autograd.node import gradient_function
 from .._core.dtypes import INTEGER, default, from_numpy_dtype
 from .._core.printing import tensor_repr
-from .._core.state import BATCHED, CUDA, DISPATCH, DUAL, GRAD, META, QUANTIZED, SPARSE, local, modes
+from .._core.state import BATCHED, CAPTURE, CUDA, DISPATCH, DUAL, GRAD, META, QUANTIZED, SPARSE, local, modes
 from .._errors import taught
 from .._interception.torch_dispatch import take_function
 from .._ops import registry
@@ -35,7 +35,7 @@ def item(self: Tensor) -> Any:
     array = self._array
     if array.size != 1:
         raise taught(RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar"))
-    if self._k & ~GRAD or modes.on & DISPATCH:
+    if self._k & ~GRAD or modes.on & (DISPATCH | CAPTURE):
         if (self._k | modes.on) & DISPATCH and (taken := take_function(item, (self,), {})) is not NotImplemented:
             return taken
         array = host_array(self)
@@ -51,7 +51,7 @@ def _bool(self: Tensor) -> bool:
     if array.size != 1:
         many = "more than one value" if array.size else "no values"
         raise taught(RuntimeError(f"Boolean value of Tensor with {many} is ambiguous"))
-    if not self._k & ~GRAD:
+    if not (self._k & ~GRAD or modes.on & CAPTURE):
         return bool(array)
     return bool(self.item() if self._k & DISPATCH else host_array(self))
 

@@ -177,6 +177,11 @@ class Places:
         """A tensor as a view of what the run was given or has made; None if it is none, or has another history than that."""
         chain, base = list[Any](), a
         while base._view is not None and not self._is_given(base):
+            value = self.tape.known(base)
+            if (
+                value is not None and value.node is not None and value.node.opaque
+            ):  # what it shows, Python says in each run
+                break
             parent, op, static, number, *_ = base._view
             chain.append((op, static, number))
             base = parent

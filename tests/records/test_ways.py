@@ -79,7 +79,7 @@ class Names:
     def add_write(self, *args):
         pass
 
-    born = add_write
+    born = asked = add_write
 
     def accumulate(self, function, *args):
         function(*args)

@@ -11,7 +11,6 @@ from ..._backend.cpu import cpu
 from ..._core import return_types
 from ..._core.dtypes import BY_NUMPY, FLOATING, INTEGER, float32, float64
 from ..._core.sizes import check_room
-from ..._core.state import META
 from ..._dispatch import backend_of
 from ..._kernel.sort import upper_bound
 from ..._tensor import Tensor, computed
@@ -80,6 +79,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 @primitive(meta=lambda x, bins, low, high: ((bins,), dtype_of(x)), differentiable=False, name="histc")
 def histc_op(backend: Any, x: Any, bins: int, low: float, high: float) -> Any:
+    low, high = _range(backend, x, low, high)
     kind = x.dtype.type  # every step is rounded to the elements' own precision, as PyTorch does
     values = x.reshape(-1)
     if backend is not cpu:
@@ -92,16 +92,16 @@ def histc_op(backend: Any, x: Any, bins: int, low: float, high: float) -> Any:
     return np.bincount(np.minimum(places, bins - 1), minlength=bins).astype(x.dtype)
 
 
-def _range(name: str, x: Tensor, low: float, high: float) -> tuple[float, float]:
+def _range(backend: Any, x: Any, low: float, high: float) -> tuple[float, float]:
     """The outer edges: those of the data where none are given, widened if they are equal."""
-    if low == high and x._array.size:
-        low, high = map(float, _extent(backend_of(x._k), x._array))
+    if low == high and x.size:
+        low, high = map(float, _extent(backend, x))
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
+        raise RuntimeError(f"torch.histc: range of [{low}, {high}] is not finite")
     if low == high:
-        low, high = (low - 1, high + 1) if name.endswith("histc") else (low - 0.5, high + 0.5)
+        low, high = low - 1, high + 1
     if low > high:
-        raise RuntimeError(f"{name}: max must be larger than min")
+        raise RuntimeError("torch.histc: max must be larger than min")
     return low, high
 
 
@@ -120,10 +120,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     for bound in (min, max):
         checked_number(bound, input.dtype)
-    low, high = float(min), float(max)
-    if low != high or not input._k & META:  # whose range nobody knows
-        low, high = _range("torch.histc", computed(input), low, high)
-    return histc_op(input, int(bins), low, high)
+    return histc_op(input, int(bins), float(min), float(max))
 
 
 # -- bins with edges ---------------------------------------------------------------------------------------------

@@ -12,12 +12,13 @@ import numpy as np
 from ..._core.allocation import not_planned
 from ..._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, default, float32, float64
 from ..._core.sizes import wrap_dim, wrap_dims
-from ..._core.state import GRAD, META, modes
+from ..._core.state import GRAD, modes
 from ..._kernel.rows import Rows
 from ..._tensor import Tensor
 from ..basic import answer
-from ..records.batching import along, every_element
+from ..records.batching import along
 from ..records.primitive import primitive
+from ..records.refusals import refusal
 from ..records.rules import not_implemented
 from ..registry import ops, public, relabel
 from .folding import layout, reduced_shape, unlay
@@ -299,7 +300,12 @@ def _check_quantile(name: str, input: Tensor, q: Tensor, interpolation: str) -> 
         raise RuntimeError(f"{name} q tensor must be same dtype as the input tensor")
     if q._array.ndim > 1:
         raise RuntimeError(f"{name} q must be a scalar or 1D tensor")
-    if not q._k & META and not every_element(ops.logical_and(q >= 0, q <= 1)).all():
+    _check_fractions(q, name)
+
+
+@refusal
+def _check_fractions(backend: Any, q: Any, name: str) -> None:
+    if not ((q >= 0) & (q <= 1)).all():
         raise RuntimeError(f"{name} q values must be in the range [0, 1]")
 
 

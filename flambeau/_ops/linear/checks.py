@@ -11,12 +11,15 @@ import numpy as np
 
 from ..._backend import lapack, threads
 from ..._backend.copies import rows_of
-from ..._core.dtypes import FLOATING, bfloat16, float16
+from ..._backend.cpu import cpu
+from ..._core.allocation import empty
+from ..._core.dtypes import BY_NUMPY, FLOATING, bfloat16, float16
 from ..._core.sizes import broadcast_shapes
-from ..._core.state import META
+from ..._kernel.lang import kernel
 from ..._tensor import Tensor
-from ..records.batching import every_element, leading
+from ..records.batching import leading
 from ..records.primitive import primitive
+from ..records.refusals import refusal
 from ..records.rules import type_name
 from ..records.shape_rules import column_strides, dtype_of
 from ..records.tangents import linear
@@ -73,15 +76,27 @@ def matched(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return ops.expand(a, (*lead, *x[-2:])), ops.expand(b, (*lead, *y[-2:]))
 
 
-def check_info(info: Tensor, message: Callable[[int], str], error: type[Exception] = LinAlgError) -> None:
-    """Raises for the first matrix that an operation failed on; `message` gets what the operation says of it."""
-    array = every_element(info)
-    if info._k & META or not lapack.failed(array):
-        return
-    flat = array.reshape(-1)
-    place = int((flat != 0).argmax())
-    name, colon, rest = message(int(flat[place])).partition(": ")
-    raise error(f"{name}: (Batch element {place}): {rest}" if info._array.ndim else name + colon + rest)
+@kernel("(n)->()")
+def _any_nonzero(m: Any, x: Any, found: Any) -> None:
+    failed = m.value(0, "b1")
+    for i in range(x.n):
+        failed = failed | (x[i] != 0)
+    found[()] = failed
+
+
+@refusal
+def check_info(backend: Any, info: Any, message: str) -> None:
+    """Raises for the first matrix that an operation failed on; `message` tells of the number that the operation says of it."""
+    flat = info.reshape(-1)
+    if backend is cpu:
+        found = empty((), np.bool_)
+        cpu.kernel(_any_nonzero, (BY_NUMPY[info.dtype].code, "b1"))(flat, found)
+    else:
+        found = flat.any()
+    if found:
+        place = int((flat != 0).argmax())
+        name, colon, rest = message.format(int(flat[place])).partition(": ")
+        raise LinAlgError(f"{name}: (Batch element {place}): {rest}" if info.ndim else name + colon + rest)
 
 
 _SEVERAL = 1 << 11  # elements of a batch that are worth several threads

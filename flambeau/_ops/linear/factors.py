@@ -172,10 +172,10 @@ def _cholesky_by_columns(xp: Any, a: Any) -> tuple[Any, Any]:
     return w, xp.asarray(info, xp.int32)
 
 
-def _not_positive(name: str) -> Any:
-    return lambda i: (
+def _not_positive(name: str) -> str:
+    return (
         f"{name}: The factorization could not be completed because the input is not positive-definite (the leading "
-        f"minor of order {i} is not positive-definite)."
+        "minor of order {} is not positive-definite)."
     )
 
 
@@ -341,9 +341,9 @@ def _permutation_matrix(pivots: Tensor, m: int, d: Any) -> Tensor:
     return ops.to_dtype(ops.eq(ops.unsqueeze(rows, -1), ops.unsqueeze(order, -2)), d)
 
 
-def _lu_problem(name: str) -> Any:
-    return lambda i: (
-        f"{name}: U[{i},{i}] is zero and using it on lu_solve would result in a division by zero; "
+def _lu_problem(name: str) -> str:
+    return (
+        name + ": U[{0},{0}] is zero and using it on lu_solve would result in a division by zero; "
         "linalg.lu and linalg.lu_factor_ex factorise such a matrix"
     )
 
@@ -494,7 +494,7 @@ def linalg_ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bo
     check_square(name, A)
     made = ldl_op(A, hermitian and A.dtype.category == 3)
     if check_errors:
-        check_info(made[2], lambda i: f"{name}: the diagonal block {i} of D is zero")
+        check_info(made[2], name + ": the diagonal block {} of D is zero")
     return return_types.linalg_ldl_factor_ex(*made)
 
 
@@ -510,7 +510,7 @@ def linalg_ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
     name = "torch.linalg.ldl_factor"
     check_square(name, A)
     packed, pivots, info = ldl_op(A, hermitian and A.dtype.category == 3)
-    check_info(info, lambda i: f"{name}: the diagonal block {i} of D is zero")
+    check_info(info, name + ": the diagonal block {} of D is zero")
     return return_types.linalg_ldl_factor(packed, pivots)
 
 

@@ -35,9 +35,9 @@ from .checks import (
 from .matmul import adjoint, product
 
 
-def _singular(name: str) -> Any:
-    return lambda i: (
-        f"{name}: The diagonal element {i} is zero, the inversion could not be completed because the input matrix is "
+def _singular(name: str) -> str:
+    return (
+        name + ": The diagonal element {} is zero, the inversion could not be completed because the input matrix is "
         "singular."
     )
 
@@ -151,12 +151,8 @@ def _solve(name: str, a: Tensor, b: Tensor, left: bool, check: bool) -> tuple[Te
         made, info = solve_op(transposed(a), transposed(b))
         made = transposed(made)
     if check:
-        check_info(
-            info,
-            lambda i: (
-                f"{name}: The solver failed because the input matrix is singular (element {i} of its factor U is zero)."
-            ),
-        )
+        problem = ": The solver failed because the input matrix is singular (element {} of its factor U is zero)."
+        check_info(info, name + problem)
     if vector:
         made = ops.squeeze(made, -1)
         if made._array.ndim > 1:

@@ -11,14 +11,14 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, FLOATING, int64, uint8
 from ..._core.state import BATCHED, CUDA, GRAD, META, local, modes
-from ..._dispatch import backend_of
 from ..._kernel.loss import cascade_sum
 from ..._tensor import Tensor
 from ..basic import in_dtype
 from ..folds import row_programs
 from ..folds.reduction import scatter_back
-from ..records.batching import each, every_element, is_differentiated, merged, parted, rank_of, stacked
+from ..records.batching import each, is_differentiated, merged, parted, rank_of, stacked
 from ..records.primitive import primitive
+from ..records.refusals import refusal
 from ..records.replay import second
 from ..records.rules import type_name
 from ..records.shape_rules import dtype_of
@@ -162,10 +162,7 @@ def _sum(t: Tensor, kept: Tensor) -> Tensor:
 # -- arguments ---------------------------------------------------------------------------------------------------
 
 
-def _check_targets(target: Tensor, count: int, skipped: int) -> None:
-    """Raises unless all targets are classes, or skipped."""
-    if not target._k & META and target._array.size:
-        row_programs.check_classes(backend_of(target._k), every_element(target), count, skipped)
+_check_targets = refusal(row_programs.check_classes)
 
 
 def _check_weight(weight: Tensor | None, count: int) -> None:

@@ -12,14 +12,15 @@ import numpy as np
 
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty, not_planned
-from ..._core.dtypes import FLOATING, float32, float64
-from ..._core.state import AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, modes
+from ..._core.dtypes import BY_NUMPY, FLOATING, float32, float64
+from ..._core.state import AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, modes
 from ..._kernel.lang import kernel
 from ..._kernel.rows import Rows
-from ..._tensor import Tensor, read_as
-from ..records.batching import every_element, stacked
+from ..._tensor import Tensor
+from ..records.batching import stacked
 from ..records.declare import pointwise
 from ..records.primitive import primitive
+from ..records.refusals import refusal
 from ..records.replay import second
 from ..records.rules import Rule, real_floating_only, type_name
 from ..records.shape_rules import dtype_of, same
@@ -381,16 +382,23 @@ def _leaves_unit(m: Any, x: Any, found: Any) -> None:
     found[()] = bad
 
 
-def _is_probable(t: Tensor) -> bool:
-    """Whether all elements are between 0 and 1."""
-    x = read_as(every_element(t), t._k)
-    if not x.size or t._k & META:
-        return True
-    if t._k & CUDA or t.dtype.category != FLOATING:
-        return bool(x.min() >= 0 and x.max() <= 1)
-    found = empty((), np.bool_)
-    cpu.kernel(_leaves_unit, (t.dtype.code, "b1"))(x.reshape(-1), found)
-    return not found
+@refusal
+def _check_unit(backend: Any, x: Any) -> None:
+    """Raises unless all elements are between 0 and 1."""
+    d = BY_NUMPY[x.dtype]
+    if backend is not cpu or d.category != FLOATING:
+        found = not (x.min() >= 0 and x.max() <= 1)
+    else:
+        found = empty((), np.bool_)
+        cpu.kernel(_leaves_unit, (d.code, "b1"))(x.reshape(-1), found)
+    if found:
+        raise RuntimeError("all elements of input should be between 0 and 1")
+
+
+@refusal
+def _check_variance(backend: Any, x: Any) -> None:
+    if (x < 0).any():
+        raise ValueError("var has negative entry/entries")
 
 
 @functional(planned=True)
@@ -409,8 +417,7 @@ def binary_cross_entropy(
         )
     if input.dtype is not target.dtype:
         raise RuntimeError(f"Found dtype {type_name(target.dtype)} but expected {type_name(input.dtype)}")
-    if not _is_probable(input):
-        raise RuntimeError("all elements of input should be between 0 and 1")
+    _check_unit(input)
     if weight is None:
         return _loss(input, target, "entropy", reduction)
     return reduced(_entropy(input, target) * weight, reduction)
@@ -500,8 +507,8 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * ops.ones_like(input)
-    elif not var._k & META and bool((read_as(var._array, var._k) < 0).any()):
-        raise ValueError("var has negative entry/entries")
+    else:
+        _check_variance(var)
     shape, given = input._array.shape, var._array.shape
     if given != shape:
         if shape[:-1] == given:

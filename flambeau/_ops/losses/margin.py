@@ -6,14 +6,13 @@ import functools
 from typing import Any
 
 from ..._core.dtypes import BY_NUMPY, int64
-from ..._core.state import META
-from ..._dispatch import backend_of
 from ..._kernel.margins import multilabel_margin_gradient, multilabel_margin_rows
 from ..._kernel.rows import Rows
 from ..._tensor import Tensor
 from ..folds import row_programs
-from ..records.batching import every_element, folded
+from ..records.batching import folded
 from ..records.primitive import primitive
+from ..records.refusals import refusal
 from ..records.replay import second
 from ..records.rules import type_name
 from ..records.shape_rules import dtype_of, same
@@ -24,9 +23,12 @@ from .elements import check_reduction, functional, is_taken, legacy_reduction, r
 def _check_classes(y: Tensor, classes: int, skipped: int) -> None:
     if y.dtype is not int64:
         raise RuntimeError(f"expected scalar type Long but found {type_name(y.dtype)}")
-    if y._k & META or not y._array.size:
-        return
-    if row_programs.names_others(backend_of(y._k), every_element(y), classes, skipped):
+    _check_range(y, classes, skipped)
+
+
+@refusal
+def _check_range(backend: Any, y: Any, classes: int, skipped: int) -> None:
+    if row_programs.names_others(backend, y, classes, skipped):
         raise RuntimeError("target out of range")
 
 

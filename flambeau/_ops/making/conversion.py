@@ -33,7 +33,8 @@ from ..._core.dtypes import (
     uint8,
 )  # fmt: skip
 from ..._core.layouts import channel_order, contiguous_format, memory_format, preserve_format, strides_in_order
-from ..._core.state import CONJ, CUDA, DUAL, GRAD, META, POSTPONED, QUANTIZED, SPARSE, local, modes
+from ..._core.state import CAPTURE, CONJ, CUDA, DUAL, GRAD, META, POSTPONED, QUANTIZED, SPARSE, local, modes
+from ..._core.steps import elements_are_read
 from ..._dispatch import backend_of
 from ..._tensor import Borrowed, Storage, Tensor, detached, read_as, storage_of, wrap
 from ..._tensor import is_inference as tensor_is_inference
@@ -359,6 +360,7 @@ def _fix_weakref(self: Tensor) -> None:
 
 def host_array(t: Tensor) -> Any:
     """The elements as a NumPy array, copied from a GPU if need be."""
+    elements_are_read()
     if t._k & META:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     if t._k & QUANTIZED:
@@ -384,7 +386,7 @@ def tolist(input: Tensor) -> Any:
     """
     if modes.overrides and (taken := registry.overridden(tolist, (input,), {})) is not NotImplemented:
         return taken
-    if input._k <= 1 and input._array.dtype.isbuiltin == 1:
+    if input._k <= 1 and input._array.dtype.isbuiltin == 1 and not modes.on & CAPTURE:
         return input._array.tolist()
     return python_array(input).tolist()
 

@@ -13,7 +13,7 @@ from ..._backend.copies import duplicate, place
 from ..._backend.cpu import cpu
 from ..._core.config import memory_problem
 from ..._core.dtypes import FLOATING, INTEGER, bool_, from_numpy_dtype, int64, uint8
-from ..._core.state import CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, SPECIAL, local, modes
+from ..._core.state import CAPTURE, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, SPECIAL, local, modes
 from ..._tensor import InferenceMeta, Tensor, bump, refuse_inference, wrap
 from .. import registry
 from ..records.batching import along
@@ -27,7 +27,7 @@ from ..records.view_op import view_of, view_primitive
 from ..records.writable import check_apart, check_writable, overlaps_itself, warn_of_expanded
 from ..registry import expose, functions, methods, ops, public, records, relabel
 from .fancy import read, records_for, without_masks
-from .keys import ALL, NONE, is_basic, may_override, parse, tensor_list
+from .keys import ALL, NONE, has_tensor_bounds, is_basic, may_override, parse, tensor_list
 
 _OVERRIDDEN = OVERRIDE | FUNCTION_MODE
 
@@ -166,7 +166,8 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         if not k & SPECIAL:
             array = _part(self._array, short) if made else self._array[short]
             return view_of(op, self, array, (short,))
-        return op(self, short)
+        if not (modes.on & CAPTURE and has_tensor_bounds(key)):
+            return op(self, short)
     except (IndexError, TypeError, OverflowError):
         pass  # the general form says it in PyTorch's words
     return _general(self, key)

@@ -10,6 +10,7 @@ import numpy as np
 from ..._core.allocation import not_planned
 from ..._core.dtypes import BOOL, INTEGER, bool_, from_numpy_dtype, int32, int64, uint8
 from ..._core.state import BATCHED
+from ..._core.steps import elements_are_read
 from ..._tensor import Tensor, wrap
 
 ALL = slice(None)
@@ -168,6 +169,7 @@ def _slice(part: slice) -> slice:
 
 def _bound(value: Any) -> int:
     if isinstance(value, Tensor) and value.dtype.category <= INTEGER and value._array.size == 1:
+        elements_are_read(of_shape=True)
         return int(value._array.reshape(()))
     if not hasattr(value, "__index__"):
         raise TypeError("slice indices must be integers or None or have an __index__ method")
@@ -219,6 +221,12 @@ def is_basic(key: Any) -> bool:
         elif kind is not int and kind is not NONE:
             return False
     return dots < 2
+
+
+def has_tensor_bounds(key: Any) -> bool:
+    """Whether slices begin or end where a tensor says."""
+    slices = [part for part in (key if key.__class__ is tuple else (key,)) if part.__class__ is slice]
+    return any([isinstance(bound, Tensor) for part in slices for bound in (part.start, part.stop)])
 
 
 def may_override(key: Any) -> bool:

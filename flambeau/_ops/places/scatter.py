@@ -22,8 +22,7 @@ from ..._core.dtypes import (
     scalar_dtype,
 )
 from ..._core.sizes import wrap_dim
-from ..._core.state import META, local
-from ..._dispatch import backend_of
+from ..._core.state import local
 from ..._tensor import Tensor, wrap
 from .. import registry
 from ..basic import zeros
@@ -34,6 +33,7 @@ from ..records.casting import cast_array, checked_array, checked_number, number_
 from ..records.casting import write as write_array
 from ..records.out import check_out_dtype
 from ..records.primitive import primitive
+from ..records.refusals import refusal
 from ..records.rewriting import Stale
 from ..records.rules import type_name
 from ..records.shape_rules import dtype_of
@@ -362,6 +362,12 @@ def scatter_reduce(
     return scatter_reduce_op, (input, index, src, dim, reduce, include_self, False)
 
 
+@refusal
+def _check_rows(backend: Any, index: Any, rows: int) -> None:
+    if kernels.first_outside(backend, index, 0, rows) is not None:
+        raise IndexError("index out of range in self")
+
+
 @updates()
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
@@ -376,8 +382,7 @@ def index_reduce(
     _same_dtype("index_reduce_", input, source)
     _row_shapes("index_reduce_", input, dim, index, source)
     if source._array.size:
-        if not index._k & META:
-            check_index(backend_of(input._k), input._array, index._array, dim, IndexError, "index out of range in self")
+        _check_rows(index, input._array.shape[dim])
     if source._array.ndim:
         shape = [1] * source._array.ndim
         shape[dim] = index._array.size

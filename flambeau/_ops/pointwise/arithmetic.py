@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..._autograd import engine
-from ..._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, scalar_dtype
+from ..._backend.cpu import cpu
+from ..._core.allocation import empty
+from ..._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, scalar_dtype
 from ..._core.state import GRAD, modes
+from ..._kernel.lang import kernel
 from ..._kernel.math import division as division  # registers functions of `m`
 from ..._kernel.value import is_float
 from ..._tensor import Tensor
@@ -16,6 +19,7 @@ from .. import registry
 from ..records.casting import check_width, checked_number
 from ..records.declare import pointwise
 from ..records.inplace import pointwise_in_place
+from ..records.refusals import refusal
 from ..records.rules import Rule, floating, no_bool_difference, no_bool_negation, numeric, real, real_numeric, ring
 from ..registry import functions, methods, older_form, ops, public, relabel
 
@@ -233,20 +237,37 @@ def _check_divisor(input: Any, other: Any) -> None:
         if other.dtype.category < FLOATING and not other._k & 4:
             left = input.dtype.category if isinstance(input, Tensor) else scalar_dtype(input).category
             if left < FLOATING and other._array.size:
-                narrow = (
-                    not other._array.ndim and isinstance(input, Tensor) and input._array.ndim
-                )  # input's dtype holds
-                if not other._array.all() or (narrow and _wraps_to_zero(input, int(other._array))):
-                    raise RuntimeError("ZeroDivisionError")
+                # input's dtype holds beside a tensor without dimensions
+                narrow = not other._array.ndim and isinstance(input, Tensor) and input._array.ndim
+                _check_zeros(other, 8 * input.dtype.itemsize if narrow and input.dtype.category != BOOL else 0)
     elif isinstance(other, _WHOLE) and isinstance(input, Tensor) and input.dtype.category < FLOATING:
-        if other == 0 or (not -256 < other < 256 and _wraps_to_zero(input, int(other))):
+        wide = not -256 < other < 256 and input.dtype.category != BOOL
+        if other == 0 or (wide and _wraps_to_zero(int(other), 8 * input.dtype.itemsize)):
             raise RuntimeError("ZeroDivisionError")
 
 
-def _wraps_to_zero(input: Tensor, number: int) -> bool:
-    """Whether a number that is not zero becomes zero in the dtype of a tensor of integers."""
-    wraps = number % (1 << 8 * input.dtype.itemsize) == 0
-    return wraps and input.dtype.category != BOOL and number.bit_length() < 64
+@refusal
+def _check_zeros(backend: Any, x: Any, bits: int) -> None:
+    if backend is cpu and x.dtype != np.bool_:
+        found = empty((), np.bool_)
+        cpu.kernel(_has_zero, (BY_NUMPY[x.dtype].code, "b1"))(x.reshape(-1), found)
+    else:
+        found = not x.all()
+    if found or (bits and _wraps_to_zero(int(x), bits)):
+        raise RuntimeError("ZeroDivisionError")
+
+
+@kernel("(n)->()")
+def _has_zero(m: Any, x: Any, found: Any) -> None:
+    zero = m.value(0, "b1")
+    for i in range(x.n):
+        zero = zero | (x[i] == 0)
+    found[()] = zero
+
+
+def _wraps_to_zero(number: int, bits: int) -> bool:
+    """Whether a number that is not zero becomes zero in integers of so many bits."""
+    return number % (1 << bits) == 0 and number.bit_length() < 64
 
 
 def _division(input: Any, other: Any, rounding_mode: str | None) -> Any:

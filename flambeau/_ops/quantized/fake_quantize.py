@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend.cpu import cpu
 from ..._core.dtypes import FLOATING, float16, float32, int32, int64
 from ..._core.quantizers import choose_scale
 from ..._core.sizes import wrap_dim
-from ..._core.state import META
 from ..._tensor import Tensor, wrap
 from ..making.conversion import host_array
 from ..pointwise.rounding import rint_op
 from ..records.declare import pointwise
+from ..records.refusals import refusal
 from ..records.rules import not_implemented, real_floating_only
 from ..registry import expose, ops, public
 
@@ -41,12 +42,16 @@ fake_op = pointwise(
 )  # fmt: skip
 
 
-def _check(input: Tensor, quant_min: int, quant_max: int, zero_point: Any) -> None:
+def _check(input: Tensor, quant_min: int, quant_max: int) -> None:
     if input.dtype.category != FLOATING:
         raise not_implemented("fake_quantize", input.dtype)
     if quant_min > quant_max:
         raise RuntimeError(f"fake_quantize: quant_min {quant_min} is greater than quant_max {quant_max}")
-    if np.any(np.asarray(zero_point) < quant_min) or np.any(np.asarray(zero_point) > quant_max):
+
+
+@refusal
+def _check_zero_point(backend: Any, zero_point: Any, quant_min: int, quant_max: int) -> None:
+    if ((zero_point < quant_min) | (zero_point > quant_max)).any():
         raise RuntimeError(f"fake_quantize: `zero_point` must be between {quant_min} and {quant_max}, got {zero_point}")
 
 
@@ -66,7 +71,8 @@ def fake_quantize_per_tensor_affine(
         raise TypeError("fake_quantize_per_tensor_affine(): argument 'zero_point' must be int or Tensor, not float")
     scale = scale.item() if isinstance(scale, Tensor) else float(scale)
     zero_point = zero_point.item() if isinstance(zero_point, Tensor) else int(zero_point)
-    _check(input, quant_min, quant_max, zero_point)
+    _check(input, quant_min, quant_max)
+    _check_zero_point.check(cpu, np.asarray(zero_point), quant_min, quant_max)
     return fake_op.call(input, scale, zero_point, float(quant_min), float(quant_max))
 
 
@@ -87,8 +93,8 @@ def fake_quantize_per_channel_affine(
         raise RuntimeError(
             f"dimensions of scale and zero-point are not consistent with input: {scale._array.size} for {shape[axis]}"
         )
-    if not zero_point._k & META:
-        _check(input, quant_min, quant_max, host_array(zero_point))
+    _check(input, quant_min, quant_max)
+    _check_zero_point(zero_point, quant_min, quant_max)
     places = [-1 if i == axis else 1 for i in range(len(shape))]
     along = [ops.reshape(ops.to(t, input.dtype), places) for t in (scale.detach(), zero_point.detach())]
     return fake_op.call(input, *along, float(quant_min), float(quant_max))
