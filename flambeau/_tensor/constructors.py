@@ -11,7 +11,7 @@ import numpy as np
 from .._backend.placement import as_device, bits, cuda_problem
 from .._core.devices import CPU, device, set_default_device
 from .._core.dtypes import BY_NAME, COMPLEX, default, dtype, set_default_dtype
-from .._core.layouts import strided
+from .._core.layouts import sparse_coo, strided
 from .._core.sizes import Size
 from .._core.state import GRAD, META, local, modes
 from .._ops.basic import empty_array
@@ -52,6 +52,14 @@ def construct(d: dtype, where: Any, args: tuple[Any, ...], any_dtype: bool = Fal
     if d.category < COMPLEX and np.iscomplexobj(data):
         raise TypeError("must be real number, not complex")
     return ops.tensor(data, dtype=d, device=where)
+
+
+def construct_sparse(d: dtype, where: Any, args: tuple[Any, ...]) -> Tensor:
+    """The same for COO tensors: sizes, or indices, values and perhaps a size."""
+    if len(args) > 1 and isinstance(args[0], Tensor):
+        return ops.sparse_coo_tensor(*args, device=where)
+    size = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args or (0,)
+    return ops.sparse_coo_tensor(Size(size), dtype=d, device=where)
 
 
 def _sizes(args: Any) -> tuple[int, ...]:
@@ -207,7 +215,8 @@ def typed_classes(kind: str = "cpu") -> dict[str, type]:
 def new(input: Tensor, *args: Any, device: Any = None, size: Any = None) -> Tensor:
     """A tensor of the same dtype, made as the typed constructors do."""
     where = input.device if device is None else as_device(device)
-    return construct(input.dtype, where, args if size is None else (Size(size),))
+    make = construct_sparse if input.layout is sparse_coo else construct
+    return make(input.dtype, where, args if size is None else (Size(size),))
 
 
 def set_default_tensor_type(t: Any, /) -> None:

@@ -6,10 +6,9 @@ from typing import Any
 
 from .._core.dtypes import BY_NAME
 from .._core.layouts import sparse_coo
-from .._core.sizes import Size
 from .._ops.records.rules import SCALAR_NAMES
-from .._ops.registry import ops
 from .._tensor import Tensor
+from .._tensor.constructors import construct_sparse
 from .._tensor.methods import install
 from .semi_structured import (  # noqa: F401 (programs take them from here)
     SparseSemiStructuredTensor,
@@ -40,10 +39,8 @@ class _TypedMeta(type):
 
     def __call__(cls, *args: Any, device: Any = None) -> Tensor:
         if args and isinstance(args[0], Tensor):
-            values = args[1].to(cls.dtype)
-            return ops.sparse_coo_tensor(args[0], values, *args[2:], device=device)
-        size = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args or (0,)
-        return ops.sparse_coo_tensor(Size(size), dtype=cls.dtype, device=device)
+            args = (args[0], args[1].to(cls.dtype), *args[2:])
+        return construct_sparse(cls.dtype, device, args)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Tensor) and instance.dtype is cls.dtype and instance.layout is sparse_coo  # type: ignore[attr-defined]

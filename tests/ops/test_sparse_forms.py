@@ -251,3 +251,14 @@ def test_zeros_like_in_a_sparse_layout():
         made = torch.zeros_like(torch.ones(2, 3, dtype=torch.float64), layout=layout)
         assert made.layout is layout and made.dtype is torch.float64
         assert torch.equal(made.to_dense(), torch.zeros(2, 3, dtype=torch.float64))
+
+
+def test_new_tensors_like_a_sparse_one_are_sparse():
+    s = torch.eye(3).to_sparse()
+    for made in (s.new(s._indices(), s._values(), s.size()), s.new(s._indices(), s._values())):
+        assert (
+            made.layout is torch.sparse_coo and torch.equal(made.to_dense(), torch.eye(3)) and not made.is_coalesced()
+        )
+    assert s.new(s._indices(), s._values().double(), (4, 4)).dtype is torch.float64
+    for made, shape in ((s.new(), (0,)), (s.new(2, 3), (2, 3)), (s.new(torch.Size([2, 2])), (2, 2))):
+        assert made.layout is torch.sparse_coo and made.shape == shape and made._nnz() == 0
