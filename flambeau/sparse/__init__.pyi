@@ -21,10 +21,9 @@ _DeviceLike = _device | str | _int
 _size = Sequence[_int]
 from .._core.dtypes import BY_NAME as BY_NAME
 from .._core.layouts import sparse_coo as sparse_coo
-from .._core.sizes import Size as Size
 from .._ops.records.rules import SCALAR_NAMES as SCALAR_NAMES
-from .._ops.registry import ops as ops
 from .._tensor import Tensor as Tensor
+from .._tensor.constructors import construct_sparse as construct_sparse
 from .semi_structured import SparseSemiStructuredTensor as SparseSemiStructuredTensor
 from .semi_structured import SparseSemiStructuredTensorCUSPARSELT as SparseSemiStructuredTensorCUSPARSELT
 from .semi_structured import SparseSemiStructuredTensorCUTLASS as SparseSemiStructuredTensorCUTLASS
