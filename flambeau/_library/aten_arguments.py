@@ -47,6 +47,35 @@ def fractional_max_pool3d(self: Tensor, kernel_size: Any, output_size: Any, rand
     return functions[_F + "fractional_max_pool3d"](self, kernel_size, output_size, None, True, random_samples)
 
 
+def adaptive_max_pool2d(self: Tensor, output_size: Any) -> Any:
+    return functions[_F + "adaptive_max_pool2d"](self, output_size, True)
+
+
+def adaptive_max_pool3d(self: Tensor, output_size: Any) -> Any:
+    return functions[_F + "adaptive_max_pool3d"](self, output_size, True)
+
+
+def unique_dim(
+    self: Tensor, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> Any:
+    return ops.unique(self, sorted, True, True, dim)
+
+
+def unique_consecutive(
+    self: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """All three; inverse and counts of elements are empty unless they are wished for."""
+    if dim is not None:
+        return unique_dim_consecutive(self, dim)
+    found, *rest = ops.unique_consecutive(self, True, True)
+    wished = zip(rest, (return_inverse, return_counts))
+    return (found, *[t if wanted else ops.new_empty(t, 0) for t, wanted in wished])
+
+
+def unique_dim_consecutive(self: Tensor, dim: int, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    return ops.unique_consecutive(self, True, True, dim)
+
+
 def stft(
     self: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
     *rest: Any, **named: Any,
@@ -60,7 +89,8 @@ def stft(
 FUNCTIONS = {
     f.__name__: f
     for f in (
-        elu, elu_, tensordot, max_unpool2d, max_unpool3d, fractional_max_pool2d, fractional_max_pool3d, stft,
+        elu, elu_, tensordot, max_unpool2d, max_unpool3d, fractional_max_pool2d, fractional_max_pool3d, adaptive_max_pool2d,
+        adaptive_max_pool3d, unique_dim, unique_consecutive, unique_dim_consecutive, stft,
     )
 }  # fmt: skip
 
@@ -74,4 +104,9 @@ max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, 
 fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)
 fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)
 tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor
+unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)
+unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)
+unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)  # python
+adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)
+adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)
 """

@@ -73,10 +73,11 @@ def run(tracer: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:
     out = tracer.compute(plain, args, named)
     if not _has_tensors(out):
         return out
-    record = records.get(name)
-    if isinstance(record, Pointwise) and not schemas_of(name):  # what PyTorch calls otherwise
+    base = name.removesuffix("_")
+    record = records.get(base)
+    if isinstance(record, Pointwise) and not _takes(base, len(args)):  # what PyTorch calls otherwise, or gives by name
         operator, args, named = aten_call(record, args)
-        name = getattr(operator, "_opname", name)
+        name = getattr(operator, "_opname", base) + "_" * (name != base)  # as in place
         arguments, options = [plain_argument(a) for a in args], {k: plain_argument(v) for k, v in named.items()}
     else:
         arguments, options = bound(plain, args, named)
@@ -87,6 +88,11 @@ def run(tracer: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:
         tracer.record("copy_", [named["out"], out], {}, named["out"])
         return out
     return tracer.record(name, arguments, options, out)
+
+
+def _takes(name: str, count: int) -> bool:
+    """Whether an operator takes so many arguments by position."""
+    return any(sum([not a.kwarg_only for a in schema.arguments]) >= count for schema in schemas_of(name).values())
 
 
 def _is_functional(function: Any) -> bool:

@@ -70,7 +70,7 @@ def _activation(op: str, *keys: str, **defaults: Any) -> None:
     SPECIAL["F." + op] = SPECIAL[op] = lower
 
 
-@special("elu", "F.elu", "elu_in_place", "elu_")
+@special("elu", "F.elu", "elu_in_place", "elu_in_place_", "elu_")
 def _elu(s: Steps, input: Tensor, alpha: float = 1.0, *rest: Any, inplace: bool = False) -> Tensor:
     inplace = inplace or rest[:1] == (True,) or "_" in s.function.__name__
     scales = [n for n in rest if not isinstance(n, bool)]

@@ -78,8 +78,6 @@ def _any_norm(
 SPECIAL["softsign"] = lambda s, x: s.do("div", x, s.do("add", s.do("abs", x), 1))
 SPECIAL["tanhshrink"] = lambda s, x: s.do("sub", x, s.do("tanh", x))
 SPECIAL["rdiv"] = SPECIAL["rdiv_number"] = lambda s, x, n: s.do("mul", s.do("reciprocal", x), n)
-SPECIAL["add_scaled_"] = lambda s, x, y, alpha: s.do("add_", x, y, alpha=alpha)
-SPECIAL["sub_scaled_"] = lambda s, x, y, alpha: s.do("sub_", x, y, alpha=alpha)
 SPECIAL["prelu_kernel"] = lambda s, x, weight: s.do("prelu", x, weight)
 SPECIAL["squeeze_dim"] = SPECIAL["squeeze_dims"] = lambda s, x, dim: s.do("squeeze", x, dim)
 SPECIAL["to_dtype"] = lambda s, x, kind: s.do("to", x, dtype_code(kind))

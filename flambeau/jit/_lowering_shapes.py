@@ -289,5 +289,18 @@ def _unique(
     found = s.function(x, sorted, True, True, dim)
     given = [x, sorted, True, True] if dim is None else [x, dim, sorted, True, True]
     found = s.note("_unique2" if dim is None else "unique_dim", given, found)
-    asked = [t for t, wanted in zip(found, (True, return_inverse, return_counts)) if wanted]
+    return _wished(found, return_inverse, return_counts)
+
+
+@special("unique_consecutive")
+def _unique_consecutive(
+    s: Steps, x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
+) -> Any:
+    found = s.note("unique_consecutive", [x, True, True, dim], s.function(x, True, True, dim))
+    return _wished(found, return_inverse, return_counts)
+
+
+def _wished(found: Any, inverse: bool, counts: bool) -> Any:
+    """What `unique` gives of distinct elements, where each lies and how often."""
+    asked = [t for t, wanted in zip(found, (True, inverse, counts)) if wanted]
     return asked[0] if len(asked) == 1 else tuple(asked)

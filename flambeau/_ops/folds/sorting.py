@@ -641,7 +641,6 @@ median|nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values
 median|nanmedian.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
 mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
 mode.values(Tensor self, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)
-unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)  # python
 unique  # python, record=_unique2
 _unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)
 _unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)

@@ -617,8 +617,6 @@ max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3
 max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor  # autocast=whole
 max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor  # autocast=cpu:single
 max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor  # autocast=whole
-adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)
-adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)
 adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)
 avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor  # autocast=whole
 avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor  # autocast=whole, builtin
