@@ -68,6 +68,7 @@ def test_one_object_stands_for_memory():
     assert torch.zeros(3).untyped_storage() is not storage
 
 
+@pytest.mark.slow
 def test_all_tensors_follow_a_storage_that_is_resized():
     x = torch.arange(4.0)
     part = x[1:3]
@@ -82,6 +83,7 @@ def test_all_tensors_follow_a_storage_that_is_resized():
         storage.resize_(-1)
 
 
+@pytest.mark.slow
 def test_all_tensors_follow_one_that_grows():
     for other in (
         lambda x: x[1:],
@@ -271,6 +273,7 @@ def test_a_tensor_with_views_is_not_swapped():
     assert a.tolist() == [0, 0] and b.tolist() == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_memory_of_others_does_not_grow():
     import numpy as np
 

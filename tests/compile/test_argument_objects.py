@@ -23,6 +23,7 @@ import flambeau as torch
 from flambeau._dynamo.utils import counters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WAYS)
 def test_programs_are_right_however_objects_change(name):
     function, makers = WAYS[name]

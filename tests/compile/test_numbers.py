@@ -83,6 +83,7 @@ def _data(count=6):
     return [(torch.randn(4, 3), torch.randint(0, 2, (4,))) for _ in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", KEPT)
 def test_numbers_that_steps_keep(keep):
     eager, other = Trainer(keep), Trainer(keep)
@@ -141,6 +142,7 @@ def test_numbers_in_globals():
     assert compiled._region.problem is None and len(compiled._region.entries) == 1
 
 
+@pytest.mark.slow
 def test_a_number_that_decides_something_is_guarded():
     class Owner:
         rate = 0.0
@@ -287,6 +289,7 @@ COUNTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COUNTED)
 def test_integers_that_count(name):
     read, alone = COUNTED[name]
@@ -334,6 +337,7 @@ def _counted(form):
     return names["step"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "form",
     [

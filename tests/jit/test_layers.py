@@ -110,6 +110,7 @@ def test_batch_norm_of_all_batches():
     assert torch.allclose(layer.eval()(images), program.eval()(images), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("activation", ["relu", "gelu", nn.SiLU()])

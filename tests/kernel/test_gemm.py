@@ -251,6 +251,7 @@ def test_bfloat16_is_rounded_once(monkeypatch, kind, right):
             assert (made == exact.astype(ml_dtypes.bfloat16).astype("f8")).mean() > 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_any_number_of_threads(count):
     rng = np.random.default_rng(6)
@@ -266,6 +267,7 @@ def test_any_number_of_threads(count):
         threads.set_num_threads(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "registers"), [(16, 16), (16, 32), (32, 16)])
 def test_narrower_vectors(monkeypatch, width, registers):
     """The tiles of other CPUs: LLVM makes do with what there is. They are not taken for this one's, which are kept on disk, too."""

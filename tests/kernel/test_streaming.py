@@ -85,6 +85,7 @@ def test_softmax(name, threshold):
         assert np.allclose(torch.log_softmax(x, 1).numpy(), np.log(exact), rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["float32", "float64", "bfloat16", "int8", "complex128"])
 def test_rows_by_number(name, threshold):
     for width in (1, 63, 64, 1025):

@@ -40,6 +40,7 @@ def _name(function):
     return function.__module__.rpartition(".")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["products", "adjoint", "sums"])
 @pytest.mark.parametrize("name", CASES)
 def test_all_ways_that_suit_agree(name, role):

@@ -14,6 +14,7 @@ def test_a_dimension_to_the_end_and_back(axis):
     np.testing.assert_array_equal(folding.from_last(folding.to_last(x, axis), axis), x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("worthwhile", [1, 1 << 40])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
 def test_one_thread_and_several_find_the_same(monkeypatch, worthwhile, dtype):

@@ -41,6 +41,7 @@ def tolerance(dtype) -> float:
     return 200 * float(np.finfo(dtype).eps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_systems(shape, dtype):
@@ -87,6 +88,7 @@ def test_symmetric(shape, dtype):
         np.testing.assert_allclose(torch.linalg.eigvalsh(given, side).numpy(), values.numpy(), atol=limit * 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "shape", [(60, 40), (40, 60), (3, 50, 40), (2, 2, 32, 32), (128, 128), (501, 9), (9, 501), (5, 3)]

@@ -88,6 +88,7 @@ def test_bytes_are_rounded_after_each_dimension(mode, antialias, wanted):
     assert out.dtype is torch.uint8 and out.flatten().tolist() == wanted
 
 
+@pytest.mark.slow
 def test_memory_grows_to_what_is_needed():
     for dtype in (torch.uint8, torch.float16, torch.float32, torch.float64):
         x = torch.arange(2).to(dtype)

@@ -222,6 +222,7 @@ def test_dynamic_layers_round_their_input(shape, bias):
             layer(x.to(d))
 
 
+@pytest.mark.slow
 def test_layers_for_training_take_what_the_plain_ones_take_by_place():
     from flambeau.ao.nn import qat
     from flambeau.ao.quantization import float_qparams_weight_only_qconfig, get_default_qat_qconfig

@@ -125,6 +125,7 @@ def test_static_quantization(images, fused):
     assert torch.equal(copied(images), made(images))
 
 
+@pytest.mark.slow
 def test_quantization_aware_training(images):
     model = Net().train()
     model.qconfig = Q.get_default_qat_qconfig("x86")
