@@ -12,7 +12,7 @@ from typing import Any
 from .._core.allocation import not_planned
 from .._core.devices import device
 from .._core.dtypes import FLOATING, bfloat16, dtype, float16, float32, float64, promote_types
-from .._core.state import AUTOCAST, BATCHED, CUDA, GRAD, META, local, modes
+from .._core.state import AUTOCAST, BATCHED, CUDA, FUNCTION_MODE, GRAD, META, OVERRIDE, QUANTIZED, local, modes
 from .._dispatch import handlers
 from .._ops.records.facts import fact
 from .._ops.registry import ops
@@ -40,6 +40,8 @@ _WITH_STATE = frozenset(("gru", "gru_cell", "lstm", "lstm_cell"))
 
 
 # What autocast may do, by the types that it uses on both devices: plans know it by these numbers.
+# What may be on though no class or mode is asked for a call: of other threads, or of other tensors of the program.
+_LASTING = AUTOCAST | BATCHED | FUNCTION_MODE | OVERRIDE | QUANTIZED
 _numbers: dict[tuple[dtype | None, ...], int] = {(None, None): 0}
 
 
@@ -86,7 +88,12 @@ class Settings:
         kind = "cuda" if first._k & CUDA else "cpu"
         policy = policies.get(kind) if self.on[kind] else None
         # Otherwise a mode or a class will be asked, and may run anything.
-        alone = modes.overrides & ~BATCHED == AUTOCAST
+        alone = modes.overrides & ~BATCHED == AUTOCAST or (
+            policy == SINGLE
+            and not local.function_modes
+            and not modes.overrides & ~_LASTING
+            and not any([t._k & OVERRIDE for t in _tensors((*args, *named.values()))])
+        )
         if policy is None and not (alone and "whole" in policies):
             return NotImplemented
         while alone and hasattr(function, "public"):  # it has a short path

@@ -263,3 +263,20 @@ def test_writes_are_left_alone(name, args):
         getattr(leaf * 1, name)(*args).sum().backward()
     assert made is given and given.data_ptr() == place and made.dtype is torch.bfloat16 and made.equal(wanted)
     assert leaf.grad.dtype is torch.bfloat16
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, torch.compile], ids=["eager", "compiled"])
+def test_what_is_computed_in_single_precision_is_so_inside(wrap):
+    """Of products within, too: they were in bfloat16 in recordings, and a solver took them for float32."""
+    torch.quantize_per_tensor(
+        torch.ones(2), 0.1, 0, torch.qint8
+    )  # from now on functions ask whether somebody takes them over
+    a = torch.tensor([[1.0, 2.0, 3.1], [2.7, 1.0, 5.0], [3.3, 5.0, 0.1]])
+    solve = lambda x: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), x)
+    product = lambda x: torch.linalg.householder_product(x, x[0])
+    for function in (solve, product):
+        call = wrap(function)
+        for _ in range(3):
+            with torch.autocast("cpu", torch.bfloat16):
+                found = call(a)
+            torch.testing.assert_close(found, function(a), rtol=0, atol=0)
