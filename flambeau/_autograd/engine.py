@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count
+from math import inf
+from operator import attrgetter
 from sys import getrefcount
 from threading import RLock, Thread
 from typing import Any
@@ -118,8 +120,9 @@ def run(
     if sequences_are_set:
         _renumber(roots)
     if wanted is not None:
-        wanted_edges = {_key(edge_of(t)) for t in wanted}
-        needed = _nodes_towards(roots, wanted_edges)
+        edges = [e for t in wanted if (e := edge_of(t)) is not None]
+        wanted_edges = {(id(target), number) for target, number in edges}
+        needed = _nodes_towards(roots, edges)
     awaited = _awaited(roots, needed) if leaves_are_watched else None
     state = local.__dict__  # of this thread: looked up once
     outer, outer_walk = state.get("grad", True), state.get("walk")
@@ -460,10 +463,6 @@ def _capture(node: Node, g: Any, wanted: Any, captured: dict[Any, Tensor]) -> bo
     return reached
 
 
-def _key(edge: Any) -> Any:
-    return None if edge is None else (id(edge[0]), edge[1])
-
-
 def _leads(target: Any, number: int, needed: Any, wanted: Any) -> bool:
     return (id(target), number) in wanted or (not isinstance(target, Tensor) and target in needed)
 
@@ -479,30 +478,31 @@ def _narrowed(node: Node, needed: Any, wanted: Any) -> Node:
     return made
 
 
-def _nodes_towards(roots: Sequence[Tensor], wanted: Any) -> set[Node]:
+def _nodes_towards(roots: Sequence[Tensor], wanted: Sequence[Any]) -> set[Node]:
     """The nodes on a path from the roots to a wanted edge, found without recursion."""
-    start = [e[0] for e in map(edge_of, roots) if e is not None and not isinstance(e[0], Tensor)]
-    children: dict[Node, list[Node]] = {}
-    stack, needed = list(start), set()
-    order = []
+    keys = {(id(target), number) for target, number in wanted}
+    # what is older than all that is wanted does not lead there; of leaves it is not known how old they are
+    oldest = max([inf if isinstance(target, Tensor) else target.seq for target, _ in wanted], default=0)
+    stack = [e[0] for e in map(edge_of, roots) if e is not None and not isinstance(e[0], Tensor)]
+    seen: dict[int, Node] = {}
     while stack:
         node = stack.pop()
-        if node in children:
+        if id(node) in seen or node.seq > oldest:
             continue
-        children[node] = []
-        order.append(node)
+        seen[id(node)] = node
         for edge in node.edges:
-            if edge is None:
-                continue
-            if _key(edge) in wanted:
-                needed.add(node)
-            if not isinstance(edge[0], Tensor):
-                children[node].append(edge[0])
+            if edge is not None and id(edge[0]) not in seen and not isinstance(edge[0], Tensor):
                 stack.append(edge[0])
-    for node in sorted(order, key=lambda n: -n.seq):  # the oldest first: children before their consumers
-        if any(child in needed for child in children[node]):
-            needed.add(node)
-    return needed
+    found = dict[int, Node]()
+    for node in sorted(seen.values(), key=_age, reverse=True):  # the oldest first: children before their consumers
+        for edge in node.edges:
+            if edge is not None and (id(edge[0]) in found or (id(edge[0]), edge[1]) in keys):
+                found[id(node)] = node
+                break
+    return set(found.values())
+
+
+_age = attrgetter("seq")
 
 
 def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bool = False) -> None:

@@ -3,6 +3,8 @@
 import pytest
 
 import flambeau as torch
+from flambeau._autograd import engine
+from flambeau._autograd.node import edge_of
 
 
 def test_the_pass_that_runs_now_can_be_asked():
@@ -327,3 +329,24 @@ def test_powers_of_real_numbers_by_complex_ones_twice():
         for again in (False, True):
             (found,) = torch.autograd.grad(loss, z, create_graph=again, retain_graph=True)
             torch.testing.assert_close(found, torch.tensor(expected), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["inside", "both", "older", "unreached"])
+def test_only_what_leads_to_wanted_tensors_is_walked(kind):
+    """Nodes that are older than all wanted ones are not looked at; those of leaves may be of any age."""
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    history = x
+    for _ in range(20):
+        history = history * 1.0
+    inside = history.sin()
+    later = inside * history
+    wanted = {"inside": [inside], "both": [inside, x], "older": [history], "unreached": [later.exp()]}[kind]
+    walked = engine._nodes_towards([later], [edge_of(t) for t in wanted])
+    assert len(walked) == {"inside": 1, "both": 22, "older": 2, "unreached": 0}[kind]
+    found = torch.autograd.grad(later.sum(), wanted, allow_unused=True)
+    cos = x.detach().cos()
+    slopes = {"inside": [x], "both": [x, cos * x + x.sin()], "older": [cos * x + x.sin()], "unreached": [None]}[kind]
+    for g, slope in zip(found, slopes, strict=True):
+        assert (g is None) == (slope is None)
+        if slope is not None:
+            torch.testing.assert_close(g, slope.detach())
