@@ -389,3 +389,10 @@ def test_half_precision_is_added_up_in_float32(dtype, rounded, exact):
     powers = {torch.bfloat16: (1.4765625, 1.390625), torch.float16: (1.21484375, 1.2119140625)}[dtype]
     assert torch.ones(1, dtype=dtype).scatter_reduce(0, row[:50], grown, "prod").item() == powers[0]
     assert torch.ones(1, dtype=dtype).index_reduce(0, row[:50], grown, "prod").item() == powers[1]
+
+
+def test_rows_are_reduced_into_a_single_element():
+    x, index = torch.tensor(3.0), torch.tensor([0])
+    assert x.index_reduce(0, index, torch.tensor(2.0), "prod").item() == 6
+    with pytest.raises(IndexError, match="out of range"):
+        x.index_reduce(0, index + 1, torch.tensor(2.0), "prod")

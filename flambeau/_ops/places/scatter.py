@@ -382,7 +382,7 @@ def index_reduce(
     _same_dtype("index_reduce_", input, source)
     _row_shapes("index_reduce_", input, dim, index, source)
     if source._array.size:
-        _check_rows(index, input._array.shape[dim])
+        _check_rows(index, input._array.shape[dim] if input._array.ndim else 1)
     if source._array.ndim:
         shape = [1] * source._array.ndim
         shape[dim] = index._array.size
