@@ -103,6 +103,7 @@ def test_all_tensors_follow_one_that_grows():
     assert whole.tolist() == [0, 1, 2, 50, 4, 5] and part.storage_offset() == 2
 
 
+@pytest.mark.slow
 def test_bytes_of_another_type_are_resized():
     floats = torch.arange(4.0)
     words = floats.view(torch.int32)
@@ -131,6 +132,7 @@ def test_channels_side_by_side_keep_their_memory():
         torch.arange(4.0).resize_(2, 2, memory_format=torch.channels_last)
 
 
+@pytest.mark.slow
 def test_memory_of_two_storages_is_exchanged():
     x, y = torch.arange(4.0), torch.ones(4)
     part = x[1:3]

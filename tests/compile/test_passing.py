@@ -187,6 +187,7 @@ def test_results_that_are_values_of_the_backward_pass_stay():
         assert torch.equal(inner, before)
 
 
+@pytest.mark.slow
 def test_a_program_that_is_tried_in_several_forms_has_its_inputs():
     model, x = layers()
     tuned = torch.compile(lambda t: model(t).square().mean(), mode="max-autotune")

@@ -49,6 +49,7 @@ def test_grids(gpu, rank, mode, padding, align):
     agree(*operands(rank, torch.float32), mode, padding, align)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("d", [torch.float64, torch.bfloat16, torch.float16], ids=str)
 def test_other_floats(gpu, d, mode):
@@ -101,6 +102,7 @@ def test_nothing_to_sample(gpu):
         F.grid_sample(on_gpu(x), grid, align_corners=False)
 
 
+@pytest.mark.slow
 def test_second_derivatives(gpu):
     found = []
     for move in (lambda t: t.clone().requires_grad_(), lambda t: on_gpu(t, True)):
