@@ -41,9 +41,8 @@ class Whole:
         self, function: Callable[..., Any], wanted: Sequence[bool], known: Sequence[Tensor] = (), sure: bool = True
     ):
         self.function, self.wanted, self.known, self.sure = function, wanted, known, sure
-        self.firsts: Sequence[
-            int
-        ] = ()  # the numbers of tensors among those given, if some are given twice: where each was first
+        # the numbers of tensors among those given, if some are given twice: where each was first
+        self.firsts: Sequence[int] = ()
         self.reached: list[bool] = []  # which gradients there were when the backward pass was recorded
         self.casting = None if local.autocast is None else _state(local.autocast)
 

@@ -39,9 +39,9 @@ def _policies(name: str) -> dict[str, str]:
 _WITH_STATE = frozenset(("gru", "gru_cell", "lstm", "lstm_cell"))
 
 
-# What autocast may do, by the types that it uses on both devices: plans know it by these numbers.
 # What may be on though no class or mode is asked for a call: of other threads, or of other tensors of the program.
 _LASTING = AUTOCAST | BATCHED | FUNCTION_MODE | OVERRIDE | QUANTIZED
+# What autocast may do, by the types that it uses on both devices: plans know it by these numbers.
 _numbers: dict[tuple[dtype | None, ...], int] = {(None, None): 0}
 
 

@@ -25,6 +25,9 @@ from .dlpack import dlpack, dlpack_device
 # -- numbers -----------------------------------------------------------------------------------------------------
 
 
+_TOLD = CAPTURE | DISPATCH  # who wants to know that elements are read
+
+
 def item(self: Tensor) -> Any:
     """The value of a tensor of one element, as a Python number.
 
@@ -35,7 +38,7 @@ def item(self: Tensor) -> Any:
     array = self._array
     if array.size != 1:
         raise taught(RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar"))
-    if self._k & ~GRAD or modes.on & (DISPATCH | CAPTURE):
+    if self._k & ~GRAD or modes.on & _TOLD:
         if (self._k | modes.on) & DISPATCH and (taken := take_function(item, (self,), {})) is not NotImplemented:
             return taken
         array = host_array(self)

@@ -178,10 +178,8 @@ class Places:
         chain, base = list[Any](), a
         while base._view is not None and not self._is_given(base):
             value = self.tape.known(base)
-            if (
-                value is not None and value.node is not None and value.node.opaque
-            ):  # what it shows, Python says in each run
-                break
+            if value is not None and value.node is not None and value.node.opaque:
+                break  # what it shows, Python says in each run
             parent, op, static, number, *_ = base._view
             chain.append((op, static, number))
             base = parent
