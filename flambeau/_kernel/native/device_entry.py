@@ -28,10 +28,10 @@ from .entry import (
     fill,
     in_tuple,
     plan_of,
-    storage_of,
     without_plan,
 )
 from .plan import ABSENT, DEVICE, FLOAT, INT, KEPT, LOOPS, PATTERN, PLAN, RETURNED, TOGETHER, VIEWS
+from .views import storage_of
 
 _HEAD = object.__basicsize__
 _TYPE = _HEAD - 8

@@ -150,21 +150,6 @@ def may_write(m, t, bases, spans, inputs, by_element, size, at, place_of):
 
 
 @inline
-def storage_of(m, t, at, place_of):
-    """What counts writes into a tensor's memory, made if nobody has asked for it yet; 0 if that cannot be."""
-    owner, given = m.word(t, place_of.storage), m.space(1)
-    if owner == at.none:
-        m.put(given, 0, m.word(t, place_of.array))
-        owner = m.call("PyObject_Vectorcall", at.storage, given, 1, 0)
-        if owner == 0:
-            m.run("PyErr_Clear")
-        else:
-            m.put(t, place_of.storage, owner)
-            m.run("Py_DecRef", at.none)
-    return owner
-
-
-@inline
 def count_write(m, t, place_of):
     """Counts a write into a tensor's memory."""
     owner = m.word(t, place_of.storage)

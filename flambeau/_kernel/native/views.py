@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .dialect import compile_function, inline
-from .entry import KNOWN_NAMES, Offsets, in_tuple, storage_of
+from .entry import KNOWN_NAMES, Offsets, in_tuple
 from .plan import VIEWS
 
 _HEAD = object.__basicsize__
@@ -41,6 +41,21 @@ class ViewPlan:
 
     def words(self) -> array.array[int]:
         return array.array("q", [VIEWS, len(self.views) * 8 // _EACH, *self.fixed, *self.views])
+
+
+@inline
+def storage_of(m, t, at, place_of):
+    """What counts writes into a tensor's memory, made if nobody has asked for it yet; 0 if that cannot be."""
+    owner, given = m.word(t, place_of.storage), m.space(1)
+    if owner == at.none:
+        m.put(given, 0, m.word(t, place_of.array))
+        owner = m.call("PyObject_Vectorcall", at.storage, given, 1, 0)
+        if owner == 0:
+            m.run("PyErr_Clear")
+        else:
+            m.put(t, place_of.storage, owner)
+            m.run("Py_DecRef", at.none)
+    return owner
 
 
 @inline
