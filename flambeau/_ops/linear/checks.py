@@ -12,14 +12,13 @@ import numpy as np
 from ..._backend import lapack, threads
 from ..._backend.copies import rows_of
 from ..._backend.cpu import cpu
-from ..._core.allocation import empty
-from ..._core.dtypes import BY_NUMPY, FLOATING, bfloat16, float16
+from ..._core.dtypes import FLOATING, bfloat16, float16
 from ..._core.sizes import broadcast_shapes
 from ..._kernel.lang import kernel
 from ..._tensor import Tensor
 from ..records.batching import leading
 from ..records.primitive import primitive
-from ..records.refusals import refusal
+from ..records.refusals import is_met, refusal
 from ..records.rules import type_name
 from ..records.shape_rules import column_strides, dtype_of
 from ..records.tangents import linear
@@ -88,12 +87,7 @@ def _any_nonzero(m: Any, x: Any, found: Any) -> None:
 def check_info(backend: Any, info: Any, message: str) -> None:
     """Raises for the first matrix that an operation failed on; `message` tells of the number that the operation says of it."""
     flat = info.reshape(-1)
-    if backend is cpu:
-        found = empty((), np.bool_)
-        cpu.kernel(_any_nonzero, (BY_NUMPY[info.dtype].code, "b1"))(flat, found)
-    else:
-        found = flat.any()
-    if found:
+    if is_met(_any_nonzero, flat) if backend is cpu else flat.any():
         place = int((flat != 0).argmax())
         name, colon, rest = message.format(int(flat[place])).partition(": ")
         raise LinAlgError(f"{name}: (Batch element {place}): {rest}" if info.ndim else name + colon + rest)

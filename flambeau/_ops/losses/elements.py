@@ -8,10 +8,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, overload
 
-import numpy as np
-
 from ..._backend.cpu import cpu
-from ..._core.allocation import empty, not_planned
+from ..._core.allocation import not_planned
 from ..._core.dtypes import BY_NUMPY, FLOATING, float32, float64
 from ..._core.state import AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, modes
 from ..._kernel.lang import kernel
@@ -20,7 +18,7 @@ from ..._tensor import Tensor
 from ..records.batching import stacked
 from ..records.declare import pointwise
 from ..records.primitive import primitive
-from ..records.refusals import refusal
+from ..records.refusals import is_met, refusal
 from ..records.replay import second
 from ..records.rules import Rule, real_floating_only, type_name
 from ..records.shape_rules import dtype_of, same
@@ -385,13 +383,8 @@ def _leaves_unit(m: Any, x: Any, found: Any) -> None:
 @refusal
 def _check_unit(backend: Any, x: Any) -> None:
     """Raises unless all elements are between 0 and 1."""
-    d = BY_NUMPY[x.dtype]
-    if backend is not cpu or d.category != FLOATING:
-        found = not (x.min() >= 0 and x.max() <= 1)
-    else:
-        found = empty((), np.bool_)
-        cpu.kernel(_leaves_unit, (d.code, "b1"))(x.reshape(-1), found)
-    if found:
+    native = backend is cpu and BY_NUMPY[x.dtype].category == FLOATING
+    if is_met(_leaves_unit, x) if native else not (x.min() >= 0 and x.max() <= 1):
         raise RuntimeError("all elements of input should be between 0 and 1")
 
 

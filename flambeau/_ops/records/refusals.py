@@ -13,8 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..._core.state import BATCHED, CAPTURE, META, local, modes
+import numpy as np
+
+from ..._backend.cpu import cpu
+from ..._core.allocation import empty
+from ..._core.dtypes import BY_NUMPY
+from ..._core.state import BATCHED, CAPTURE, GRAD, META, local, modes
 from ..._dispatch import backend_of
+from ..._kernel.lang import Kernel
 from ..._tensor import Tensor, computed
 from ..registry import parameter_names
 
@@ -28,6 +34,10 @@ class Refusal:
         self.refuses = self.names[0]  # as in `Primitive`
 
     def __call__(self, t: Any, *args: Any) -> None:
+        if not (t._k & ~GRAD or modes.on):  # a plain tensor, and nobody looks
+            if t._array.size:
+                self.check(cpu, t._array, *args)
+            return
         while t._k & BATCHED:  # all samples
             t = t.value
         if t._k & META:
@@ -46,3 +56,10 @@ class Refusal:
 def refusal(check: Callable[..., None]) -> Refusal:
     """Declares such a function."""
     return Refusal(check)
+
+
+def is_met(question: Kernel, x: Any) -> Any:
+    """Whether elements of an array of the CPU's are what a kernel looks for; a program has the kernel answer in each run."""
+    found = empty((), np.bool_)
+    cpu.kernel(question, (BY_NUMPY[x.dtype].code, "b1"))(x.reshape(-1), found)
+    return found
