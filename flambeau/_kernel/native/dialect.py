@@ -21,9 +21,9 @@ from .. import archives, jit
 from ..lang import Walker, inline
 from ..render_llvm import Llvm
 from ..value import Value
-from .plan import FAILS
+from . import pool
 
-__all__ = ["compile_function", "compile_module", "inline", "is_kept", "over_all", "render_function", "run_loops"]
+__all__ = ["compile_function", "compile_module", "inline", "is_kept", "over_all", "render_function"]
 
 
 class _Text(Llvm):
@@ -198,44 +198,6 @@ def over_all(m, loop, pointers, dims, steps, data, outer, sizes, operands, strid
                 d = -1
 
 
-@inline
-def run_loops(m, first, loops, bases, pointers, count):
-    """Runs what a plan's words from `first` on describe, over operands whose addresses are in `bases`. Loops that do not know how
-    long they are get `count`, unless that is 0. Gives how many are left where a question is not answered as expected, or work fails."""
-    left, place = loops, first
-    while left != 0:
-        loop, operands, outer, dims = m.word(place), m.word(place, 32), m.word(place, 40), m.word(place, 8)
-        steps, data, sizes = m.word(place, 16), m.word(place, 24), place + 48
-        sources = sizes + outer * 8
-        each = 16 + outer * 8
-        if (loop == 0) & (steps != 0):  # work for the pool: its words, with the addresses in their places
-            whole = m.word(sizes)
-            if whole > FAILS:  # words that change while they are worked on
-                for j in range(m.word(whole)):
-                    m.put(steps, j * 8, m.word(whole, j * 8 + 8))
-            for j in range(operands):
-                address = m.word(bases, m.word(sources, j * each)) + m.word(sources, j * each + 8)
-                m.put(steps, m.word(sources, j * each + 16), address)
-            if whole == FAILS:
-                if m.call(data, steps, dims) != 0:
-                    break
-            else:
-                m.run(data, steps, dims)
-        else:
-            for j in range(operands):
-                m.put(pointers, j * 8, m.word(bases, m.word(sources, j * each)) + m.word(sources, j * each + 8))
-            if loop == 0:  # a question
-                if (m.word(m.word(pointers, 0), 0) & 0xFF) != dims:
-                    break
-            else:
-                if (count != 0) & (m.word(dims) == 0):
-                    dims = count
-                over_all(m, loop, pointers, dims, steps, data, outer, sizes, operands, sources + 16, each)
-        place = sources + operands * each
-        left -= 1
-    return left
-
-
 def render_function(
     name: str, body: Callable[..., Any], parameters: Sequence[str], beside: Sequence[str] = (), **options: Any
 ) -> str:
@@ -287,3 +249,6 @@ def _compiled(name: str, body: Callable[..., Any], key: Any, render: Callable[[]
 
 def _known(options: dict[str, Any]) -> list[Any]:
     return [sorted(vars(o).items()) if hasattr(o, "__dict__") else o for o in options.values()]
+
+
+pool.compile_with(compile_module)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..._core.allocation import LARGE
 from ..._core.state import modes
-from .dialect import compile_function, inline, is_kept, run_loops
+from .dialect import compile_function, inline, is_kept
 from .plan import (  # fmt: skip
     ABSENT,
     ALIKE,
@@ -36,6 +36,7 @@ from .plan import (  # fmt: skip
     TOGETHER,
     VIEWS,
     WRITTEN,
+    run_loops,
 )
 
 _HEAD = object.__basicsize__  # where an array's own fields begin

@@ -12,6 +12,7 @@ from typing import Any
 from ..._core.sizes import Size
 from ..._core.state import local, modes
 from ..render_llvm import NOT_NUMPY
+from .dialect import inline, over_all
 
 PLANS = 512  # of one table; one takes some kilobytes
 MIX = 0x9E3779B97F4A7C1  # a description's number is made with it
@@ -254,3 +255,41 @@ class Table:
 def _signed(w: int) -> int:
     """The same 64 bits as a number that may be negative."""
     return ((w + (1 << 63)) & _ALL) - (1 << 63)
+
+
+@inline
+def run_loops(m, first, loops, bases, pointers, count):
+    """Runs what a plan's words from `first` on describe, over operands whose addresses are in `bases`. Loops that do not know how
+    long they are get `count`, unless that is 0. Gives how many are left where a question is not answered as expected, or work fails."""
+    left, place = loops, first
+    while left != 0:
+        loop, operands, outer, dims = m.word(place), m.word(place, 32), m.word(place, 40), m.word(place, 8)
+        steps, data, sizes = m.word(place, 16), m.word(place, 24), place + 48
+        sources = sizes + outer * 8
+        each = 16 + outer * 8
+        if (loop == 0) & (steps != 0):  # work for the pool: its words, with the addresses in their places
+            whole = m.word(sizes)
+            if whole > FAILS:  # words that change while they are worked on
+                for j in range(m.word(whole)):
+                    m.put(steps, j * 8, m.word(whole, j * 8 + 8))
+            for j in range(operands):
+                address = m.word(bases, m.word(sources, j * each)) + m.word(sources, j * each + 8)
+                m.put(steps, m.word(sources, j * each + 16), address)
+            if whole == FAILS:
+                if m.call(data, steps, dims) != 0:
+                    break
+            else:
+                m.run(data, steps, dims)
+        else:
+            for j in range(operands):
+                m.put(pointers, j * 8, m.word(bases, m.word(sources, j * each)) + m.word(sources, j * each + 8))
+            if loop == 0:  # a question
+                if (m.word(m.word(pointers, 0), 0) & 0xFF) != dims:
+                    break
+            else:
+                if (count != 0) & (m.word(dims) == 0):
+                    dims = count
+                over_all(m, loop, pointers, dims, steps, data, outer, sizes, operands, sources + 16, each)
+        place = sources + operands * each
+        left -= 1
+    return left

@@ -13,6 +13,7 @@ import os
 import platform
 import threading
 from array import array
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -40,6 +41,11 @@ _lock = threading.RLock()
 held_over_forks(_lock, STARTING)  # Python's own locks of modules are not
 
 
+def compile_with(compile_module: Callable[..., int]) -> None:
+    """Tells how the pool's functions are compiled, by those who write loops that call the pool."""
+    _state["compile"] = compile_module
+
+
 def _pool() -> Any:
     """The pool's entry; compiled with the first large operation."""
     found = _state.get("entry")
@@ -50,11 +56,10 @@ def _started() -> Any:
     with _lock:
         if "entry" in _state:
             return _state["entry"]
-        from .dialect import compile_module  # which needs this module first
         from .pool_functions import FUNCTIONS, memory
 
         pause, patience = _PAUSE.get(platform.machine().lower(), ("", 1000))
-        address = compile_module(
+        address = _state["compile"](
             FUNCTIONS, memory(MOST_THREADS), pause=pause, patience=patience, most=MOST_THREADS, worthwhile=WORTHWHILE,
             share=SHARE,
         )  # fmt: skip

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..._core.allocation import LARGE
-from .dialect import compile_function, inline, run_loops
+from .dialect import compile_function, inline
 from .direct import bound_function
 from .entry import KNOWN_NAMES, fill
+from .plan import run_loops
 from .site import machine_code
 
 OPERANDS = 32  # of a loop, at most
