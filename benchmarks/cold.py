@@ -65,7 +65,7 @@ print(json.dumps(spent), file=sys.stderr)
 # Put before the program: says of every kernel what it is and how long the compiler took.
 WATCH = """
 import time
-from flambeau._kernel import llvm
+from flambeau._kernel.building import llvm
 _compile = llvm.optimised
 def watched(target, text):
     start = time.thread_time()

@@ -17,9 +17,9 @@ import numpy as np
 
 import flambeau as torch
 from flambeau._backend import threads
-from flambeau._kernel import jit
-from flambeau._kernel.native import pool
-from flambeau._kernel.tiles import vectors
+from flambeau._kernel.building import jit
+from flambeau._kernel.render.tiles import vectors
+from flambeau._kernel.threads import pool
 
 F = torch.nn.functional
 

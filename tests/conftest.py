@@ -8,7 +8,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._core.state import Local, local, modes
-from flambeau._kernel import ahead
+from flambeau._kernel.building import ahead
 from flambeau._kernel.native import site
 
 os.environ.setdefault("FLAMBEAU_SHIPPED", "0")  # kernels are tested as these files make them, not as a build left them

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flambeau._kernel import jit, llvm
-from flambeau._kernel.modules import split
+from flambeau._kernel.building import jit, llvm
+from flambeau._kernel.building.modules import split
 
 ROOT = Path(__file__).resolve().parents[1]
 MAC = """
@@ -51,7 +51,7 @@ mmap.mmap = Mapped
 PROGRAM = """
 import flambeau as torch
 from flambeau import nn
-from flambeau._kernel import elf, jit
+from flambeau._kernel.building import elf, jit
 
 assert elf.machine() == 0 and torch.get_num_threads() == (os.cpu_count() or 1)
 torch.manual_seed(0)

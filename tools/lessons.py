@@ -31,7 +31,8 @@ if _record:
         return sys.monitoring.DISABLE
 
     sys.monitoring.register_callback(_tool, sys.monitoring.events.LINE, _line)
-    from flambeau._kernel import jit, lang
+    from flambeau._kernel.building import jit
+    from flambeau._kernel.loops import lang
 
     jit._sources = lambda: None  # each test has its kernels' sources read, also those that are compiled already
     _source = lang._source

@@ -149,7 +149,7 @@ def sampled() -> set[str]:
 
 def tried() -> dict[str, set[str]]:
     """The kinds of dtypes that operations took in one of their samples, by name; those that no sample calls are missing."""
-    from flambeau._kernel import jit
+    from flambeau._kernel.building import jit
 
     jit.gather(None, str)  # compiles in a hurry
     import flambeau as torch

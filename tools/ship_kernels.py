@@ -58,13 +58,13 @@ def native(text: str) -> str:
 def work(cpu: str, program: str, file: str) -> None:
     """Runs a program, and writes down which kernels it asked for."""
     platform.machine = lambda: MACHINES[cpu]  # before the renderers ask
-    from flambeau._kernel import cpus, jit, llvm
+    from flambeau._kernel.building import cpus, jit, llvm
 
     gathered = jit.gather(cpus.named(cpu).target(llvm.host().llvm), str if MACHINES[cpu] == HERE else native)
     import shipped_programs
 
     shipped_programs.PROGRAMS[program]()
-    from flambeau._kernel.target import interpreter
+    from flambeau._kernel.building.target import interpreter
 
     with open(file, "wb") as out:
         pickle.dump((gathered.parts, interpreter(), gathered.index, shipped_programs.failed), out)
@@ -97,7 +97,7 @@ def needed(cpu: str, python: str, program: str, folder: str, timeout: float) -> 
 
 def held(path: Path) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
     """The objects and indexes of an archive, if the files as they are have made it."""
-    from flambeau._kernel import archives
+    from flambeau._kernel.building import archives
 
     if not path.exists() or not archives.made_here(str(path)):
         return {}, {}
@@ -111,9 +111,9 @@ def held(path: Path) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
 def ship(cpu: str, pythons: list[str], programs: list[str], jobs: int, timeout: float, add: bool) -> Path:
     """Makes the archive of a CPU: the first interpreter runs all programs, further ones those that ask for kernels which read their
     objects, or are known by code of theirs."""
-    from flambeau._kernel import archives, cpus, llvm
-    from flambeau._kernel.cache import Cache
-    from flambeau._kernel.jit import _digest
+    from flambeau._kernel.building import archives, cpus, llvm
+    from flambeau._kernel.building.cache import Cache
+    from flambeau._kernel.building.jit import _digest
 
     print(cpu, flush=True)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
@@ -154,7 +154,7 @@ def ship(cpu: str, pythons: list[str], programs: list[str], jobs: int, timeout: 
 
 def list_families() -> None:
     """Writes down which operations are whose, so that a first import need not find out."""
-    from flambeau._kernel import archives
+    from flambeau._kernel.building import archives
 
     with tempfile.TemporaryDirectory() as folder:
         env = {**os.environ, "FLAMBEAU_CACHE_DIR": folder, "FLAMBEAU_SHIPPED": "0", "PYTHONPATH": str(ROOT)}
@@ -181,7 +181,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--remove", action="store_true")
     options = parser.parse_args()
-    from flambeau._kernel import archives
+    from flambeau._kernel.building import archives
 
     if options.list or options.remove:
         for path in sorted(Path(archives.FOLDER).glob("*")):

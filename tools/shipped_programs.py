@@ -196,8 +196,8 @@ def products() -> None:
 
 def tiles() -> None:
     """Convolutions cut their positions by the threads of a machine: tiles of all heights that this may give."""
-    from flambeau._kernel import lanes
-    from flambeau._kernel.tiles import tile
+    from flambeau._kernel.images import lanes
+    from flambeau._kernel.render.tiles import tile
 
     for rows in range(1, tile() + 1):
         lanes.position_products("f32", rows), lanes.channel_sums("f32", rows)

@@ -11,10 +11,11 @@ import numpy as np
 from .._core import allocation
 from .._core.allocation import allocator, empty
 from .._core.dtypes import bfloat16
-from .._kernel import gemm, gemm_bf16, thin, tiles
+from .._kernel.folds.sums import dot_rows
+from .._kernel.loops.ufunc import loops
 from .._kernel.native.direct import direct
-from .._kernel.sums import dot_rows
-from .._kernel.ufunc import loops
+from .._kernel.products import gemm, gemm_bf16, thin
+from .._kernel.render import tiles
 from . import threads
 from .cpu import cpu
 from .threads import PRODUCTS, worth

@@ -12,15 +12,15 @@ import numpy as np
 
 from .._core.allocation import SHARED, empty, empty_like
 from .._core.layouts import is_disjoint
-from .._kernel import turning
-from .._kernel.lang import independent, kernel
-from .._kernel.loops import past_caches, pointwise_ufunc
-from .._kernel.native import pool
+from .._kernel.loops.lang import independent, kernel
+from .._kernel.loops.pointwise import past_caches, pointwise_ufunc
+from .._kernel.loops.ufunc import addresses
 from .._kernel.native.direct import start_of
 from .._kernel.native.walks import merged_dims
-from .._kernel.streaming import FURTHER, ask_for, ask_to_write, width
-from .._kernel.ufunc import addresses
-from .._kernel.value import SIZE
+from .._kernel.places import turning
+from .._kernel.render.streaming import FURTHER, ask_for, ask_to_write, width
+from .._kernel.render.value import SIZE
+from .._kernel.threads import pool
 from . import threads
 
 LARGE = 1 << 14  # elements from which blocks and threads pay for arrays in another order

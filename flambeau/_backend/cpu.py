@@ -13,11 +13,12 @@ import numpy as np
 from .._core import allocation
 from .._core.allocation import empty, filler, zeros
 from .._core.dtypes import bfloat16
-from .._kernel import loops
-from .._kernel.native import direct, pool
+from .._kernel.loops import pointwise
+from .._kernel.loops.ufunc import addresses, splitting
+from .._kernel.native import direct
 from .._kernel.native.direct import start_of as start_of
 from .._kernel.native.walks import merged_dims, rows_of
-from .._kernel.ufunc import addresses, splitting
+from .._kernel.threads import pool
 from . import copies, threads
 from . import memory as memory  # allocates large arrays
 from .cpu_rows import RowKernels
@@ -58,7 +59,7 @@ class Cpu:
     def pointwise(
         self, name: str, body: Any, inputs: tuple[str, ...], outputs: tuple[str, ...], compute: tuple[str, ...]
     ) -> Callable[..., Any]:
-        ufunc = loops.pointwise_ufunc(name, body, inputs, outputs, compute)
+        ufunc = pointwise.pointwise_ufunc(name, body, inputs, outputs, compute)
         if "bf16" not in inputs and "bf16" not in outputs:
             return ufunc
         return _through_bits(ufunc, inputs, outputs)
@@ -179,7 +180,9 @@ def _fill(array: Any, value: Any) -> None:
     item = np.empty(1, array.dtype)
     item.fill(value)
     count = threads.get_num_threads()
-    pool.drive(loops.fill_loop(code), count, count, [start_of(item), start_of(array)], array.size, [0, array.itemsize])
+    pool.drive(
+        pointwise.fill_loop(code), count, count, [start_of(item), start_of(array)], array.size, [0, array.itemsize]
+    )
 
 
 filler[0] = _fill
@@ -294,9 +297,9 @@ def _walk(call: Any, count: int, *operands: tuple[tuple[int, ...], tuple[int, ..
 def _past_caches(call: Any, heavy: bool) -> Any:
     """The callable of a pointwise ufunc that writes its result past the caches; the same one of a `heavy` body unless that is said."""
     ufunc = getattr(call, "ufunc", call)
-    if not heavy and not loops.is_light(ufunc):
+    if not heavy and not pointwise.is_light(ufunc):
         return call
-    made = loops.past_caches(ufunc)
+    made = pointwise.past_caches(ufunc)
     return made if ufunc is call else _through_bits(made, *call.types)
 
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from .._core.allocation import empty, zeros
 from .._core.dtypes import BY_NUMPY
-from .._kernel.native.pool import settings
-from .._kernel.rows import LONGEST, Rows, row_kernel, trial, variances
-from .._kernel.value import COMPUTE
+from .._kernel.folds.rows import LONGEST, Rows, row_kernel, trial, variances
+from .._kernel.render.value import COMPUTE
+from .._kernel.threads.pool import settings
 from . import threads
 from .copies import row_major
 

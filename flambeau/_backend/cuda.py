@@ -13,11 +13,11 @@ from .._core.allocation import not_planned
 from .._core.config import when_changed
 from .._core.dtypes import BY_NUMPY
 from .._core.state import CUDA, local
-from .._kernel.count_cuda import count
+from .._kernel.cuda.count import count
+from .._kernel.cuda.random import SAMPLERS, render_random
+from .._kernel.cuda.render import render_dense, render_kernel, render_pointwise
 from .._kernel.native.site import choose, open_device
-from .._kernel.render_cuda import render_dense, render_kernel, render_pointwise
-from .._kernel.render_random import SAMPLERS, render_random
-from .._kernel.value import COMPUTE, PART, is_integer
+from .._kernel.render.value import COMPUTE, PART, is_integer
 from .cuda_attention import Attention
 from .cuda_driver import addresses
 from .cuda_launches import Launches

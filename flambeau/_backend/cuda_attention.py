@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY
-from .._kernel import attention_cuda as kernels
+from .._kernel.cuda import attention as kernels
 from .cuda_scores import Scores
 
 _MOST = 65535  # heads of all batches: blocks along the second dimension of a grid

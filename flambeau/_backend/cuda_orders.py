@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY
-from .._kernel.order_cuda import BYTES, item_size, order
+from .._kernel.cuda.order import BYTES, item_size, order
 from .cuda_layout import blocks, memory_order, merged
 
 _THREADS = 256

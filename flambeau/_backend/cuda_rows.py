@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY
-from .._kernel.reduce import FOLDS, finish, highest, lowest
-from .._kernel.render_rows import Schedule, held_packs, render_rows
-from .._kernel.rows import Rows, variances, visits
+from .._kernel.cuda.rows import Schedule, held_packs, render_rows
+from .._kernel.folds.reduce import FOLDS, finish, highest, lowest
+from .._kernel.folds.rows import Rows, variances, visits
 from .cuda_layout import NUMPY, Operand, merged
 
 _BLOCKS = 1056  # blocks that keep a large GPU busy

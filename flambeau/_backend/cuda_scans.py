@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY
-from .._kernel.scan_cuda import THREADS, scan, state_size
+from .._kernel.cuda.scan import THREADS, scan, state_size
 from .cuda_layout import merged
 
 _BLOCKS = 528  # blocks that keep a large GPU busy

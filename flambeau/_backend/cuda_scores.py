@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY
-from .._kernel.rows import Rows
+from .._kernel.folds.rows import Rows
 from .cuda_rows import Operand
 
 ADDED, SEEN, CAUSAL, ALL = range(4)  # kinds of masks: numbers that are added, what takes part, what came before, none

@@ -20,7 +20,7 @@ import numpy as np
 
 from .._core.config import config
 from .._core.dtypes import BY_NUMPY
-from .._kernel.native.dialect import compile_function
+from .._kernel.loops.dialect import compile_function
 from .cuda_driver import address_of
 from .cuda_handles import Handles
 from .cuda_watch import watching

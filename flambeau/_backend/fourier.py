@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from .._core.allocation import empty
-from .._kernel import fourier
-from .._kernel.fourier import COMPLEX, HALF, REAL, REAL_PART, WHOLE
-from .._kernel.native.pool import APART, run_calls
-from .._kernel.tiles import lanes
-from .._kernel.ufunc import addresses
+from .._kernel.linear import fourier
+from .._kernel.linear.fourier import COMPLEX, HALF, REAL, REAL_PART, WHOLE
+from .._kernel.loops.ufunc import addresses
+from .._kernel.render.tiles import lanes
+from .._kernel.threads.pool import APART, run_calls
 from . import threads
 from .blas import Scratch
 from .cpu import start_of

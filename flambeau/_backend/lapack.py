@@ -19,8 +19,8 @@ import numpy as np
 from .._core import allocation
 from .._core.allocation import empty, zeros
 from .._core.state import FACTORISING, held_over_forks
+from .._kernel.linear.routines import routine_ufunc
 from .._kernel.native.direct import address_function, direct
-from .._kernel.routines import routine_ufunc
 from . import threads
 
 _PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}

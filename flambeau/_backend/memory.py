@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._core import allocation
-from .._kernel.native.dialect import compile_function, compile_module
+from .._kernel.loops.dialect import compile_function, compile_module
 
 _HUGE = 1 << 22  # bytes from which Linux is asked for large pages, as NumPy does
 # glibc gives blocks from this size on back to the system at once, and every new one costs a fault for each page: some are

@@ -10,7 +10,7 @@ import numpy as np
 from .._core.allocation import empty
 from .._core.dtypes import dtype
 from .._core.quantizers import LIMITS, Quantizer
-from .._kernel import loops
+from .._kernel.loops import pointwise
 
 _CODES = {np.dtype(t): code for t, code in (("u1", "u8"), ("i1", "i8"), ("i4", "i32"))}
 FEW = 1 << 14  # elements beside which numbers need no array
@@ -27,7 +27,7 @@ def _body(m: Any, x: Any, inverse: Any, zero: Any, low: Any, high: Any) -> Any:
 @functools.cache
 def quantizing(code: str) -> Any:
     types = ("f32", "f32", "f32", *["f64" if code == "i32" else "f32"] * 2)  # the largest int32 is no float32
-    return loops.pointwise_ufunc("quantize", _body, types, (code,), types)
+    return pointwise.pointwise_ufunc("quantize", _body, types, (code,), types)
 
 
 @functools.cache
@@ -37,7 +37,7 @@ def _dequantize(code: str) -> Any:
     def body(m: Any, q: Any, zero: Any, scale: Any) -> Any:
         return (q - m.cast(zero, wide)) * m.cast(scale, wide)
 
-    return loops.pointwise_ufunc("dequantize", body, (code, "f32", "f32"), ("f32",), (wide, "f32", "f32"))
+    return pointwise.pointwise_ufunc("dequantize", body, (code, "f32", "f32"), ("f32",), (wide, "f32", "f32"))
 
 
 @functools.lru_cache(1024)

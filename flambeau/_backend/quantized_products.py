@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core.allocation import empty
-from .._kernel import gemm_int8
+from .._kernel.products import gemm_int8
 from . import blas, threads
 from .quantized import FEW, quantizing
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._core.allocation import empty, zeros
-from .._kernel import elimination, factoring
+from .._kernel.linear import elimination, factoring
 from . import lapack
 from .copies import row_major
 from .cpu import cpu

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any
 
 from .._core.config import checked_count
-from .._kernel.jit import cache_size
-from .._kernel.native import pool
-from .._kernel.native.pool import MOST_THREADS, settings
-from .._kernel.streaming import past
-from .._kernel.tiles import vectors
+from .._kernel.building.jit import cache_size
+from .._kernel.render.streaming import past
+from .._kernel.render.tiles import vectors
+from .._kernel.threads import pool
+from .._kernel.threads.pool import MOST_THREADS, settings
 
 # Work is counted in elements that an operation reads, combines with a few others and writes. From so many on other threads are asked
 # to help, which takes the interpreter about 10 µs (a pointwise operation takes 40 to 80 for so many), and Python's own may run meanwhile.

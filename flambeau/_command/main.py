@@ -136,8 +136,8 @@ def run_code(text: str, arguments: Sequence[str]) -> int:
 
 def warmed(program: str, arguments: Sequence[str]) -> int:
     """Runs a program, and says how many kernels it left on disk, and how many it did not need to."""
-    from .._kernel import ahead, jit
-    from .._kernel.cache import Cache
+    from .._kernel.building import ahead, jit
+    from .._kernel.building.cache import Cache
 
     cache = Cache.open()
     before = {path for _, _, path in cache.kept()} if cache is not None else set()
@@ -161,8 +161,8 @@ def warmed(program: str, arguments: Sequence[str]) -> int:
 
 def show_cache(clear: bool, limit: float | None) -> int:
     """Says what is kept on disk, after removing what is asked for, and what came with the package."""
-    from .._kernel import archives
-    from .._kernel.cache import MOST, Cache
+    from .._kernel.building import archives
+    from .._kernel.building.cache import MOST, Cache
 
     cache = Cache.open()
     if cache is None:
@@ -289,7 +289,7 @@ def info() -> int:
     """Prints what a bug report needs."""
     import numpy
 
-    from .._kernel import archives, jit
+    from .._kernel.building import archives, jit
 
     print(f"flambeau  {__version__}")
     print(f"python    {platform.python_version()} on {platform.platform()}")

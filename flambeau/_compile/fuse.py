@@ -15,11 +15,11 @@ from .._backend.cuda_layout import NUMPY, Operand, plan
 from .._backend.cuda_watch import Watch as DeviceWatch
 from .._core.state import CUDA
 from .._dispatch import backend_of
-from .._kernel.llvm import NoCompiler
-from .._kernel.loops import pointwise_loop, recipes, survey
-from .._kernel.native import pool
+from .._kernel.building.llvm import NoCompiler
+from .._kernel.loops.pointwise import pointwise_loop, recipes, survey
 from .._kernel.native.device_plan import ARGUMENTS
-from .._kernel.value import COMPUTE, PART, SIZE
+from .._kernel.render.value import COMPUTE, PART, SIZE
+from .._kernel.threads import pool
 from .._ops.plans.watching import Walk
 from .memory import MADE, Memory
 from .steps import Call, Fused, Launch, LaunchedLoop, Loop, Question, Step, may_be_python

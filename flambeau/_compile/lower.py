@@ -19,7 +19,7 @@ from .._core.allocation import SHARED, allocator
 from .._core.collector import uncollected
 from .._core.state import CUDA, GRAD, POSTPONED, local
 from .._dispatch import backend_of
-from .._kernel.lang import kernel
+from .._kernel.loops.lang import kernel
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import runner
 from .._kernel.native.walks import arrangement

@@ -7,7 +7,7 @@ from typing import Any
 from .._core import devices, dtypes
 from .._core.config import config
 from .._core.state import AUTOCAST, CAPTURE, local, modes
-from .._kernel.native import pool
+from .._kernel.threads import pool
 from .holders import Holder, Slots
 
 _OTHER = ~CAPTURE

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from copy import copy
 
 from .._core.dtypes import bool_
-from .._kernel.loops import survey
-from .._kernel.value import COMPUTE, PART
+from .._kernel.loops.pointwise import survey
+from .._kernel.render.value import COMPUTE, PART
 from .._ops.records.pointwise_op import Pointwise
 from .arguments import overlap
 from .graph import Graph, Node, Value, is_view, replaced

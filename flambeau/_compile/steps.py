@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .._kernel.loops import past_caches, recipes
-from .._kernel.native import pool
+from .._kernel.folds.rows import in_place
+from .._kernel.loops.pointwise import past_caches, recipes
+from .._kernel.loops.ufunc import addresses, loops
 from .._kernel.native.device_entry import LAUNCH, launch_words, launcher
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import OPERANDS
-from .._kernel.rows import in_place
-from .._kernel.ufunc import addresses, loops
+from .._kernel.threads import pool
 from .._ops.plans.patterns import Unplannable
 from .._ops.plans.watching import Walk
 from .graph import Node, Value, values_in

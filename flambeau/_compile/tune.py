@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
-from .._kernel import jit
-from .._kernel.cache import Cache
-from .._kernel.native import pool
+from .._kernel.building import jit
+from .._kernel.building.cache import Cache
+from .._kernel.threads import pool
 from .._tensor import Tensor
 from .graph import Graph
 from .lower import Lowering

@@ -47,7 +47,7 @@ _STATE_LAYOUT = np.dtype(
 
 FEW = 256  # words of a draw that needs no memory of its own
 kernels: Any = (
-    None  # machine code for the loops, from `_kernel/random_loops.py`: `_ops/making/generator.py` hands it over
+    None  # machine code for the loops, from `_kernel/random/stream.py`: `_ops/making/generator.py` hands it over
 )
 
 

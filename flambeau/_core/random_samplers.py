@@ -1,5 +1,5 @@
 """Samplers that reject, so that their use of the stream depends on the values drawn: Poisson, gamma, Dirichlet, binomial.
-Kernels (`_kernel/samplers.py`) go through the elements one by one, as the stream prescribes.
+Kernels (`_kernel/random/samplers.py`) go through the elements one by one, as the stream prescribes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _F32 = np.float32
 
 native: Callable[
     [str, Any], Any
-]  # kernels by name, see `_kernel/samplers.py`: `_ops/making/generator.py` hands them over
+]  # kernels by name, see `_kernel/random/samplers.py`: `_ops/making/generator.py` hands them over
 
 
 def use_native(kernels: Callable[[str, Any], Any]) -> None:

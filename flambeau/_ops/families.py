@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .._core.state import IMPORTING, held_over_forks, unobserved
-from .._kernel import archives
-from .._kernel.cache import chosen_root
+from .._kernel.building import archives
+from .._kernel.building.cache import chosen_root
 from .._version import __version__
 
 _waiting: dict[str, None] = {}  # families that are not imported yet

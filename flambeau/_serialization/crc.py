@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._kernel import jit
+from .._kernel.building import jit
 
 _SMALL = 1 << 16  # bytes up to which zlib is as good
 _WORTH_LOADING = 1 << 28  # bytes from which it pays to make a kernel for this alone

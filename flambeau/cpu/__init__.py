@@ -93,7 +93,7 @@ def synchronize(device: Any = None) -> None:
 
 def get_capabilities() -> dict[str, Any]:
     """What this CPU can do, by the names that LLVM has for it."""
-    from .._kernel import jit  # loads LLVM
+    from .._kernel.building import jit  # loads LLVM
 
     return dict(jit.cpu_features())
 

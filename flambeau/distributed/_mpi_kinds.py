@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._kernel import jit
-from .._kernel.loops import render_pointwise
+from .._kernel.building import jit
+from .._kernel.loops.pointwise import render_pointwise
 from ._kinds import RedOpType
 
 # By the names of NumPy's dtypes.

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._kernel.native.dialect import compile_function
+from .._kernel.loops.dialect import compile_function
 
 SET_SLACK, GET_SLACK = 29, 30  # of Linux' prctl: by how many nanoseconds a thread may wake late, usually 50,000
 EXACT = 1000

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from .._autograd.modes import no_grad
-from .._kernel import archives, cpus, elf, jit
-from .._kernel.target import Target
+from .._kernel.building import archives, cpus, elf, jit
+from .._kernel.building.target import Target
 from .._serialization import files
 from .._serialization.archive import ArchiveError, Reader
 from .._tensor import Tensor

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._core.symbolic import SymInt
-from .._kernel import cpus, jit, llvm
+from .._kernel.building import cpus, jit, llvm
 from .._tensor import Tensor, wrap
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .exported_program import ExportedProgram

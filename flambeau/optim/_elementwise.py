@@ -16,8 +16,8 @@ import numpy as np
 from .._core.dtypes import COMPLEX, FLOATING
 from .._core.state import CAPTURE, CUDA, DISPATCH, FUNCTION_MODE, GRAD, SPARSE, local, modes
 from .._dispatch import backend_of
-from .._kernel.optim import Formula
-from .._kernel.optim_step import find_places
+from .._kernel.training.optim import Formula
+from .._kernel.training.optim_step import find_places
 from .._ops.records.writable import check_writable
 from .._ops.registry import ops
 from .._tensor import Meta, Storage, Tensor, bump

@@ -12,8 +12,8 @@ from .._core.dtypes import BY_NUMPY, FLOATING
 from .._core.layouts import is_dense
 from .._core.state import CUDA
 from .._dispatch import backend_of
-from .._kernel.optim import Formula
-from .._kernel.optim_cuda import CHUNK, THREADS, render
+from .._kernel.cuda.optim import CHUNK, THREADS, render
+from .._kernel.training.optim import Formula
 
 
 def suits(rows: list[tuple[Any, ...]]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._core.dtypes import COMPLEX
 from .._core.state import SPARSE
-from .._kernel.optim import Formula
+from .._kernel.training.optim import Formula
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ._elementwise import Elementwise, check_at_least, check_forms, decayed, scalar, settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._kernel.optim import Formula
+from .._kernel.training.optim import Formula
 from .._tensor import Tensor
 from ._elementwise import Elementwise, check_at_least, check_betas, decayed, scalar, settings, zeros_like
 from .optimizer import ParamsT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._core.dtypes import COMPLEX
-from .._kernel.optim import Formula
+from .._kernel.training.optim import Formula
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ._elementwise import Elementwise, check_at_least, scalar, settings, zeros_like

@@ -4,8 +4,8 @@ import pytest
 
 import flambeau as torch
 from flambeau._compile.steps import Loop
-from flambeau._kernel.rows import in_place
-from flambeau._kernel.ufunc import addresses
+from flambeau._kernel.folds.rows import in_place
+from flambeau._kernel.loops.ufunc import addresses
 from flambeau.compiler._region import Region
 from flambeau.nn import functional as F
 

@@ -20,7 +20,7 @@ from flambeau._backend.cpu import cpu
 from flambeau._backend.cuda_layout import NUMPY, Operand
 from flambeau._core.dtypes import BY_NUMPY
 from flambeau._core.state import CUDA, GRAD
-from flambeau._kernel.reduce import fold_rows
+from flambeau._kernel.folds.reduce import fold_rows
 from flambeau._ops.folds.cumulative import _extrema, scan_array
 from flambeau._ops.folds.folding import extremum
 from flambeau._ops.folds.sorting import sort_array

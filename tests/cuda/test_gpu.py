@@ -11,7 +11,7 @@ import pytest
 import flambeau as torch
 from flambeau._core.state import CUDA
 from flambeau._dispatch import backend_of
-from flambeau._kernel.reduce import fold_rows
+from flambeau._kernel.folds.reduce import fold_rows
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
 

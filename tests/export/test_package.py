@@ -15,7 +15,7 @@ import pytest
 import flambeau as torch
 from flambeau import nn
 from flambeau._command import main as _cli
-from flambeau._kernel import cpus, elf
+from flambeau._kernel.building import cpus, elf
 from flambeau.export._package import PackageError, load_package, write_package
 
 pytestmark = pytest.mark.skipif(not elf.machine(), reason="packages are made on Linux")

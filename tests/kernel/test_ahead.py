@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from flambeau._kernel import ahead, jit, llvm
-from flambeau._kernel.modules import Part
+from flambeau._kernel.building import ahead, jit, llvm
+from flambeau._kernel.building.modules import Part
 
 
 def _text(number):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import flambeau as torch
-from flambeau._kernel import archives, cpus, elf, jit, llvm
-from flambeau._kernel.modules import split
+from flambeau._kernel.building import archives, cpus, elf, jit, llvm
+from flambeau._kernel.building.modules import split
 
 pytestmark = pytest.mark.skipif(not elf.machine(), reason="object files of another kind")
 ROOT = Path(__file__).resolve().parents[2]
@@ -209,7 +209,7 @@ programs.PROGRAMS, programs.failed = dict(one=run), []
 import ship_kernels, pickle
 ship_kernels.work({cpu!r}, "one", "found")
 parts, _, index, _ = pickle.load(open("found", "rb"))
-from flambeau._kernel import jit
+from flambeau._kernel.building import jit
 made = jit._setting().gathered.objects()
 assert made.keys() == parts.keys() and len(made) >= 4 and index
 print({{int.from_bytes(data[18:20], "little") for data in made.values()}})
@@ -228,7 +228,8 @@ def test_texts_that_this_machine_cannot_run_compute_nothing():
 
 def test_products_read_the_size_of_their_strips(monkeypatch):
     """Of which the code knows nothing, as machines with other caches share it."""
-    from flambeau._kernel import gemm, tiles
+    from flambeau._kernel.products import gemm
+    from flambeau._kernel.render import tiles
 
     text = gemm.render(tiles.Plan("f32", 6), False)
     a, b = torch.rand(40, 300), torch.rand(300, 5000)

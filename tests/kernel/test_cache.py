@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from flambeau._kernel import cache, jit
-from flambeau._kernel.cache import Cache
+from flambeau._kernel.building import cache, jit
+from flambeau._kernel.building.cache import Cache
 
 posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes of POSIX")
 PROGRAM = """

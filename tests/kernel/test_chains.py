@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel import chains, loops
+from flambeau._kernel.loops import chains, pointwise
 
 FUNCTIONS = ["exp", "log1p", "erf", "tanh", "sin", "lgamma", "erfinv", "sigmoid"]
 
@@ -34,9 +34,9 @@ def test_addends_from_memory(steps, stream, monkeypatch):
 
     def made(overwrites):
         monkeypatch.setattr(chains, "is_neon", lambda: overwrites)
-        text = loops.render_pointwise("kernel", body, ("f32",), ("f32",), ("f32",), stream)
+        text = pointwise.render_pointwise("kernel", body, ("f32",), ("f32",), ("f32",), stream)
         assert ("@addends" in text) == overwrites
-        return loops._made("polynomial", body, ("f32",), ("f32",), ("f32",), stream)
+        return pointwise._made("polynomial", body, ("f32",), ("f32",), ("f32",), stream)
 
     x = np.arange(1, 1000, dtype="f4")
     assert np.array_equal(made(True)(x), made(False)(x))

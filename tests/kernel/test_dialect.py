@@ -3,7 +3,7 @@
 import ctypes
 import importlib.util
 
-from flambeau._kernel.native.dialect import compile_function
+from flambeau._kernel.loops.dialect import compile_function
 
 
 def _called(path, text):

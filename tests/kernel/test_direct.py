@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from flambeau._backend.cpu import cpu
+from flambeau._kernel.folds.reduce import extremum_rows, fold_rows
+from flambeau._kernel.folds.rows import row_kernel
 from flambeau._kernel.native.direct import address_function
-from flambeau._kernel.reduce import extremum_rows, fold_rows
-from flambeau._kernel.rows import row_kernel
 from flambeau._ops.folds.softmax import _forward
 
 TYPES = ("f32", "f32")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from flambeau._kernel import elf, jit, llvm, target
+from flambeau._kernel.building import elf, jit, llvm, target
 
 linux = pytest.mark.skipif(not elf.machine(), reason="this system has object files of another kind")
 

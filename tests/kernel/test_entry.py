@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel import elf
+from flambeau._kernel.building import elf
+from flambeau._kernel.loops.dialect import compile_function, inline
 from flambeau._kernel.native import plan, site
-from flambeau._kernel.native.dialect import compile_function, inline
 from flambeau._ops.registry import records
 from flambeau.overrides import TorchFunctionMode
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from flambeau._kernel.loops import pointwise_ufunc, survey
+from flambeau._kernel.loops.pointwise import pointwise_ufunc, survey
 
 
 def polynomial(m, x, y):

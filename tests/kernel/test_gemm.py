@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from flambeau._backend import blas, threads
-from flambeau._kernel import gemm, gemm_bf16, tiles
-from flambeau._kernel.ufunc import addresses
+from flambeau._kernel.loops.ufunc import addresses
+from flambeau._kernel.products import gemm, gemm_bf16
+from flambeau._kernel.render import tiles
 
 TYPES = ["f4", "f8", "f2", ml_dtypes.bfloat16, "i8", "i4", "i2", "i1", "u1"]
 SHAPES = [(1, 1, 1), (2, 3, 4), (14, 16, 32), (15, 17, 33), (70, 300, 37), (33, 31, 97), (5, 0, 3)]

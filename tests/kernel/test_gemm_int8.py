@@ -11,7 +11,7 @@ import pytest
 from flambeau._backend import quantized, quantized_products, threads
 from flambeau._core.dtypes import qint8, qint32, quint8
 from flambeau._core.quantizers import Quantizer, per_channel_affine, per_tensor_affine
-from flambeau._kernel import gemm_int8, gemm_int8_tiles
+from flambeau._kernel.products import gemm_int8, gemm_int8_tiles
 
 
 def operands(rng, m, k, n):
@@ -113,7 +113,7 @@ def test_codes_keep_the_memory_format():
 _GUARDED = """
 import numpy as np
 from guarded import guarded
-from flambeau._kernel import gemm_int8
+from flambeau._kernel.products import gemm_int8
 variant = {variant!r}
 assert variant in gemm_int8.variants()  # asks for the right to use tiles
 function = gemm_int8.gemm(variant, (1, 1, 1))

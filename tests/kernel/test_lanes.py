@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flambeau._kernel import lanes
+from flambeau._kernel.images import lanes
 
 
 @pytest.mark.parametrize("depth", [1, 3, 4, 7, 18, 33])

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from flambeau._backend.cpu import cpu
-from flambeau._kernel.lang import independent, kernel
+from flambeau._kernel.loops.lang import independent, kernel
 
 SOURCE = """
-from flambeau._kernel.lang import kernel
+from flambeau._kernel.loops.lang import kernel
 
 
 @kernel("(n)->(n)")

@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from flambeau._kernel import jit, llvm
-from flambeau._kernel.compiling import Notice
-from flambeau._kernel.gemm import Plan, render
-from flambeau._kernel.modules import split
+from flambeau._kernel.building import jit, llvm
+from flambeau._kernel.building.compiling import Notice
+from flambeau._kernel.building.modules import split
+from flambeau._kernel.products.gemm import Plan, render
 
 LONG = "".join(f"  %x{i + 1} = add i64 %x{i}, {i}\n" for i in range(300))
 
@@ -79,7 +79,7 @@ def test_an_error_in_a_part_is_raised():
 def test_a_terminal_says_what_it_waits_for(tmp_path):
     code = """
 import flambeau as torch
-from flambeau._kernel import jit, llvm
+from flambeau._kernel.building import jit, llvm
 jit._notice.spent = 1.5
 print(torch.ones(3).sum().item())
 """

@@ -7,16 +7,17 @@ import threading
 import numpy as np
 import pytest
 
-from flambeau._kernel import jit, loops
-from flambeau._kernel.native import pool
-from flambeau._kernel.native.dialect import compile_function
+from flambeau._kernel.building import jit
+from flambeau._kernel.loops import pointwise
+from flambeau._kernel.loops.dialect import compile_function
+from flambeau._kernel.threads import pool
 
 TYPES = ["f32", "f32"]
 
 
 @pytest.fixture(scope="module")
 def add():
-    text = loops.render_pointwise("kernel", lambda m, x, y: x + y, TYPES, ["f32"], TYPES)
+    text = pointwise.render_pointwise("kernel", lambda m, x, y: x + y, TYPES, ["f32"], TYPES)
     return jit.compile("kernel", text)
 
 

@@ -5,12 +5,12 @@ import re
 import pytest
 
 import flambeau as torch
-from flambeau._kernel.reduce import FOLDS, finish, fold_rows
-from flambeau._kernel.render_cuda import Cuda, _elements, render_dense, render_kernel, render_pointwise
-from flambeau._kernel.render_random import SAMPLERS, _positive, _unit, philox, render_random
-from flambeau._kernel.render_rows import Rows, Schedule, render_rows
-from flambeau._kernel.symbols import symbols
-from flambeau._kernel.value import Value
+from flambeau._kernel.cuda.random import SAMPLERS, _positive, _unit, philox, render_random
+from flambeau._kernel.cuda.render import Cuda, _elements, render_dense, render_kernel, render_pointwise
+from flambeau._kernel.cuda.rows import Rows, Schedule, render_rows
+from flambeau._kernel.folds.reduce import FOLDS, finish, fold_rows
+from flambeau._kernel.render.symbols import symbols
+from flambeau._kernel.render.value import Value
 from flambeau._ops.records.pointwise_op import Pointwise
 from flambeau._ops.registry import records
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flambeau._backend.cpu import cpu
-from flambeau._kernel.rows import Rows, _described, row_kernel, visits
+from flambeau._kernel.folds.rows import Rows, _described, row_kernel, visits
 
 RANDOM = np.random.default_rng(0)
 

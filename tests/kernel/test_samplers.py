@@ -68,7 +68,7 @@ def test_tail_of_stirlings_formula():
     """log(k!) beyond its leading terms; with NumPy in the place of a kernel's language."""
     from math import lgamma, log, pi
 
-    from flambeau._kernel.samplers import _tail
+    from flambeau._kernel.random.samplers import _tail
 
     for k in range(40):
         leading = 0.5 * log(2 * pi) + (k + 0.5) * log(k + 1) - (k + 1)

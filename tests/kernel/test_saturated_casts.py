@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from flambeau._kernel import loops, render_llvm
+from flambeau._kernel.loops import pointwise
+from flambeau._kernel.render import llvm
 
 TYPES = {t: np.dtype(f"{t[0]}{int(t[1:]) // 8}") for t in ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")}
 
@@ -29,10 +30,10 @@ def _expected(x, d):
 @pytest.mark.parametrize("source", [np.float32, np.float64])
 @pytest.mark.parametrize("code", TYPES)
 def test_casts_saturate(monkeypatch, instruction, source, code):
-    if instruction and not render_llvm._SATURATES:
+    if instruction and not llvm._SATURATES:
         pytest.skip("this CPU has none")
-    monkeypatch.setattr(render_llvm, "_SATURATES", instruction)
+    monkeypatch.setattr(llvm, "_SATURATES", instruction)
     kind = "f32" if source is np.float32 else "f64"
-    cast = loops.pointwise_ufunc("cast", lambda m, x: m.cast(x, code), (kind,), (code,), (kind,))
+    cast = pointwise.pointwise_ufunc("cast", lambda m, x: m.cast(x, code), (kind,), (code,), (kind,))
     for x in (_values(TYPES[code], source), _values(TYPES[code], source)[::2]):
         assert cast(x).tolist() == _expected(x, TYPES[code]).tolist()

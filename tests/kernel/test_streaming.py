@@ -5,9 +5,10 @@ import pytest
 
 import flambeau as torch
 from flambeau._backend.cpu import _past_caches, cpu
-from flambeau._kernel import jit, llvm, loops
-from flambeau._kernel.native import pool
-from flambeau._kernel.streaming import past
+from flambeau._kernel.building import jit, llvm
+from flambeau._kernel.loops import pointwise
+from flambeau._kernel.render.streaming import past
+from flambeau._kernel.threads import pool
 from flambeau._ops.registry import records
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "complex64", "complex128"]
@@ -122,9 +123,9 @@ def test_copies(threshold):
 
 def test_light_loops_stream_before_heavy_ones(monkeypatch):
     light, heavy = (records[name].variant(cpu, torch.float32)[0] for name in ("abs", "exp"))
-    assert loops.is_light(light) and not loops.is_light(heavy)
+    assert pointwise.is_light(light) and not pointwise.is_light(heavy)
     streamed = []
-    monkeypatch.setattr(loops, "past_caches", lambda ufunc: streamed.append(ufunc) or ufunc)
+    monkeypatch.setattr(pointwise, "past_caches", lambda ufunc: streamed.append(ufunc) or ufunc)
     _past_caches.cache_clear()
     before, pool.settings[1], pool.settings[2] = pool.settings[1:], 1 << 22, 1 << 21
     try:
@@ -140,7 +141,7 @@ def test_light_loops_stream_before_heavy_ones(monkeypatch):
 
 
 def test_results_go_past_the_caches():
-    text = loops.render_pointwise("kernel", lambda m, x: x * 2.0, ("f32",), ("f32",), ("f32",), stream=True)
+    text = pointwise.render_pointwise("kernel", lambda m, x: x * 2.0, ("f32",), ("f32",), ("f32",), stream=True)
     context, target = llvm.loaded().create_context(), jit.target()
     module = llvm.improved(target, text, context, llvm._machine(target))
     assert "!nontemporal" in str(module)  # both ways of writing must not have become one

@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from flambeau._kernel.loops import pointwise_ufunc
+from flambeau._kernel.loops.pointwise import pointwise_ufunc
 from flambeau._kernel.math import vecmath
 
 mpmath.mp.prec = 160

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel import loops
-from flambeau._kernel.native import pool, walks
+from flambeau._kernel.loops import pointwise
+from flambeau._kernel.native import walks
+from flambeau._kernel.threads import pool
 
 F32 = np.dtype(np.float32)
 BASE = np.random.default_rng(0).standard_normal((6, 10, 8, 12)).astype(np.float32)
@@ -15,7 +16,7 @@ BASE = np.random.default_rng(0).standard_normal((6, 10, 8, 12)).astype(np.float3
 
 @pytest.fixture(scope="module")
 def add():
-    return loops.pointwise_ufunc("walked_add", lambda m, x, y: x + y, ("f32", "f32"), ("f32",), ("f32", "f32"))
+    return pointwise.pointwise_ufunc("walked_add", lambda m, x, y: x + y, ("f32", "f32"), ("f32",), ("f32", "f32"))
 
 
 VIEWS = {

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel.native import pool, site
-from flambeau._kernel.ufunc import adopted, loops
+from flambeau._kernel.loops.ufunc import adopted, loops
+from flambeau._kernel.native import site
+from flambeau._kernel.threads import pool
 from flambeau._ops.plans import watching
 from flambeau._ops.plans.pointwise_plan import add_loop
 

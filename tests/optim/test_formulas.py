@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau._kernel.optim_cuda import render
+from flambeau._kernel.cuda.optim import render
 from flambeau.optim._elementwise import _NUMBERS
 
 STEPS = 7

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..lang import independent, kernel
+from ..loops.lang import independent, kernel
 
 BLOCK = 512  # elements that are summed in their own precision
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..symbols import Complex
-from ..value import Value
+from ..render.symbols import Complex
+from ..render.value import Value
 from .exponentials import log1p
 from .floats import FORMAT, power_of_two, two_product, two_sum
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..symbols import register
-from ..value import BITS, Value, is_float
+from ..render.symbols import register
+from ..render.value import BITS, Value, is_float
 from .floats import FORMAT
 
 INF, NAN = math.inf, math.nan

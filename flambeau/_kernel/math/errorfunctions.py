@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..value import Value
+from ..render.value import Value
 from .exponentials import exp, exp_moderate, exp_twice, log, log1p
 from .floats import FORMAT, clamp, polynomial, two_product
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..value import SIZE, Value
+from ..render.value import SIZE, Value
 from .floats import (
     FORMAT,
     clamp,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..value import Value
+from ..render.value import Value
 
 
 class Format(NamedTuple):

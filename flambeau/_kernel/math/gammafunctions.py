@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..value import Value
+from ..render.value import Value
 from .exponentials import log, log_moderate
 from .floats import polynomial
 from .trigonometry import sinpi

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..symbols import register
-from ..value import Value
+from ..render.symbols import register
+from ..render.value import Value
 from .errorfunctions import widened
 from .floats import polynomial
 

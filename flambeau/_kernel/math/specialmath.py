@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..symbols import register
-from ..value import Value
+from ..render.symbols import register
+from ..render.value import Value
 from .errorfunctions import widened
 from .exponentials import exp_moderate, log_moderate
 from .floats import polynomial

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..value import Value
+from ..render.value import Value
 from .floats import FORMAT, flip_sign, nearest, polynomial, quick_two_sum, two_product, two_sum
 
 INF, NAN = math.inf, math.nan

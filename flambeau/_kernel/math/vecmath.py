@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..symbols import register
-from ..value import BITS, Value, is_float
+from ..render.symbols import register
+from ..render.value import BITS, Value, is_float
 from . import complexmath, errorfunctions, exponentials, gammafunctions, trigonometry
 from .floats import FORMAT, power_of_two
 

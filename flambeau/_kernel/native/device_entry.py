@@ -14,8 +14,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..loops.dialect import compile_function, inline
 from .device_plan import ABOUT, ARGUMENT, ARGUMENTS, CALL, FIRST, PASSED, RESULT, RESULTS, SPAN, SPANS, WRITES
-from .dialect import compile_function, inline
 from .entry import (
     KNOWN,
     KNOWN_NAMES,

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import jit
-from ..ufunc import addresses
-from .dialect import compile_function
+from ..building import jit
+from ..loops.dialect import compile_function
+from ..loops.ufunc import addresses
 
 _MOST_OPERANDS, _MOST_DIMS = 8, 3  # core dimensions of one operand; a kernel has at most 8 in all
 _ALIGNED, _WRITABLE = 0x0100, 0x0400  # flags of arrays

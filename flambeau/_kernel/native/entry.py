@@ -16,7 +16,7 @@ import numpy as np
 
 from ..._core.allocation import LARGE
 from ..._core.state import modes
-from .dialect import compile_function, inline, is_kept
+from ..loops.dialect import compile_function, inline, is_kept
 from .plan import (  # fmt: skip
     ABSENT,
     ALIKE,

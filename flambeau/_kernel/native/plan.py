@@ -11,8 +11,8 @@ from typing import Any
 
 from ..._core.sizes import Size
 from ..._core.state import local, modes
-from ..render_llvm import NOT_NUMPY
-from .dialect import inline, over_all
+from ..loops.dialect import inline, over_all
+from ..render.llvm import NOT_NUMPY
 
 PLANS = 512  # of one table; one takes some kilobytes
 MIX = 0x9E3779B97F4A7C1  # a description's number is made with it

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.allocation import LARGE
-from .dialect import compile_function, inline
+from ..loops.dialect import compile_function, inline
 from .direct import bound_function
 from .entry import KNOWN_NAMES, fill
 from .plan import run_loops

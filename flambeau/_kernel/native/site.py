@@ -19,8 +19,8 @@ from ..._core import allocation
 from ..._core.dtypes import dtype
 from ..._core.sizes import Size
 from ..._core.state import AUTOCAST, local, modes
-from .. import ahead, elf
-from . import pool
+from ..building import ahead, elf
+from ..threads import pool
 from .device_entry import GPU_NAMES, Lies, compile_device_entry, gpu_words
 from .direct import known_layout
 from .entry import (

@@ -6,7 +6,7 @@ import array
 from collections.abc import Sequence
 from typing import Any
 
-from .dialect import compile_function, inline
+from ..loops.dialect import compile_function, inline
 from .entry import KNOWN_NAMES, Offsets, in_tuple
 from .plan import VIEWS
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..._core.allocation import empty_strided
 from ..._core.layouts import joint_strides
 from ..._core.sizes import contiguous_strides
-from . import pool
+from ..threads import pool
 
 _ndarray = np.ndarray
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..._backend import threads
 from ..._backend.cpu import cpu
 from ..._core.dtypes import BY_NUMPY
-from ..._kernel.counting import extent, ranks, tally, tally_bins
+from ..._kernel.folds.counting import extent, ranks, tally, tally_bins
 
 _ROW = 4096  # elements whose extent is found together
 _WORK = 4  # what counting an element costs in moved ones

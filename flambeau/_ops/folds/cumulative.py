@@ -14,7 +14,7 @@ from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, dtype, float1
 from ..._core.sizes import wrap_dim
 from ..._core.state import CUDA, local, modes
 from ..._dispatch import backend_of
-from ..._kernel.scan import recurrence, running_extremum, running_extremum_columns, scan_columns, scan_rows
+from ..._kernel.folds.scan import recurrence, running_extremum, running_extremum_columns, scan_columns, scan_rows
 from ..._tensor import Tensor, wrap
 from ..basic import either
 from ..records.batching import along

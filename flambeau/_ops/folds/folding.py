@@ -15,8 +15,7 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import empty, fill
 from ..._core.dtypes import BY_NUMPY, dtype
 from ..._core.sizes import contiguous_strides
-from ..._kernel.lang import kernel
-from ..._kernel.reduce import (
+from ..._kernel.folds.reduce import (
     FOLDS,
     extremum_columns,
     extremum_rows,
@@ -24,8 +23,9 @@ from ..._kernel.reduce import (
     fold_rows,
     squares_rows,
 )  # fmt: skip
-from ..._kernel.sums import LANES, sum_columns, sum_rows
-from ..._kernel.value import PART
+from ..._kernel.folds.sums import LANES, sum_columns, sum_rows
+from ..._kernel.loops.lang import kernel
+from ..._kernel.render.value import PART
 
 _LONG = 64  # elements of a fold that are worth a thread
 _NARROW = 8  # columns below which a strided row kernel is better than a column kernel

@@ -12,7 +12,7 @@ from ..._core import return_types
 from ..._core.dtypes import BY_NUMPY, FLOATING, INTEGER, float32, float64
 from ..._core.sizes import check_room
 from ..._dispatch import backend_of
-from ..._kernel.sort import upper_bound
+from ..._kernel.folds.sort import upper_bound
 from ..._tensor import Tensor, computed
 from ..records.casting import checked_number
 from ..records.primitive import primitive

@@ -11,7 +11,7 @@ import numpy as np
 from ..._backend.copies import rows_of
 from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, complex64, dtype, promote_types
 from ..._core.sizes import wrap_dim, wrap_dims
-from ..._kernel.rows import Rows
+from ..._kernel.folds.rows import Rows
 from ..._tensor import Tensor, wrap
 from ..records.batched_places import renormed
 from ..records.batching import along

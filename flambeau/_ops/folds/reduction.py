@@ -23,7 +23,7 @@ from ..._core.dtypes import (
     uint8,
 )
 from ..._core.sizes import size_argument, wrap_dim, wrap_dims
-from ..._kernel.rows import Rows
+from ..._kernel.folds.rows import Rows
 from ..._tensor import Tensor
 from .. import registry
 from ..basic import either

@@ -11,8 +11,8 @@ from ..._core.allocation import zeros
 from ..._core.dtypes import BY_NUMPY, float32, float64
 from ..._core.state import CUDA, GRAD, local, modes
 from ..._dispatch import backend_of
-from ..._kernel.lang import kernel
-from ..._kernel.rows import Rows
+from ..._kernel.folds.rows import Rows
+from ..._kernel.loops.lang import kernel
 from ..._tensor import Tensor, wrap
 from ..records.batching import along
 from ..records.primitive import primitive

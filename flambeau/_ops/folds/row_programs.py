@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..._core.dtypes import BY_NUMPY
-from ..._kernel.rows import Rows
-from ..._kernel.value import COMPUTE
+from ..._kernel.folds.rows import Rows
+from ..._kernel.render.value import COMPUTE
 
 _INT64 = np.dtype(np.int64)
 

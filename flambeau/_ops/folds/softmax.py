@@ -9,7 +9,7 @@ from typing import Any
 from ..._core.allocation import not_planned
 from ..._core.dtypes import BY_NUMPY, FLOATING, dtype
 from ..._core.sizes import wrap_dim
-from ..._kernel.rows import Rows
+from ..._kernel.folds.rows import Rows
 from ..._tensor import Tensor
 from ..records import tangents
 from ..records.batching import along

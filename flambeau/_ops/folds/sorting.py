@@ -16,9 +16,9 @@ from ..._core import return_types
 from ..._core.allocation import empty, not_planned
 from ..._core.dtypes import BOOL, BY_NUMPY, COMPLEX, bfloat16, bool_, float16, int64
 from ..._core.sizes import wrap_dim
-from ..._kernel.lang import kernel
-from ..._kernel.places import tell
-from ..._kernel.sort import FEW, MOST, distinct, is_short, merge_sort, middle, most_frequent, pack, top, unpack
+from ..._kernel.folds.sort import FEW, MOST, distinct, is_short, merge_sort, middle, most_frequent, pack, top, unpack
+from ..._kernel.loops.lang import kernel
+from ..._kernel.places.elements import tell
 from ..._tensor import Tensor, wrap
 from ..making.factory import number_of
 from ..records.batching import along, over_all, shaped_by_values

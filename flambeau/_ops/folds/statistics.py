@@ -13,7 +13,7 @@ from ..._core.allocation import not_planned
 from ..._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, default, float32, float64
 from ..._core.sizes import wrap_dim, wrap_dims
 from ..._core.state import GRAD, modes
-from ..._kernel.rows import Rows
+from ..._kernel.folds.rows import Rows
 from ..._tensor import Tensor
 from ..basic import answer
 from ..records.batching import along

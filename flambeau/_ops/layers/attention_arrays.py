@@ -15,12 +15,12 @@ from ..._backend.blas import Scratch
 from ..._core import allocation
 from ..._core.allocation import empty
 from ..._core.layouts import strides_in_order
-from ..._kernel import attention as kernels
-from ..._kernel import attention_few as few
-from ..._kernel.attention_tiles import Layout, layout
-from ..._kernel.native import pool
 from ..._kernel.native.direct import address_function
-from ..._kernel.value import SIZE
+from ..._kernel.render.value import SIZE
+from ..._kernel.sequences import attention as kernels
+from ..._kernel.sequences import attention_few as few
+from ..._kernel.sequences.attention_tiles import Layout, layout
+from ..._kernel.threads import pool
 
 _CODES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 _MANY, _FAR = 128, 2048  # rows and bytes between them, from which it pays to bring them together first

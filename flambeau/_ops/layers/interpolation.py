@@ -15,7 +15,7 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, uint8
 from ..._core.state import GRAD
-from ..._kernel.resample import (
+from ..._kernel.images.resample import (
     resample_bytes_columns,
     resample_bytes_element,
     resample_bytes_rows,

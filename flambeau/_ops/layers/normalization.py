@@ -16,7 +16,7 @@ from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, dtype, float32
 from ..._core.info import finfo
 from ..._core.layouts import is_flat
 from ..._core.state import GRAD, modes
-from ..._kernel.lang import independent, kernel
+from ..._kernel.loops.lang import independent, kernel
 from ..._tensor import Tensor
 from ..basic import in_dtype
 from ..folds import row_programs

@@ -13,7 +13,7 @@ import numpy as np
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty, unchanging
 from ..._core.dtypes import BY_NUMPY
-from ..._kernel import pooling as kernels
+from ..._kernel.images import pooling as kernels
 from . import pool_threads
 
 _WIDEST = 512  # elements or results of a row that a kernel has room for

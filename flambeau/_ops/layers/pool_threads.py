@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.dtypes import BY_NUMPY
-from ..._kernel import pooling as kernels
+from ..._kernel.images import pooling as kernels
 from ..places import planes
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, float16, float32, int64
 from ..._core.state import BATCHED, CUDA, DUAL, GRAD, OVERRIDE, SPARSE, local
-from ..._kernel.recurrent import GATES
+from ..._kernel.sequences.recurrent import GATES
 from ..._tensor import Tensor
 from ..records.primitive import primitive
 from ..records.replay import gradients

@@ -10,8 +10,8 @@ import numpy as np
 from ..._backend import blas, threads
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY
-from ..._kernel import recurrent as kernels
-from ..._kernel.native import pool
+from ..._kernel.sequences import recurrent as kernels
+from ..._kernel.threads import pool
 
 _LEAST_ROWS = 8  # of the batch for a thread
 # Inputs are multiplied inside of the loop if there are so many rows at a step, and all weights stay in the second cache.

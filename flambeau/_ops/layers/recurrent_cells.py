@@ -10,7 +10,7 @@ from typing import Any
 
 from ..._core.dtypes import BY_NUMPY, COMPLEX, float32
 from ..._core.state import CUDA
-from ..._kernel import recurrent as kernels
+from ..._kernel.sequences import recurrent as kernels
 from ..._tensor import Tensor
 from ..records.batching import folded
 from ..records.primitive import primitive

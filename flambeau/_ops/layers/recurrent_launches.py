@@ -9,8 +9,8 @@ import functools
 from typing import Any
 
 from ..._core.dtypes import BY_NUMPY
-from ..._kernel import recurrent_cuda as kernels
-from ..._kernel.recurrent import GATES
+from ..._kernel.cuda import recurrent as kernels
+from ..._kernel.sequences.recurrent import GATES
 from .recurrent_arrays import Steps, Weights
 
 _BLOCKS = 65535  # in the second direction, at most

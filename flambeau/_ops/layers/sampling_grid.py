@@ -16,7 +16,7 @@ from ..._core.allocation import not_planned
 from ..._core.config import config
 from ..._core.dtypes import BY_NUMPY, FLOATING, bool_, int64
 from ..._core.state import CUDA, GRAD, META
-from ..._kernel.sampling import (
+from ..._kernel.images.sampling import (
     number_of,
     sample_cubic,
     sample_cubic_backward,

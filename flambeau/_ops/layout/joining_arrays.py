@@ -14,8 +14,8 @@ from ..._backend.copies import braid, copy_lines
 from ..._backend.cpu import cpu, native_call, start_of
 from ..._core.allocation import SHARED, empty, empty_strided
 from ..._core.layouts import is_channels_last, strides_in_order
-from ..._kernel.native import pool
-from ..._kernel.ufunc import addresses
+from ..._kernel.loops.ufunc import addresses
+from ..._kernel.threads import pool
 
 _LINE = 64  # bytes of a row from which they do on one core
 _SHARE = 1 << 16  # bytes that one of them should get at least

@@ -17,8 +17,8 @@ from ..._core.layouts import contiguous_format
 from ..._core.sizes import check_room, size_argument, wrap_dim, wrap_dims
 from ..._core.state import META
 from ..._dispatch import backend_of
-from ..._kernel.lang import independent, kernel
-from ..._kernel.places import keep_one
+from ..._kernel.loops.lang import independent, kernel
+from ..._kernel.places.elements import keep_one
 from ..._tensor import Tensor, wrap
 from ..places.device_places import BITS
 from ..places.index_kernels import first_outside, scatter

@@ -14,7 +14,7 @@ from ..._backend.copies import rows_of
 from ..._backend.cpu import cpu
 from ..._core.dtypes import FLOATING, bfloat16, float16
 from ..._core.sizes import broadcast_shapes
-from ..._kernel.lang import kernel
+from ..._kernel.loops.lang import kernel
 from ..._tensor import Tensor
 from ..records.batching import leading
 from ..records.primitive import primitive

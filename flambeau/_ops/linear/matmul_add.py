@@ -14,7 +14,7 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import BOOL, bool_, dtype, from_numpy_dtype, int64, promote_types
 from ..._core.state import CUDA
-from ..._kernel.thin import mixed
+from ..._kernel.products.thin import mixed
 from ..._tensor import Tensor, alias, wrap
 from .. import registry
 from ..layout.views import permute_op

@@ -11,7 +11,7 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, FLOATING, int64, uint8
 from ..._core.state import BATCHED, CUDA, GRAD, META, local, modes
-from ..._kernel.loss import cascade_sum
+from ..._kernel.training.loss import cascade_sum
 from ..._tensor import Tensor
 from ..basic import in_dtype
 from ..folds import row_programs

@@ -9,7 +9,7 @@ from typing import Any
 from ..._core.dtypes import FLOATING, float32, float64, promote_types
 from ..._core.sizes import broadcast_shapes, wrap_dim
 from ..._core.state import DUAL, GRAD, modes
-from ..._kernel.rows import Rows
+from ..._kernel.folds.rows import Rows
 from ..._tensor import Tensor
 from ..records.batching import along
 from ..records.declare import pointwise

@@ -12,8 +12,8 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import not_planned
 from ..._core.dtypes import BY_NUMPY, FLOATING, float32, float64
 from ..._core.state import AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, modes
-from ..._kernel.lang import kernel
-from ..._kernel.rows import Rows
+from ..._kernel.folds.rows import Rows
+from ..._kernel.loops.lang import kernel
 from ..._tensor import Tensor
 from ..records.batching import stacked
 from ..records.declare import pointwise

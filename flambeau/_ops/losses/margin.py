@@ -6,8 +6,8 @@ import functools
 from typing import Any
 
 from ..._core.dtypes import BY_NUMPY, int64
-from ..._kernel.margins import multilabel_margin_gradient, multilabel_margin_rows
-from ..._kernel.rows import Rows
+from ..._kernel.folds.rows import Rows
+from ..._kernel.training.margins import multilabel_margin_gradient, multilabel_margin_rows
 from ..._tensor import Tensor
 from ..folds import row_programs
 from ..records.batching import folded

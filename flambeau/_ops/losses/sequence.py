@@ -9,7 +9,7 @@ import numpy as np
 from ..._backend.cpu import cpu
 from ..._core.dtypes import BY_NUMPY, INTEGER, float32, float64, int64
 from ..._core.state import CUDA, META
-from ..._kernel.ctc import LANES, ctc_backward, ctc_forward
+from ..._kernel.training.ctc import LANES, ctc_backward, ctc_forward
 from ..._tensor import Tensor, wrap
 from ..records.batching import merged, parted, stacked
 from ..records.primitive import primitive

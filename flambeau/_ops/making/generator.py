@@ -20,12 +20,12 @@ from ..._core.random import DEFAULT_SEED, MersenneState, use_kernels
 from ..._core.state import CAPTURE, CUDA, DRAWING, META, held_over_forks, local, modes
 from ..._core.steps import python_step
 from ..._dispatch import backend_of
-from ..._kernel import random_loops, samplers
+from ..._kernel.random import samplers, stream
 from ..._tensor import Tensor, wrap
 from ..records.primitive import primitive
 from ..records.shape_rules import data_dependent
 
-use_kernels(random_loops.Loops())
+use_kernels(stream.Loops())
 random_samplers.use_native(samplers.bulk)
 
 

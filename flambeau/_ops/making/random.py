@@ -18,7 +18,7 @@ from ..._core.dtypes import FLOATING, default, dtype, float32, float64, int64
 from ..._core.random import FEW, MersenneState
 from ..._core.state import CUDA, DUAL, GRAD, META, local, modes
 from ..._dispatch import backend_of
-from ..._kernel.rows import Rows
+from ..._kernel.folds.rows import Rows
 from ..._tensor import Tensor, bump, wrap
 from ..records.inplace import assign
 from ..records.out import resize_out, write_out

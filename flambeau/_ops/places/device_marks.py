@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._backend.cuda_layout import Operand
 from ..._core.allocation import not_planned
-from ..._kernel.places import number_marked, put_marked, take_marked, tell
+from ..._kernel.places.elements import number_marked, put_marked, take_marked, tell
 from .device_places import BITS, CODE
 
 _INT64 = np.dtype(np.int64)

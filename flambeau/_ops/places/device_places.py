@@ -11,7 +11,7 @@ import numpy as np
 from ..._backend.cuda_layout import Operand
 from ..._core.config import config
 from ..._core.dtypes import BY_NUMPY
-from ..._kernel.places import add_place, gather_one, note_outside, put_one, scatter_elements
+from ..._kernel.places.elements import add_place, gather_one, note_outside, put_one, scatter_elements
 
 # Elements are moved as integers of their width: no conversion touches a NaN.
 BITS = {1: ("u8", np.dtype("u1")), 2: ("u16", np.dtype("u2")), 4: ("u32", np.dtype("u4")),

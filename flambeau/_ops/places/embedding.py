@@ -14,7 +14,7 @@ from ..._core.dtypes import BY_NUMPY, float64, from_numpy_dtype, int32, int64
 from ..._core.layouts import is_flat
 from ..._core.state import CUDA, DUAL, local
 from ..._dispatch import backend_of
-from ..._kernel.embedding import sum_rows, sum_rows_flat
+from ..._kernel.places.embedding import sum_rows, sum_rows_flat
 from ..._tensor import Tensor, detached, wrap
 from ..records.batched_places import looked_up, looked_up_backward
 from ..records.casting import cast_array

@@ -12,7 +12,7 @@ from ..._backend.threads import parts_of
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, FLOATING, int32, int64
 from ..._core.state import CUDA, GRAD, META, modes
-from ..._kernel.embedding import sum_bag, sum_bags_back
+from ..._kernel.places.embedding import sum_bag, sum_bags_back
 from ..._tensor import Tensor, wrap
 from ..making.conversion import host_array
 from ..records.batched_places import bags

@@ -14,7 +14,7 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import empty_strided
 from ..._core.layouts import joint_order, strides_in_order
 from ..._core.sizes import broadcast_shapes
-from ..._kernel.places import put_where
+from ..._kernel.places.elements import put_where
 from ..._tensor import Tensor, wrap
 from ..records.batching import aligned, rank_of, samples, stacked
 from ..records.primitive import Primitive

@@ -1,6 +1,6 @@
 """Array functions behind indexing: reading and writing elements and rows by index, on raw arrays.
 
-Indices are checked before anything is written; the kernels (`_kernel/places.py`) look again at every index they use.
+Indices are checked before anything is written; the kernels (`_kernel/places/elements.py`) look again at every index they use.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY
 from ..._core.state import CUDA
 from ..._dispatch import backend_of
-from ..._kernel.native import pool
-from ..._kernel.places import (
+from ..._kernel.places.elements import (
     add_where,
     compress,
     gather_columns,
@@ -32,6 +31,7 @@ from ..._kernel.places import (
     scatter_elements,
     scatter_rows,
 )
+from ..._kernel.threads import pool
 from . import device_marks, device_places
 from .device_places import BITS, CODE
 

@@ -12,8 +12,8 @@ import numpy as np
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import from_numpy_dtype
-from ..._kernel.native import pool
-from ..._kernel.resample import add_element, add_planes, pick_element, pick_planes
+from ..._kernel.images.resample import add_element, add_planes, pick_element, pick_planes
+from ..._kernel.threads import pool
 from ..layers.channels import keeps_channels_last
 from ..records.batching import folded
 from ..records.primitive import primitive

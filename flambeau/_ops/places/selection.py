@@ -30,8 +30,8 @@ from ..._core.dtypes import (
 )  # fmt: skip
 from ..._core.sizes import broadcast_shapes, wrap_dim
 from ..._core.state import CUDA, META
-from ..._kernel.lang import kernel
-from ..._kernel.places import nonzero_pairs
+from ..._kernel.loops.lang import kernel
+from ..._kernel.places.elements import nonzero_pairs
 from ..._tensor import Tensor, wrap
 from ..making.factory import finished, number_of
 from ..records.batched_places import among, filled_where, put_flat, searched, taken

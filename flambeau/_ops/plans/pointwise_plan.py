@@ -10,10 +10,10 @@ from ..._backend import threads
 from ..._backend.cpu import better_turned, cpu
 from ..._core.dtypes import FLOATING, bool_, float32, int64
 from ..._core.sizes import contiguous_strides
-from ..._kernel.native import pool
+from ..._kernel.loops.ufunc import addresses, loops
 from ..._kernel.native.plan import Plan
 from ..._kernel.native.walks import arrangement
-from ..._kernel.ufunc import addresses, loops
+from ..._kernel.threads import pool
 from ..._tensor import Tensor
 from ..records.casting import cast_kernel
 

@@ -25,11 +25,11 @@ from ..._core.collector import uncollected
 from ..._core.dtypes import BY_NUMPY
 from ..._core.layouts import is_dense
 from ..._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes
-from ..._kernel.native import pool
+from ..._kernel.loops.ufunc import loops
 from ..._kernel.native.entry import RESULTS
 from ..._kernel.native.plan import Plan, absent, taken_apart
 from ..._kernel.native.walks import arrangement
-from ..._kernel.ufunc import loops
+from ..._kernel.threads import pool
 from ..._tensor import Tensor, wrap
 from ..records.casting import cast_kernel, moving
 from .patterns import Unplannable, pattern_of

@@ -10,9 +10,9 @@ from ..._autograd import engine
 from ..._backend.cpu import cpu
 from ..._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, scalar_dtype
 from ..._core.state import GRAD, modes
-from ..._kernel.lang import kernel
+from ..._kernel.loops.lang import kernel
 from ..._kernel.math import division as division  # registers functions of `m`
-from ..._kernel.value import is_float
+from ..._kernel.render.value import is_float
 from ..._tensor import Tensor
 from .. import registry
 from ..records.casting import check_width, checked_number

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._core import return_types
 from ..._core.dtypes import COMPLEX, FLOATING, int32
-from ..._kernel.value import Value
+from ..._kernel.render.value import Value
 from ..._tensor import Tensor
 from ..records.batching import broadcast
 from ..records.casting import checked_number, overflow

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._core.dtypes import BOOL, FLOATING, INTEGER, bool_, default
 from ..._core.state import DISPATCH
-from ..._kernel.value import BITS, is_float
+from ..._kernel.render.value import BITS, is_float
 from ..._tensor import Tensor
 from ..making.factory import float_of
 from ..records.declare import pointwise

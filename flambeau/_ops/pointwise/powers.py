@@ -8,7 +8,7 @@ from typing import Any
 
 from ..._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, bool_, complex128, dtype, float64, scalar_dtype
 from ..._core.state import modes
-from ..._kernel.value import is_integer
+from ..._kernel.render.value import is_integer
 from ..._tensor import Tensor
 from .. import registry
 from ..records.casting import checked_number

@@ -20,7 +20,7 @@ from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY
 from ..._core.state import BATCHED, CAPTURE, GRAD, META, local, modes
 from ..._dispatch import backend_of
-from ..._kernel.lang import Kernel
+from ..._kernel.loops.lang import Kernel
 from ..._tensor import Tensor, computed
 from ..registry import parameter_names
 

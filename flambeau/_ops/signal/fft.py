@@ -16,7 +16,7 @@ from ..._core.allocation import empty
 from ..._core.dtypes import COMPLEX, FLOATING, default, dtype, from_numpy_dtype
 from ..._core.dtypes import complex64 as single
 from ..._core.sizes import wrap_dim
-from ..._kernel.ufunc import adopted
+from ..._kernel.loops.ufunc import adopted
 from ..._tensor import Tensor
 from ..making.creation import check_out_dtype
 from ..making.factory import as_dtype, finished

@@ -11,7 +11,7 @@ from ..._backend.cpu import cpu
 from ..._core.dtypes import BY_NUMPY, dtype
 from ..._core.layouts import sparse_coo, sparse_csr
 from ..._core.sizes import wrap_dim
-from ..._kernel.lang import independent, kernel
+from ..._kernel.loops.lang import independent, kernel
 from ..._tensor import Tensor
 from ..basic import in_dtype
 from ..records.casting import checked_number

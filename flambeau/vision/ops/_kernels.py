@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._kernel.lang import independent, kernel
+from ..._kernel.loops.lang import independent, kernel
 
 
 @kernel("(n,s),(n),()->(n)")

@@ -18,7 +18,7 @@ from ...._backend.copies import rows_of
 from ...._backend.cpu import cpu
 from ...._core.allocation import empty, unchanging
 from ...._core.dtypes import BY_NUMPY
-from ...._kernel.columns import add_up_windows, lay_out_windows
+from ...._kernel.images.columns import add_up_windows, lay_out_windows
 from .description import Conv, Ints, nothing
 from .planes import add_bias, copy
 

@@ -1,4 +1,4 @@
-"""Convolutions of CPU arrays whose groups have few channels, by the kernels of `_kernel/conv_groups.py`."""
+"""Convolutions of CPU arrays whose groups have few channels, by the kernels of `_kernel/images/conv_groups.py`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ...._backend.copies import row_major, rows_of
 from ...._backend.cpu import cpu
 from ...._core.allocation import empty, zeros
 from ...._core.dtypes import BY_NUMPY
-from ...._kernel import conv_groups as kernels
-from ...._kernel.conv_groups import Window
-from ...._kernel.native import pool
-from ...._kernel.value import SIZE
+from ...._kernel.images import conv_groups as kernels
+from ...._kernel.images.conv_groups import Window
+from ...._kernel.render.value import SIZE
+from ...._kernel.threads import pool
 from ...folds.folding import fold_array
 from .description import CODES, Conv, Ints, nothing
 

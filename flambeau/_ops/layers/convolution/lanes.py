@@ -15,9 +15,9 @@ from numpy.lib.stride_tricks import as_strided
 from ...._backend.copies import rows_of
 from ...._backend.cpu import cpu
 from ...._core.allocation import empty, zeros
-from ...._kernel import lanes as kernels
-from ...._kernel.columns import add_parts, set_all
-from ...._kernel.conv import lanes, tile_rows
+from ...._kernel.images import lanes as kernels
+from ...._kernel.images.columns import add_parts, set_all
+from ...._kernel.images.conv import lanes, tile_rows
 from .description import Conv, Ints, nothing
 from .planes import add_bias
 from .schedule import Block, Schedule, dense, flat, parts, run, view

@@ -16,8 +16,8 @@ import numpy as np
 
 from ...._backend.cpu import cpu
 from ...._core.allocation import zeros
-from ...._kernel import conv as kernels
-from ...._kernel.columns import raise_all
+from ...._kernel.images import conv as kernels
+from ...._kernel.images.columns import raise_all
 from .description import CODES, Conv, Ints
 
 _SLACK = 256  # elements that a kernel may read beyond the last window

@@ -20,10 +20,10 @@ from ...._backend.copies import rows_of
 from ...._backend.cpu import native_call, start_of
 from ...._core import allocation
 from ...._core.allocation import empty
-from ...._kernel import lanes as kernels
-from ...._kernel.conv import lanes
-from ...._kernel.native import pool
-from ...._kernel.ufunc import splitting
+from ...._kernel.images import lanes as kernels
+from ...._kernel.images.conv import lanes
+from ...._kernel.loops.ufunc import splitting
+from ...._kernel.threads import pool
 from ..channels import is_channels_last
 from .description import Conv, Ints
 

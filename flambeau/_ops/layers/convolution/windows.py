@@ -1,4 +1,4 @@
-"""Convolutions of CPU arrays by the kernels of `_kernel/conv.py`: padded planes, offsets of windows, work for threads.
+"""Convolutions of CPU arrays by the kernels of `_kernel/images/conv.py`: padded planes, offsets of windows, work for threads.
 
 Images are copied once, into planes with zeros around them; strided windows get one plane for each remainder of
 their positions, so that neighbouring positions are neighbours in memory there too.
@@ -15,8 +15,8 @@ import numpy as np
 
 from ...._backend.cpu import cpu
 from ...._core.allocation import empty
-from ...._kernel import conv as kernels
-from ...._kernel.native import pool
+from ...._kernel.images import conv as kernels
+from ...._kernel.threads import pool
 from .description import CODES, Conv, Ints
 from .planes import Pass, Planes, copy, fill, windows_of
 from .schedule import described

@@ -15,9 +15,16 @@ from numpy.lib.stride_tricks import as_strided
 from ...._backend.copies import rows_of
 from ...._backend.cpu import cpu
 from ...._core.allocation import empty, zeros
-from ...._kernel import lanes as kernels
-from ...._kernel.conv import lanes, tile_rows
-from ...._kernel.winograd import coordinates, join_tiles, join_windows, spread_gradients, spread_tiles, spread_windows
+from ...._kernel.images import lanes as kernels
+from ...._kernel.images.conv import lanes, tile_rows
+from ...._kernel.images.winograd import (
+    coordinates,
+    join_tiles,
+    join_windows,
+    spread_gradients,
+    spread_tiles,
+    spread_windows,
+)
 from .description import Conv, Ints, output_size
 from .schedule import Block, Schedule, dense, flat, parts, run, view
 

@@ -1,0 +1,212 @@
+"""CUDA text of orders along rows: short rows are sorted in a block's shared memory, long ones as runs that are merged; a part of an order is
+selected by digits of keys.
+
+An item is a key and the place of its element; no two are equal, so every order of items is the stable order of the elements. Keys of up to
+32 bits stand beside their place in one word.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from ..folds.sort import sort_key
+from ..loops.lang import KernelScope
+from ..loops.pointwise import load, store
+from ..render.symbols import symbols
+from ..render.value import BITS, SIZE, is_float
+from .render import KERNEL, Cuda, joined
+from .rows import PACKS, offsets
+
+BYTES = 1 << 15  # of items that a block sorts, at most
+_SHORTENED = {"f16": 13, "bf16": 16}  # bits of a float32 that are always zero: keys do without them
+_BITS = {"b1": 8, "f16": 19, "bf16": 16, "f32": 32, "f64": 64}
+
+_ITEMS = """
+typedef unsigned long long word;
+#if WIDE
+struct Item { word high, low; };
+__device__ __forceinline__ Item item(word key, word place) { Item made; made.high = key; made.low = place; return made; }
+__device__ __forceinline__ word key(Item a) { return a.high; }
+__device__ __forceinline__ word place(Item a) { return a.low; }
+__device__ __forceinline__ bool below(Item a, Item b) { return a.high < b.high || (a.high == b.high && a.low < b.low); }
+__device__ __forceinline__ Item none() { return item(~0ull, ~0ull); }
+#else
+struct Item { word bits; };
+__device__ __forceinline__ Item item(word key, word place) { Item made; made.bits = key << 32 | place; return made; }
+__device__ __forceinline__ word key(Item a) { return a.bits >> 32; }
+__device__ __forceinline__ word place(Item a) { return a.bits & 0xffffffffull; }
+__device__ __forceinline__ bool below(Item a, Item b) { return a.bits < b.bits; }
+__device__ __forceinline__ Item none() { return item(0xffffffffull, 0xffffffffull); }
+#endif
+__device__ __forceinline__ Item item_at(char* x, long long place) {
+  long long k; order_key(x, (char*)&k);
+  return item(KEY, (word)place);
+}
+
+// Sorts runs of RUN items, a power of two, among COUNT of a block: networks of comparisons at distances that halve.
+__device__ __forceinline__ void sort_tile(Item* tile) {
+  for (int size = 2; size <= RUN; size *= 2) for (int away = size / 2; away; away /= 2) {
+    __syncthreads();
+    for (int p = threadIdx.x; p < COUNT / 2; p += THREADS) {
+      int i = 2 * p - (p & (away - 1));
+      Item a = tile[i], b = tile[i + away];
+      if (below(b, a) == ((i & (RUN - 1) & size) == 0)) { tile[i] = b; tile[i + away] = a; }
+    }
+  }
+  __syncthreads();
+}
+"""
+
+_SORT = """
+  __shared__ Item tile[COUNT];
+  long long runs = (n + RUN - 1) / RUN;
+  for (int i = threadIdx.x; i < COUNT; i += THREADS) {
+    long long row = blockIdx.x / runs * (COUNT / RUN) + i / RUN, at = blockIdx.x % runs * RUN + i % RUN;
+    PLACES
+    tile[i] = row < m && at < n ? item_at(x0 + o0 + at * t0_0, at) : none();
+  }
+  sort_tile(tile);
+  for (int i = threadIdx.x; i < COUNT; i += THREADS) {
+    long long row = blockIdx.x / runs * (COUNT / RUN) + i / RUN, at = blockIdx.x % runs * RUN + i % RUN;
+    if (row >= m || at >= (LAST ? length : n)) continue;
+    if (LAST) { PLACES PUT(tile[i], at) } else into[row * n + at] = tile[i];
+  }
+"""
+
+_MERGE = """
+  for (long long i = blockIdx.x * (long long)THREADS + threadIdx.x; i < m * n; i += gridDim.x * (long long)THREADS) {
+    long long row = i / n, at = i % n, start = at / (2 * run) * (2 * run);
+    long long middle = start + run < n ? start + run : n, stop = middle + run < n ? middle + run : n;
+    Item mine = from[i], *all = from + row * n;
+    long long low = at < middle ? middle : start, high = at < middle ? stop : middle;
+    while (low < high) {
+      long long half = (low + high) / 2;
+      if (below(all[half], mine)) low = half + 1; else high = half;
+    }
+    long long to = at + low - middle;
+    if (LAST) { if (to < length) { PLACES PUT(mine, to) } } else into[row * n + to] = mine;
+  }
+"""
+
+_SELECT = """
+  __shared__ Item tile[COUNT];
+  __shared__ int table[256], found[4];
+  int t = threadIdx.x;
+  long long row = blockIdx.x, begin = blockIdx.y * run, stop = begin + run < n ? begin + run : n;
+  PLACES
+  #define GET(i) (AGAIN ? from[row * n + (i)] : item_at(x0 + o0 + (i) * t0_0, i))
+  long long want = length < stop - begin ? length - 1 : stop - begin - 1;
+  if (NANS) {
+    if (t == 0) found[0] = 0;
+    __syncthreads();
+    int nans = 0;
+    for (long long i = begin + t; i < stop; i += THREADS) nans += key(GET(i)) == LARGEST;
+    atomicAdd(&found[0], nans);
+    __syncthreads();
+    long long numbers = n - found[0];
+    want = NANS == 1 && numbers < n ? numbers : numbers ? (numbers - 1) / 2 : 0;
+    __syncthreads();
+  }
+  // Digit by digit, the one that the wanted item has: of keys, then of places.
+  word known_key = 0, mask_key = 0, known_place = 0, mask_place = 0;
+  for (int d = KEY_DIGITS + (int)digits - 1; d >= 0; --d) {
+    bool by_key = d >= digits;
+    int shift = 8 * (by_key ? d - (int)digits : d);
+    if (t < 256) table[t] = 0;
+    __syncthreads();
+    for (long long i = begin + t; i < stop; i += THREADS) {
+      Item a = GET(i);
+      if ((key(a) & mask_key) == known_key && (place(a) & mask_place) == known_place)
+        atomicAdd(&table[(by_key ? key(a) : place(a)) >> shift & 255], 1);
+    }
+    __syncthreads();
+    for (int away = 1; away < 256; away *= 2) {
+      int before = t < 256 && t >= away ? table[t - away] : 0;
+      __syncthreads();
+      if (t < 256) table[t] += before;
+      __syncthreads();
+    }
+    if (t < 256) {
+      int before = t ? table[t - 1] : 0;
+      if (want >= before && want < table[t]) { found[0] = t; found[1] = before; found[2] = table[t] - before; }
+    }
+    __syncthreads();
+    word digit = (word)found[0] << shift, mask = (word)255 << shift;
+    if (by_key) { known_key |= digit; mask_key |= mask; } else { known_place |= digit; mask_place |= mask; }
+    want -= found[1];
+    bool known = ONE ? found[2] == 1 : want == found[2] - 1;
+    __syncthreads();
+    if (known) break;
+  }
+  if (ONE) {
+    for (long long i = begin + t; i < stop; i += THREADS) {
+      Item a = GET(i);
+      if ((key(a) & mask_key) == known_key && (place(a) & mask_place) == known_place) { PUT(a, 0) }
+    }
+    return;
+  }
+  for (int i = t; i < COUNT; i += THREADS) tile[i] = none();
+  if (t == 0) found[3] = 0;
+  __syncthreads();
+  for (long long i = begin + t; i < stop; i += THREADS) {
+    Item a = GET(i);
+    word mine = key(a) & mask_key;
+    if (mine < known_key || (mine == known_key && (place(a) & mask_place) <= known_place)) tile[atomicAdd(&found[3], 1)] = a;
+  }
+  sort_tile(tile);
+  for (int i = t; i < length; i += THREADS) {
+    if (LAST) { PUT(tile[i], i) } else into[(row * gridDim.y + blockIdx.y) * length + i] = tile[i];
+  }
+"""
+_BODIES = {"sort": _SORT, "merge": _MERGE, "select": _SELECT}
+
+
+def item_size(code: str) -> int:
+    """Bytes of an item."""
+    return 16 if BITS[code] == 64 else 8
+
+
+@functools.cache
+def order(
+    name: str, way: str, code: str, descending: bool, outer: int, threads: int, run: int = 2, count: int = 2,
+    last: bool = True, again: bool = False, one: bool = False, nans: int = 0,
+) -> str:  # fmt: skip
+    """CUDA text of one step of an order of elements of type `code`.
+
+    "sort" sorts runs of `run` items, of which a block has `count`; "merge" merges pairs of runs; "select" finds the first items, or the
+    `one` at a place, of rows or of what it found of pieces of them (`again`). `nans` asks for the lower median: 1 if NaN is the result
+    where there is one, 2 if it counts as missing. The `last` step writes elements and their places. Parameters: elements, results, places,
+    items read and written; rows and their length, how many items are wanted, length of runs or pieces, digits of places; extents and
+    strides.
+    """
+    r = Cuda("order_key", ["char* x", "char* made"], "__device__ __forceinline__")
+    found = symbols.cast(sort_key(KernelScope(r), load(r, "x", code), descending), "i64")
+    store(r, "made", "i64", found)
+    bits = _BITS.get(code) or BITS[code]
+    signed = code in _SHORTENED or is_float(code) or code[0] == "i" or code == "u32"
+    low = -(1 << (bits - 1)) if signed else -(1 << bits) if descending else 0
+    key = "(word)k ^ 1ull << 63" if bits == 64 else f"(word)((k >> {_SHORTENED.get(code, 0)}) - ({low}ll))"
+    words = {
+        "WIDE": int(bits == 64), "KEY": key, "KEY_DIGITS": -(-bits // 8), "LARGEST": f"{(1 << bits) - 1}ull", "THREADS": threads,
+        "RUN": run, "COUNT": count, "LAST": int(last), "AGAIN": int(again), "ONE": int(one), "NANS": nans,
+    }  # fmt: skip
+    size = SIZE[code]
+    words["PUT(a, to)"] = (
+        f"{{ long long at_ = place(a); *(Pack<{size}>*)(x1 + o1 + (to) * t1_0) = *(Pack<{size}>*)(x0 + o0 + at_ * t0_0); "
+        "*(long long*)(x2 + o2 + (to) * t2_0) = at_; }"
+    )
+    where = " ".join([f"long long o{k} = 0;" for k in range(3)])
+    for k in range(3):
+        where += " ".join(offsets(f"o{k}", "row", outer, "m", f"s{k}_"))
+    words["PLACES"] = where
+    numbers = ["m", "n", "length", "run", "digits", *[f"m{d}" for d in range(1, outer)]]
+    numbers += [f"{p}{k}_{d}" for k in range(3) for p, rank in (("s", outer), ("t", 1)) for d in range(rank)]
+    pointers = ["char* x0", "char* x1", "char* x2", "Item* from", "Item* into"]
+    parameters = ", ".join([*pointers, *[f"long long {n}" for n in numbers]])
+    defined = "\n".join(f"#define {word} {value}" for word, value in words.items())
+    return f"""{PACKS}
+{joined([r])}
+{defined}
+{_ITEMS}
+{KERNEL} void __launch_bounds__({threads}) {name}({parameters}) {{{_BODIES[way]}}}
+"""

@@ -1,0 +1,276 @@
+"""Kernels that fold many elements into one: products, extrema, and sums that change precision or are shared by
+threads (`sums.py` has the others); along rows and down columns.
+
+Accuracy: blocks of `BLOCK` elements are folded in many accumulators of the element's own precision, blocks are
+joined in `wide` precision, and groups of blocks once more, so that errors grow hardly with the length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..loops.lang import few, independent, kernel
+from ..render.symbols import Complex
+from ..render.tiles import lanes
+from ..render.value import COMPUTE, PART, is_float
+
+BLOCK = 512  # elements folded in short accumulators, where errors grow with their number
+GROUP = 1024 * BLOCK  # elements folded before the long accumulator is joined with the total
+GROUPED = 64  # elements that the compiler folds together in several vectors
+SEARCHED = 128  # elements of which the best is found before they are compared with those before them
+COLUMNS = 1024  # columns that a column kernel carries along a row
+ROWS = 64  # rows folded in short accumulators
+
+
+class Fold(NamedTuple):
+    """One associative operation: how an element enters, how two partial results join."""
+
+    start: Callable[[str], Any]  # its neutral element, for an accumulator type
+    inner: Callable[[str], str]  # memory type -> type of the short accumulators
+    wide: Callable[[str], str]  # memory type -> type of the long ones
+    lift: Callable[..., Any]  # (m, x) -> what is joined
+    join: Callable[..., Any]
+    again: str  # the fold that joins results of this one
+    block: int = BLOCK  # elements folded in short accumulators
+
+
+def _wide_sum(t: str) -> str:
+    return {"f16": "f64", "bf16": "f64", "f32": "f64", "f64": "f64", "c64": "c128", "c128": "c128"}.get(t, "i64")
+
+
+def _inner_sum(t: str) -> str:
+    t = COMPUTE.get(t, t)
+    return t if is_float(t) or t in PART else "i64"
+
+
+def _same(t: str) -> str:
+    return COMPUTE.get(t, t)
+
+
+def _add(m: Any, a: Any, b: Any) -> Any:
+    if isinstance(a, Complex):
+        return Complex(m.loose_add(a.re, b.re), m.loose_add(a.im, b.im))
+    return m.loose_add(a, b)
+
+
+def _mul(m: Any, a: Any, b: Any) -> Any:
+    return a * b if isinstance(a, Complex) else m.loose_mul(a, b)
+
+
+def _plain(m: Any, x: Any) -> Any:
+    return x
+
+
+def _square(m: Any, x: Any) -> Any:
+    if isinstance(x, Complex):
+        re, im = m.cast(x.re, "f64"), m.cast(x.im, "f64")
+        return re * re + im * im
+    x = m.cast(x, "f64")
+    return x * x
+
+
+def _magnitude(m: Any, x: Any) -> Any:
+    if isinstance(x, Complex):
+        return m.real_sqrt(_square(m, x))
+    return m.real_abs(x)
+
+
+def lowest(t: str) -> Any:
+    if is_float(t):
+        return float("-inf")
+    return False if t == "b1" else 0 if t[0] == "u" else -(1 << (int(t[1:]) - 1))
+
+
+def highest(t: str) -> Any:
+    if is_float(t):
+        return float("inf")
+    return True if t == "b1" else (1 << int(t[1:])) - 1 if t[0] == "u" else (1 << (int(t[1:]) - 1)) - 1
+
+
+def _zero(t: str) -> Any:
+    return 0
+
+
+def _one(t: str) -> Any:
+    return 1
+
+
+FOLDS = {
+    "sum": Fold(_zero, _inner_sum, _wide_sum, _plain, _add, "sum"),
+    "nansum": Fold(_zero, _inner_sum, _wide_sum, lambda m, x: m.where(m.isnan(x), 0.0, x), _add, "sum"),
+    "absolute": Fold(
+        _zero, lambda t: PART.get(t) or _inner_sum(t), lambda t: "f64", lambda m, x: _magnitude(m, x), _add, "sum"
+    ),
+    "squares": Fold(_zero, lambda t: "f64", lambda t: "f64", _square, _add, "sum"),
+    "prod": Fold(_one, _inner_sum, _wide_sum, _plain, _mul, "prod", 8 * BLOCK),
+    "max": Fold(lowest, _same, _same, _plain, lambda m, a, b: m.maximum(a, b), "max"),
+    "peak": Fold(lowest, _same, _same, _plain, lambda m, a, b: m.loose_maximum(a, b), "peak"),  # either of two zeros
+    "min": Fold(highest, _same, _same, _plain, lambda m, a, b: m.minimum(a, b), "min"),
+    "first": Fold(highest, lambda t: "i64", lambda t: "i64", _plain, lambda m, a, b: m.minimum(a, b), "first"),  # of places
+    "any": Fold(_zero, lambda t: "u8", lambda t: "u8", lambda m, x: m.cast(m.cast(x, "b1"), "u8"), lambda m, a, b: a | b, "any"),
+    "all": Fold(_one, lambda t: "u8", lambda t: "u8", lambda m, x: m.cast(m.cast(x, "b1"), "u8"), lambda m, a, b: a & b, "all"),
+    "count": Fold(
+        _zero, lambda t: "i32", lambda t: "i64", lambda m, x: m.cast(m.cast(x, "b1"), "i32"), _add, "sum"
+    ),
+}  # fmt: skip
+
+
+def finish(m: Any, total: Any, count: Any, how: str | None) -> Any:
+    """The last step from a total to the result."""
+    if how == "mean":
+        if isinstance(total, Complex):
+            count = m.cast(count, total.re.type)
+            return Complex(total.re / count, total.im / count)
+        return total / m.cast(count, total.type)
+    if how == "root":
+        return m.real_sqrt(total)
+    return total
+
+
+@kernel("(n)->()")
+def fold_rows(m: Any, x: Any, out: Any, fold: Any, how: Any) -> None:
+    """Every row to one value."""
+    f = FOLDS[fold]
+    inner, wide = f.inner(x.type), f.wide(x.type)
+    abreast = min(8, GROUPED // lanes(inner)) if is_float(inner) else 0  # a product waits for the one before it
+    total = m.value(f.start(wide), wide)
+    for first in range(0, x.n, GROUP):
+        last = m.minimum(first + GROUP, x.n)
+        group = m.value(f.start(wide), wide)
+        for start in range(first, last, f.block):
+            stop = m.minimum(start + f.block, last)
+            part = m.value(f.start(inner), inner)
+            whole = stop - ((stop - start) & (GROUPED - 1))
+            for i in independent(start, whole, abreast=abreast, when=False):
+                part = f.join(m, part, m.cast(f.lift(m, x[i]), inner))
+            for i in few(whole, stop):
+                part = f.join(m, part, m.cast(f.lift(m, x[i]), inner))
+            group = f.join(m, group, m.cast(part, wide))
+        total = f.join(m, total, group)
+    out[()] = finish(m, total, x.n, how)
+
+
+@kernel("(n)->()")
+def squares_rows(m: Any, x: Any, out: Any, how: Any) -> None:
+    """Every row to the sum of its squares, in short accumulators where these hold them."""
+    total = m.value(0, "f64")
+    for start in range(0, x.n, BLOCK):
+        stop = m.minimum(start + BLOCK, x.n)
+        quick = m.value(0, x.type)
+        whole = stop - ((stop - start) & (GROUPED - 1))
+        for i in range(start, whole):
+            quick = m.loose_add(quick, x[i] * x[i])
+        for i in few(whole, stop):
+            quick = m.loose_add(quick, x[i] * x[i])
+        part = m.cast(quick, "f64")
+        if not ((quick > 1e-25) & (quick < 1e38)):  # too small, too large or no numbers
+            part = m.value(0, "f64")
+            for i in range(start, stop):
+                part = m.loose_add(part, _square(m, x[i]))
+        total = total + part
+    out[()] = finish(m, total, x.n, how)
+
+
+@kernel("(r,c)->(c)")
+def fold_columns(m: Any, x: Any, out: Any, fold: Any, how: Any) -> None:
+    """Every column to one value, walking along the rows."""
+    f = FOLDS[fold]
+    inner, wide = f.inner(x.type), f.wide(x.type)
+    rows, columns = x.shape[0], x.shape[1]
+    short = m.local(inner, COLUMNS)
+    long = m.local(wide, COLUMNS)
+    for left in range(0, columns, COLUMNS):
+        width = m.minimum(columns - left, COLUMNS)
+        for j in independent(0, width):
+            long[j] = m.value(f.start(wide), wide)
+        for start in range(0, rows, ROWS):
+            stop = m.minimum(start + ROWS, rows)
+            for j in independent(0, width):
+                short[j] = m.value(f.start(inner), inner)
+            whole = start + ((stop - start) & -4)
+            for i in range(start, whole, 4):
+                for j in independent(0, width):
+                    a, b = m.cast(f.lift(m, x[i, left + j]), inner), m.cast(f.lift(m, x[i + 1, left + j]), inner)
+                    c, d = m.cast(f.lift(m, x[i + 2, left + j]), inner), m.cast(f.lift(m, x[i + 3, left + j]), inner)
+                    short[j] = f.join(m, short[j], f.join(m, f.join(m, a, b), f.join(m, c, d)))
+            for i in range(whole, stop):
+                for j in independent(0, width):
+                    short[j] = f.join(m, short[j], m.cast(f.lift(m, x[i, left + j]), inner))
+            for j in independent(0, width):
+                long[j] = f.join(m, long[j], m.cast(short[j], wide))
+        for j in independent(0, width):
+            out[left + j] = finish(m, long[j], rows, how)
+
+
+# -- extrema with their place ------------------------------------------------------------------------------------
+
+
+def rank(m: Any, x: Any, sign: int) -> Any:
+    """What is largest where x is wanted."""
+    if is_float(x.type):
+        return x if sign > 0 else -x
+    x = m.cast(x, "i8") if x.type == "b1" else x
+    return x if sign > 0 else ~x
+
+
+def is_above(a: Any, b: Any) -> Any:
+    """Whether a rank is above another: NaN is above all numbers, and nothing above NaN."""
+    return (a > b) | ((a != a) & (b == b)) if is_float(a.type) else a > b
+
+
+def _rank_type(t: str) -> str:
+    return "i8" if t == "b1" else COMPUTE.get(t, t)
+
+
+# As programs along rows (the best rank, then the first place that has it) these would take 1.2 to 2.6 times as long: they visit a row once,
+# and one block of it again.
+
+
+@kernel("(n)->(),()")
+def extremum_rows(m: Any, x: Any, value: Any, place: Any, sign: Any) -> None:
+    """The largest (sign 1) or smallest (-1) element of every row, and where it is first."""
+    kind = _rank_type(x.type)
+    best = m.value(lowest(kind), kind)
+    where = m.value(0, "i64")
+    for start in range(0, x.n, SEARCHED):
+        stop = m.minimum(start + SEARCHED, x.n)
+        key = m.value(lowest(kind), kind)
+        for i in range(start, stop):
+            key = m.maximum(key, rank(m, x[i], sign))
+        if is_above(key, best):
+            best = key
+            where = start
+    stop = m.minimum(where + SEARCHED, x.n)
+    found = m.value(SEARCHED, "i32")
+    for i in range(where, stop):
+        key = rank(m, x[i], sign)
+        is_best = (key == best) | ((key != key) & (best != best))
+        found = m.minimum(found, m.where(is_best, m.cast(i - where, "i32"), SEARCHED))
+    at = where + m.cast(found, "i64")
+    value[()] = x[at]
+    place[()] = at
+
+
+@kernel("(r,c)->(c),(c)")
+def extremum_columns(m: Any, x: Any, value: Any, place: Any, sign: Any) -> None:
+    """The same down the columns, of which there are not more rows than 32 bits count."""
+    kind = _rank_type(x.type)
+    rows, columns = x.shape[0], x.shape[1]
+    best = m.local(kind, COLUMNS)
+    where = m.local("i32", COLUMNS)
+    for left in range(0, columns, COLUMNS):
+        width = m.minimum(columns - left, COLUMNS)
+        for j in independent(0, width):
+            best[j] = rank(m, x[0, left + j], sign)
+            where[j] = m.value(0, "i32")
+        for i in range(1, rows):
+            for j in independent(0, width):
+                key = rank(m, x[i, left + j], sign)
+                old = best[j]
+                where[j] = m.where(is_above(key, old), m.cast(i, "i32"), where[j])
+                best[j] = m.maximum(key, old)
+        for j in independent(0, width):
+            place[left + j] = where[j]
+        for j in range(0, width):
+            value[left + j] = x[m.cast(where[j], "i64"), left + j]

@@ -1,0 +1,105 @@
+"""Kernels of running folds: sums, products, extrema and logarithmic sums of all elements so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..loops.lang import independent, kernel
+from ..render.symbols import Complex
+from ..render.value import COMPUTE
+from .reduce import rank
+
+COLUMNS = 512
+WIDE = {"f16": "f64", "bf16": "f64", "f32": "f64", "f64": "f64", "c64": "c128", "c128": "c128"}
+
+
+def log_add_exp(m: Any, a: Any, b: Any) -> Any:
+    """log(exp(a) + exp(b)); complex numbers are ordered by their real part."""
+    if isinstance(a, Complex):
+        first = (a.re > b.re) | m.isnan(a)
+        high, low = m.where(first, a, b), m.where(first, b, a)
+        size = m.where(low.re == high.re, 1.0, m.exp(low.re - high.re))
+        turn = low.im - high.im
+        re, im = size * m.cos(turn), size * m.sin(turn)
+        made = Complex(high.re + 0.5 * m.log1p(re * (2.0 + re) + im * im), high.im + m.atan2(im, 1.0 + re))
+        return m.where((low.re == float("-inf")) | (high.re == float("inf")), high, made)
+    high, low = m.maximum(a, b), m.minimum(a, b)
+    made = high + m.log1p(m.exp(low - high))
+    return m.where((low == high) & (m.real_abs(high) == float("inf")), high, made)
+
+
+def join(m: Any, fold: str, a: Any, b: Any) -> Any:
+    return a + b if fold == "sum" else a * b if fold == "prod" else log_add_exp(m, a, b)
+
+
+START = {"sum": 0, "prod": 1, "logsumexp": float("-inf")}
+
+
+@kernel("(n)->(n)")
+def scan_rows(m: Any, x: Any, out: Any, fold: Any) -> None:
+    """Running folds along rows."""
+    wide = WIDE.get(x.type, "i64")
+    total = m.value(START[fold], wide)
+    for i in range(0, x.n):
+        total = join(m, fold, total, m.cast(x[i], wide))
+        out[i] = total
+
+
+@kernel("(r,c)->(r,c)")
+def scan_columns(m: Any, x: Any, out: Any, fold: Any) -> None:
+    """Running folds down columns, for real types."""
+    wide = WIDE.get(x.type, "i64")
+    rows, columns = x.shape[0], x.shape[1]
+    total = m.local(wide, COLUMNS)
+    for left in range(0, columns, COLUMNS):
+        width = m.minimum(columns - left, COLUMNS)
+        for j in independent(0, width):
+            total[j] = m.value(START[fold], wide)
+        for i in range(0, rows):
+            for j in independent(0, width):
+                joined = join(m, fold, total[j], m.cast(x[i, left + j], wide))
+                total[j] = joined
+                out[i, left + j] = joined
+
+
+@kernel("(n)->(n),(n)")
+def running_extremum(m: Any, x: Any, value: Any, place: Any, sign: Any) -> None:
+    """The extremum so far and the last place where it was met; NaN stays."""
+    best = rank(m, x[0], sign)
+    at = m.value(0, "i64")
+    for i in range(0, x.n):
+        key = rank(m, x[i], sign)
+        if (key >= best) | (key != key):
+            best = key
+            at = i
+        place[i] = at
+    for i in range(0, x.n):
+        value[i] = x[place[i]]
+
+
+@kernel("(r,c)->(r,c),(r,c)")
+def running_extremum_columns(m: Any, x: Any, value: Any, place: Any, sign: Any) -> None:
+    """The same down columns."""
+    own, at = m.local(COMPUTE.get(x.type, x.type), COLUMNS), m.local("i64", COLUMNS)
+    for left in range(0, x.shape[1], COLUMNS):
+        width = m.minimum(x.shape[1] - left, COLUMNS)
+        for j in independent(0, width):
+            own[j] = x[0, left + j]
+        for i in range(0, x.shape[0]):
+            for j in independent(0, width):
+                key, best = rank(m, x[i, left + j], sign), rank(m, own[j], sign)
+                found = (key >= best) | (key != key)
+                own[j] = m.where(found, x[i, left + j], own[j])
+                at[j] = m.where(found, i, at[j])
+                value[i, left + j] = own[j]
+                place[i, left + j] = at[j]
+
+
+@kernel("(n),(n)->(n)")
+def recurrence(m: Any, g: Any, a: Any, out: Any) -> None:
+    """s[i] = g[i] + a[i] * s[i - 1]."""
+    kind = COMPUTE.get(g.type, g.type)
+    state = m.value(0, kind)
+    for i in range(0, g.n):
+        state = g[i] + a[i] * state
+        out[i] = state

@@ -1,0 +1,397 @@
+"""Matrix products in machine code: packed panels and a register tile whose size follows from the CPU's vectors.
+
+The kernel is a generalized ufunc over (m,k),(k,n)->(m,n), so that NumPy hands it any strides and any batch. A panel of
+the left operand stays in the first cache, a strip of the right one in the second. Few rows would not pay for packing
+the right operand: it is read where it lies, by tiles if its rows lie side by side, by `dots` if its columns do.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from ..building import jit
+from ..loops.ufunc import make_ufunc
+from ..render.register_tiles import AHEAD, accumulators
+from ..render.streaming import prefetch
+from ..render.tiles import (
+    COMPUTE,
+    MEMORY,
+    SCALAR,
+    TOGETHER,
+    Plan,
+    Vectors,
+    either,
+    invoke,
+    joined,
+    maximum,
+    minimum,
+    vectors,
+)
+from ..render.value import Value
+from ..threads import pool
+from .dots import dots, shape
+from .panels import left_steps, pack, pack_left, pack_turned
+
+_SMALL = 64 << 10  # bytes up to which a right operand may be read where it lies
+
+
+# -- the register tile -------------------------------------------------------------------------------------------
+
+
+def _asked(plan: Plan) -> int:
+    """Rows of the next panel that a tile asks for: as often as a vector has elements, which is seldom for long vectors."""
+    return max(1, plan.lanes // 4)
+
+
+def _tile(plan: Plan) -> Vectors:
+    """tile(a, b, b step, depth, c, c strides, d, d strides, rows, columns, alpha, beta, read d, ahead, its strides):
+    c = alpha * (a panel @ b panel) [+ beta * d].
+
+    Memory is asked for early: the place of the result, the right operand some steps on, and, once in a block of the
+    depth, some rows of what will be packed next (`ahead`).
+    """
+    scalar = SCALAR[plan.compute]
+    r = Vectors("tile", [
+        "ptr noalias %a", "ptr noalias %b", "i64 %b_step", "i64 %depth", "ptr %c", "i64 %c_row", "i64 %c_column",
+        "ptr %d", "i64 %d_row", "i64 %d_column", "i64 %rows", "i64 %columns",
+        f"{scalar} %alpha", f"{scalar} %beta", "i1 %reads", "ptr %ahead", "i64 %ahead_step", "i64 %ahead_row",
+    ], plan)  # fmt: skip
+    n, size = plan.lanes, plan.size
+    slots = accumulators(r, plan.rows, plan.wide)
+    for i in range(plan.rows):
+        prefetch(r, r.at("%c", r.i64("%c_row") * i), plan.columns * size, write=True)
+
+    b_step = r.i64("%b_step")
+
+    def step(p: Value, left: str) -> None:
+        row = r.at("%b", p * b_step)
+        right = [r.load_vector(r.at(row, v * n * size), aligned=False) for v in range(plan.wide)]
+        prefetch(r, r.at(row, b_step * AHEAD), plan.columns * size)
+        for i in range(plan.rows):
+            element = r.splat(r.raw(f"load {scalar}, ptr {r.at(left, i * n * size)}, align {size}"))
+            for v in range(plan.wide):
+                held = r.raw(f"load {r.vector}, ptr {slots[i][v]}")
+                r.emit(f"store {r.vector} {r.multiply_add(element, right[v], held)}, ptr {slots[i][v]}")
+
+    def block(number: Value) -> None:
+        for i in range(_asked(plan)):
+            prefetch(r, r.at("%ahead", number * r.i64("%ahead_step"), r.i64("%ahead_row") * i), 1)
+
+    left_steps(r, r.i64("%depth"), step, block)
+    alpha, beta = r.splat("%alpha"), r.splat("%beta")
+    reads = Value(r, "%reads", "b1")
+    c_column, d_column = r.i64("%c_column"), r.i64("%d_column")
+    beside = (c_column == plan.result_step) & ((d_column == plan.result_step) | ~reads)
+    below = (r.i64("%c_row") == plan.result_step) & ((r.i64("%d_row") == plan.result_step) | ~reads)
+    full = beside & (r.i64("%rows") == plan.rows) & (r.i64("%columns") == plan.columns)
+    edge, done = r.label(), r.label()
+    inside = r.label()
+    r.branch_if(full, inside, edge)
+
+    r.start_block(inside)
+    if plan.result == plan.compute:
+        _store_full(r, slots, alpha, beta, reads)
+    else:
+        _store_edge(r, slots, beside, below)
+    r.branch(done)
+    r.start_block(edge)
+    _store_edge(r, slots, beside, below)
+    r.branch(done)
+    r.start_block(done)
+    return r
+
+
+def _store_full(r: Vectors, slots: list[list[str]], alpha: str, beta: str, reads: Value) -> None:
+    n, size = r.plan.lanes, r.plan.size
+
+    def each(value: Any) -> None:
+        for i, row in enumerate(slots):
+            for v, slot in enumerate(row):
+                made = r.multiply(alpha, r.raw(f"load {r.vector}, ptr {slot}"))
+                to = r.at("%c", r.i64("%c_row") * i, v * n * size)
+                r.store_vector(to, value(i, v, made), aligned=False)
+
+    def added(i: int, v: int, made: str) -> str:
+        held = r.load_vector(r.at("%d", r.i64("%d_row") * i, v * n * size), aligned=False)
+        return r.multiply_add(beta, held, made)
+
+    yes, no, end = r.label(), r.label(), r.label()
+    r.branch_if(reads, yes, no)
+    r.start_block(yes)
+    each(added)
+    r.branch(end)
+    r.start_block(no)
+    each(lambda i, v, made: made)
+    r.branch(end)
+    r.start_block(end)
+
+
+def _store_edge(r: Vectors, slots: list[list[str]], beside: Value, below: Value) -> None:
+    """Through memory: tiles at the edge of the result, and results that are not row-major or of a narrow type."""
+    plan, n, size = r.plan, r.plan.lanes, r.plan.size
+    buffer = r.fresh()
+    r.slots.append(f"  {buffer} = alloca [{plan.padded * plan.columns} x {SCALAR[plan.compute]}], align 64")
+
+    def collect() -> None:
+        for i, row in enumerate(slots):
+            for v, slot in enumerate(row):
+                held = r.raw(f"load {r.vector}, ptr {slot}")
+                r.store_vector(r.at(buffer, (i * plan.columns + v * n) * size), held)
+
+    def collect_turned() -> None:
+        for v in range(plan.wide):
+            for g in range(0, plan.padded, n):
+                block = [r.raw(f"load {r.vector}, ptr {row[v]}") for row in slots[g : g + n]]
+                block += ["zeroinitializer"] * (n - len(block))
+                for q, vector in enumerate(r.transpose(block)):
+                    r.store_vector(r.at(buffer, ((v * n + q) * plan.padded + g) * size), vector)
+
+    if plan.result != plan.compute:
+        collect()
+        _store_elements(r, buffer)
+        return
+    rows, columns = r.i64("%rows"), r.i64("%columns")
+    by_row, other, by_column, by_element, end = (r.label() for _ in range(5))
+    r.branch_if(beside, by_row, other)
+    r.start_block(by_row)
+    collect()
+    _store_rows(r, buffer, rows, columns, plan.columns, "row")
+    r.branch(end)
+    r.start_block(other)
+    r.branch_if(below, by_column, by_element)
+    r.start_block(by_column)
+    collect_turned()
+    _store_rows(r, buffer, columns, rows, plan.padded, "column")
+    r.branch(end)
+    r.start_block(by_element)
+    collect()
+    _store_elements(r, buffer)
+    r.branch(end)
+    r.start_block(end)
+
+
+def _store_rows(r: Vectors, buffer: str, count: Value, extent: Value, pitch: int, along: str) -> None:
+    """The first `extent` elements of each of `count` lines of the buffer, which are rows or columns of the result."""
+    plan, n, size = r.plan, r.plan.lanes, r.plan.size
+    alpha, beta = r.splat("%alpha"), r.splat("%beta")
+    slot = r.fresh()
+    r.slots.append(f"  {slot} = alloca {r.vector}, align {vectors()[0]}")
+
+    def each(masks: list[str | None]) -> None:
+        with r.loop(r.constant("i64", 0), count) as i:
+            for g, mask in enumerate(masks):
+                made = r.multiply(alpha, r.load_vector(r.at(buffer, i * (pitch * size), g * n * size)))
+                r.emit(f"store {r.vector} {made}, ptr {slot}")
+                with r.when(Value(r, "%reads", "b1")):
+                    held = r.load_elements(r.at("%d", i * r.i64(f"%d_{along}"), g * n * size), mask, plan.result)
+                    r.emit(f"store {r.vector} {r.multiply_add(beta, held, made)}, ptr {slot}")
+                to = r.at("%c", i * r.i64(f"%c_{along}"), g * n * size)
+                r.store_elements(to, r.raw(f"load {r.vector}, ptr {slot}"), mask)
+
+    whole = plan.columns if along == "row" else plan.rows
+    part, end = r.label(), r.label()
+    if vectors()[0] < 64:  # these have no masks of their own: lines of the usual length need none that are computed
+        usual = r.label()
+        r.branch_if(extent == whole, usual, part)
+        r.start_block(usual)
+        each([r.first_lanes(whole - g) for g in range(0, pitch, n)])
+        r.branch(end)
+    else:
+        r.branch(part)
+    r.start_block(part)
+    each([r.lanes_below(extent - g) for g in range(0, pitch, n)])
+    r.branch(end)
+    r.start_block(end)
+
+
+def _store_elements(r: Vectors, buffer: str) -> None:
+    plan, scalar, size = r.plan, SCALAR[r.plan.compute], r.plan.size
+    multiply, add = ("fmul", "fadd") if r.float else ("mul", "add")
+    memory = MEMORY[plan.result]
+    slot = r.variable(plan.compute)
+    zero = r.constant("i64", 0)
+    with r.loop(zero, r.i64("%rows")) as i, r.loop(zero, r.i64("%columns")) as j:
+        held = r.raw(f"load {scalar}, ptr {r.at(buffer, i * (plan.columns * size), j * size)}, align {size}")
+        made = r.raw(f"{multiply} {scalar} {held}, %alpha")
+        r.emit(f"store {scalar} {made}, ptr {slot}")
+        with r.when(Value(r, "%reads", "b1")):
+            old = r.at("%d", i * r.i64("%d_row"), j * r.i64("%d_column"))
+            wide = r.widened(r.raw(f"load {memory}, ptr {old}, align {plan.result_step}"), 1, plan.result)
+            scaled = r.raw(f"{multiply} {scalar} {wide}, %beta")
+            r.emit(f"store {scalar} {r.raw(f'{add} {scalar} {scaled}, {made}')}, ptr {slot}")
+        to = r.at("%c", i * r.i64("%c_row"), j * r.i64("%c_column"))
+        value = r.raw(f"load {scalar}, ptr {slot}")
+        if plan.result_step < size:
+            value = r.raw(f"trunc {scalar} {value} to {memory}")
+        r.emit(f"store {memory} {value}, ptr {to}, align {plan.result_step}")
+
+
+# -- the loops around it -----------------------------------------------------------------------------------------
+
+
+def _main(plan: Plan, added: bool) -> Vectors:
+    r = Vectors("kernel", ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"], plan)
+    scalar, size = SCALAR[plan.compute], plan.size
+    zero = r.constant("i64", 0)
+
+    def word(base: str, index: int) -> Value:
+        return r.load(r.at(base, 8 * index), "i64")
+
+    def pointer(index: int) -> str:
+        return r.raw(f"load ptr, ptr {r.at('%args', 8 * index)}, align 8")
+
+    # operands: a, b, [d, alpha, beta,] scratch, c
+    count = 7 if added else 4
+    batch, m, k, n = (word("%dims", i) for i in range(4))
+    outer = [word("%steps", i) for i in range(count)]
+    core = [word("%steps", count + i) for i in range(9 if added else 7)]
+    a_row, a_column, b_row, b_column = core[:4]
+    d_row, d_column = core[4:6] if added else (zero, zero)
+    c_row, c_column = core[-2:]
+    start = r.raw(f"ptrtoint ptr {pointer(count - 2)} to i64")
+    aligned = (r.i64(start) + 63) & -64
+    left = r.raw(f"inttoptr i64 {aligned.name} to ptr")
+    right = r.at(left, plan.left_bytes * (TOGETHER + 1))  # and one for what there is no lane of
+    one = "1.0" if r.float else "1"
+    by_rows = a_column == plan.step
+    turned = ~by_rows & (a_row == plan.step)
+    # a right operand that is small or used by few rows is read where it lies; columns that are no whole tile are packed
+    plain = r.constant("b1", plan.step == size) & (b_column == size)
+    if not plan.few:
+        near = minimum(k, plan.depth) * n * size
+        once = (near <= 2 * _SMALL) & (m <= 8 * plan.rows) & (b_row == n * size)  # hardly read again, and dense
+        even = r.value(f"urem i64 {n.name}, {plan.columns}", "i64") == 0
+        plain = plain & (once | (even & (near <= _SMALL)))
+    packed_step = r.constant("i64", plan.columns * size)
+    strip = plan.strip_at_run_time(r)
+    next_row, next_step = r.select(by_rows, a_row, zero), r.select(by_rows, a_column * plan.lanes, zero)
+
+    with r.loop(zero, batch) as item:
+        a, b, c = (r.at(pointer(i), outer[i] * item) for i in (0, 1, count - 1))
+        d = r.at(pointer(2), outer[2] * item) if added else c
+        alpha, beta = one, one
+        if added:
+            alpha, beta = (
+                r.raw(f"load {scalar}, ptr {r.at(pointer(i), outer[i] * item)}, align {size}") for i in (3, 4)
+            )
+            compare = "fcmp une" if r.float else "icmp ne"
+            zero_text = "0.0" if r.float else "0"
+            wanted = Value(r, r.raw(f"{compare} {scalar} {beta}, {zero_text}"), "b1")
+
+        def result(i: Value, j: Value, first: Value) -> tuple[list[Any], list[Any]]:
+            """Where a part of the result goes and what is added to it; alpha, beta and whether to add."""
+            to = r.at(c, i * c_row, j * c_column)
+            given = (to, c_row, c_column)
+            factor, reads = one, ~first
+            if added:
+                old = r.at(d, i * d_row, j * d_column)
+                given = tuple(either(r, first, x, y) for x, y in zip((old, d_row, d_column), given))
+                factor = r.raw(f"select i1 {first.name}, {scalar} {beta}, {scalar} {one}")
+                reads = reads | wanted
+            return [to, c_row, c_column, *given], [(scalar, alpha), (scalar, factor), reads]
+
+        end = r.label()
+        if plan.few:
+            along, panels = r.label(), r.label()
+            # sums of a row with a column are added up across vectors, which must be little beside a deep product
+            deep = k * (plan.lanes.bit_length() - 1) >= m * (2 * plan.lanes)
+            r.branch_if(by_rows & (b_row == size) & deep, along, panels)
+            r.start_block(along)
+            tall, broad = shape(plan.rows)
+            with r.loop(zero, maximum(k, 1), plan.length) as pc:
+                depth, first = minimum(k - pc, plan.length), pc == 0
+                with r.loop(zero, n, broad) as j, r.loop(zero, m, tall) as i:
+                    places, factors = result(i, j, first)
+                    lines = r.at(a, i * a_row, pc * size), a_row, r.at(b, j * b_column, pc * size), b_column
+                    invoke(r, "dots", *lines, depth, *places, minimum(m - i, tall),
+                          minimum(n - j, broad), *factors)  # fmt: skip
+            r.branch(end)
+            r.start_block(panels)
+        with r.loop(zero, n, strip) as jc, r.loop(zero, maximum(k, 1), plan.depth) as pc:
+            depth, columns = minimum(k - pc, plan.depth), minimum(n - jc, strip)
+            source = r.at(b, pc * b_row, jc * b_column)
+            whole = columns - r.value(f"urem i64 {columns.name}, {plan.columns}", "i64")
+            packed = r.select(plain, whole, zero)  # columns from here on are
+            with r.when(packed < columns):
+                to, place = r.at(right, packed * depth * size), r.at(source, packed * b_column)
+                invoke(r, "pack_right", to, place, b_column, b_row, columns - packed, depth)
+            with r.loop(zero, m, plan.rows) as ic:
+                rows = minimum(m - ic, plan.rows)
+                left_source = r.at(a, ic * a_row, pc * a_column)
+                number = r.value(f"udiv i64 {ic.name}, {plan.rows}", "i64") & (TOGETHER - 1)
+                panel = r.at(left, r.select(turned, number, zero) * plan.left_bytes)
+                with r.when(~turned):
+                    invoke(r, "pack_left", left, left_source, a_row, a_column, rows, depth)
+                with r.when(turned & (number == 0)):
+                    several = minimum(m - ic, plan.rows * TOGETHER)
+                    invoke(r, "pack_turned", left, left_source, a_row, a_column, several, depth)
+                # while tiles are computed, the rows of the next panel come nearer
+                following = either(
+                    r, ic + plan.rows < m, r.at(left_source, a_row * plan.rows), r.at(a, (pc + plan.depth) * a_column)
+                )
+                next_panel = either(r, by_rows, following, left)
+                with r.loop(zero, columns, plan.columns) as j:
+                    places, factors = result(ic, jc + j, pc == 0)
+                    row = r.value(f"udiv i64 {j.name}, {plan.columns}", "i64") * _asked(plan)
+                    ahead = r.at(next_panel, minimum(row, max(plan.rows - _asked(plan), 0)) * next_row)
+                    lies = j < packed
+                    place = either(r, lies, r.at(source, j * b_column), r.at(right, j * depth * size))
+                    invoke(r, "tile", panel, place, r.select(lies, b_row, packed_step), depth, *places, rows,
+                           minimum(columns - j, plan.columns), *factors, ahead, next_step, next_row)  # fmt: skip
+        r.branch(end)
+        r.start_block(end)
+    if r.float:
+        r.clear_float_status()
+    return r
+
+
+def render(plan: Plan, added: bool) -> str:
+    """LLVM text of the whole kernel."""
+    parts = [pack_left(plan), pack_turned(plan), pack(plan, "pack_right", plan.columns), _tile(plan)]
+    return joined([*parts, dots(plan)] if plan.few else parts, _main(plan, added))
+
+
+def signature(added: bool) -> str:
+    return "(m,k),(k,n),(m,n),(),(),(s)->(m,n)" if added else "(m,k),(k,n),(s)->(m,n)"
+
+
+@functools.cache
+def gemm(
+    type: str, rows: int, added: bool, grid: tuple[int, int, int] = (1, 1, 1), wide: int = 2, few: bool = False
+) -> tuple[Any, int]:
+    """The ufunc a, b, [d, alpha, beta,] scratch -> c for a tile of so many rows and vectors, and its bytes of scratch.
+
+    c = a @ b, or alpha * a @ b + beta * d. The scratch (uint8) is written to; each thread has its own. With `grid`, the
+    batch, the rows and the columns are cut into so many parts, which run side by side. `few` is right for products of
+    at most `tiles.FEW` rows.
+    """
+    plan = Plan(type, rows, wide, few and COMPUTE[type] == type)
+    key = "gemm", type, rows, added, wide, plan.few, plan.lanes
+    address = jit.compile_rendered("kernel", key, lambda: render(plan, added))
+    inner = (type, type, plan.result, plan.compute, plan.compute) if added else (type, type)
+    name, units = f"gemm_{type}_{rows}x{wide}", (rows, plan.columns)
+    return on_grid(name, address, (*inner, "u8"), plan.result, added, plan.scratch, grid, units)
+
+
+def on_grid(
+    name: str,
+    address: int,
+    inputs: tuple[str, ...],
+    output: str,
+    added: bool,
+    scratch: int,
+    grid: tuple[int, int, int],
+    units: tuple[int, int] = (1, 1),
+) -> tuple[Any, int]:
+    """The ufunc of a product whose parts run side by side, cut at multiples of `units`, and the scratch of them all."""
+    if grid == (1, 1, 1):
+        return make_ufunc(name, address, inputs, (output,), signature(added)), scratch
+    count = len(inputs) + 1
+    own = -(-scratch // 64) * 64 + pool.APART
+    places = [(count, -1), (-1, count + 3), (-1, -1), (count + 5, count + 6)]  # strides of a, b, scratch, c
+    if added:
+        places[2:] = [(count + 4, count + 5), (-1, -1), (-1, -1), (-1, -1), (count + 7, count + 8)]
+    loop, data = pool.gridded(address, places, count - 2, own, grid, units)
+    made = make_ufunc(name, loop, inputs, (output,), signature(added), data)
+    return made, own * grid[0] * grid[1] * grid[2]
