@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import flambeau
 from flambeau._backend import quantized, quantized_products, threads
 from flambeau._core.dtypes import qint8, qint32, quint8
 from flambeau._core.quantizers import Quantizer, per_channel_affine, per_tensor_affine
@@ -129,7 +130,7 @@ for m in (1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64):
 @pytest.mark.parametrize("variant", [v for v in gemm_int8.variants() if v in ("tiles", "sdot")])
 def test_no_row_is_read_that_is_not_there(variant):
     """A page without rights begins behind the last row."""
-    tests, package = Path(__file__).parents[1], Path(gemm_int8.__file__).parents[2]
+    tests, package = Path(__file__).parents[1], Path(flambeau.__file__).parents[1]
     path = os.pathsep.join(map(str, (package, tests / "fuzz")))
     run = subprocess.run(
         [sys.executable, "-c", _GUARDED.format(variant=variant)], env={**os.environ, "PYTHONPATH": path},
