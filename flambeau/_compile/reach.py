@@ -97,6 +97,11 @@ def trust(file: str) -> int:
     return OURS if file.startswith(_READERS) else TRUSTED
 
 
+def _ours(module: types.ModuleType) -> bool:
+    """Whether a module is a part of this package, under whatever name it goes."""
+    return (module.__dict__.get("__package__") or "").partition(".")[0] == _PACKAGE
+
+
 def _class_is_trusted(kind: type) -> bool:
     """Whether instances of a class hold nothing that a program could read or change."""
     module = sys.modules.get(_home(kind))
@@ -252,13 +257,13 @@ class Reach:
         if name in module.__dict__:
             value = self.space(module.__dict__, path.rpartition(".")[0]).add(name)
         elif value is not MISSING and not isinstance(value, types.ModuleType):
-            if plain(value) or (whose == USERS and not module.__name__.startswith(_PACKAGE)):
+            if plain(value) or (whose == USERS and not _ours(module)):
                 self.add(Answer(lambda: getattr(module, name, MISSING), path))
                 self.reach(value, path)
             return
         if isinstance(value, types.ModuleType) and not isinstance(value, Site):
             self._chain(value, path, chain[1:], whose)
-        elif value is not MISSING and whose == USERS and not module.__name__.startswith(_PACKAGE):
+        elif value is not MISSING and whose == USERS and not _ours(module):
             self.reach(value, path)
 
     def space(self, spaces: dict[str, Any], path: str) -> Namespace:
@@ -270,7 +275,7 @@ class Reach:
 
     def _module(self, module: types.ModuleType, path: str) -> None:
         """A module that code holds in a variable: whatever it names may be asked of it."""
-        if id(module) not in self.seen and not module.__name__.startswith(_PACKAGE):
+        if id(module) not in self.seen and not _ours(module):
             self.seen[id(module)] = module
             self._loose.append(module)
             self._loosely(module, self.names)

@@ -129,7 +129,7 @@ class Finder:
             if error.name is None or not (real == error.name or real.startswith(error.name + ".")):
                 raise  # something else is missing
             return None
-        self._share_loaded()
+        self.share_loaded()
         # The import system would load a module a second time if it were there already.
         sys.modules.pop(name, None)
         spec = ModuleSpec(name, _SameModule(module), origin=getattr(module, "__file__", None))  # type: ignore[arg-type]
@@ -137,12 +137,15 @@ class Finder:
             spec.submodule_search_locations = list(module.__path__)
         return spec
 
-    def _share_loaded(self) -> None:
+    def share_loaded(self) -> None:
         """Gives all loaded modules their aliases: the first import of one sets an attribute of its package, which would
-        replace a function of the module's name (`torch.autograd.gradcheck`)."""
+        replace a function of the module's name (`torch.autograd.gradcheck`). Those without an underscore also say so."""
         for alias, (real, _) in self.packages.items():
-            for name in [name for name in sys.modules if name.startswith(real + ".")]:
-                sys.modules.setdefault(alias + name[len(real) :], sys.modules[name])
+            for name in [name for name in sys.modules if name == real or name.startswith(real + ".")]:
+                shared = alias + name[len(real) :]
+                sys.modules.setdefault(shared, sys.modules[name])
+                if "._" not in shared and isinstance(sys.modules[name], ModuleType):
+                    sys.modules[name].__name__ = shared  # some programs compare it
 
     def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
         wanted = getattr(context, "name", None)
@@ -179,13 +182,14 @@ def install_as_torch(children: bool = True) -> None:
             "`import torch`, or start the program with `flambeau run`"
         )
     names = ["torch", "functorch", *[name for name in ("torchvision", "torchmetrics") if not _installed(name)]]
-    sys.meta_path.insert(0, Finder(names))
+    finder = Finder(names)
+    sys.meta_path.insert(0, finder)
     sys.modules["torch"] = package
-    package.__name__ = "torch"  # some programs compare it
     tensors = package.Tensor
     for kind in (tensors, *tensors.__subclasses__()):  # others choose their functions by where a tensor's class is from
         if kind.__module__.partition(".")[0] == _ROOT:
             kind.__module__ = "torch" + kind.__module__[len(_ROOT) :]
+    finder.share_loaded()
     version = TorchVersion(PACKAGES["torch"][1])
     package.__version__ = version  # type: ignore[attr-defined]
     importlib.import_module(f"{_ROOT}.version").__version__ = version  # type: ignore[attr-defined]

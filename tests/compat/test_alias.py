@@ -197,3 +197,20 @@ def test_tensors_are_of_the_package_that_the_program_named(tmp_path, before):
         "torch torch.nn.parameter <class 'torch.Tensor'> <class 'torch.Tensor'>",
         "True <class 'torch.nn.parameter.Parameter'>",
     ]
+
+
+def test_modules_go_by_the_names_that_programs_know(tmp_path):
+    """Programs choose by `torch.jit.__name__`; parts are loaded before the alias is there, with it and after it."""
+    (tmp_path / "program.py").write_text(
+        "import torch, torch.utils.data as data, torchvision\n"
+        "print(torch.__name__, torch.nn.__name__, torch.jit.__name__, data.__name__, torchvision.__name__, torchvision.models.__name__)\n"
+        "try:\n    torch.nn.Linearr\nexcept AttributeError as error:\n    print(error)\n"
+        "print(torch.compile(lambda x: torch.nn.functional.relu(x) + 1)(torch.ones(2)))\n"
+    )
+    done = run("-m", "flambeau", "run", tmp_path / "program.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "torch torch.nn torch.jit torch.utils.data torchvision torchvision.models",
+        "module 'torch.nn' has no attribute 'Linearr'",
+        "tensor([2., 2.])",
+    ]
