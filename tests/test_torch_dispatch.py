@@ -48,6 +48,7 @@ class Log(TorchDispatchMode):
 
 
 X = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
+I = torch.tensor([1])
 CALLS = {
     "x + x": (lambda x: x + x, [aten.add.Tensor]), "x + 1": (lambda x: x + 1, [aten.add.Tensor]),
     "x ** 2": (lambda x: x**2, [aten.pow.Tensor_Scalar]), "x > 0": (lambda x: x > 0, [aten.gt.Scalar]),
@@ -61,7 +62,7 @@ CALLS = {
     "cat": (lambda x: torch.cat([x, x]), [aten.cat.default]), "to": (lambda x: x.double(), [aten._to_copy.default]),
     "clone": (lambda x: x.clone(), [aten.clone.default]), "detach": (lambda x: x.detach(), [aten.detach.default]),
     "relu": (lambda x: x.relu(), [aten.relu.default]), "where": (lambda x: torch.where(x > 0, x, x), [aten.gt.Scalar, aten.where.self]),
-    "x[idx]": (lambda x: x[torch.tensor([1])], [aten.index.Tensor]), "zeros_like": (torch.zeros_like, [aten.zeros_like.default]),
+    "x[idx]": (lambda x: x[I], [aten.index.Tensor]), "zeros_like": (torch.zeros_like, [aten.zeros_like.default]),
     "contiguous": (lambda x: x.t().contiguous(), [aten.t.default, aten.clone.default]),
 }  # fmt: skip
 

@@ -14,9 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.sizes import broadcast_shapes
-from .._core.state import DISPATCH, GRAD, local
+from .._core.state import BATCHED, DISPATCH, GRAD, local
 from .._dispatch import IN_PARTS, handlers, tensors_in
 from .._ops.layout.views import copied_shape_op as _unsafe_view
+from .._ops.making import samples
 from .._ops.records import inplace
 from .._ops.records.facts import fact, record_name
 from .._ops.records.pointwise_op import Pointwise
@@ -455,35 +456,84 @@ def take_operator(func: Any, args: Any, named: dict[str, Any], tensors: list[Ten
 
 
 def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:
-    """The same for public functions that run no record: writes, detaching, making tensors, reading a number."""
+    """The same for public functions that run no record: writes, detaching, making tensors, drawing and reading numbers."""
     tensors = tensors_in((*args, *named.values()))
+    if local.batches and any([t._k & BATCHED for t in tensors]):  # what it does with whole batches is shown
+        return args[0].around(function(args[0].value)) if name_of(function) == "detach" else NotImplemented
     fake = _fake_mode(tensors)
     if fake is not None:
         return fake.call(function, args, named)
     name = name_of(function)
+    if name in _OF_DATA and local.dispatch_modes and not tensors_in((*args[name == "new_tensor" :], *named.values())):
+        return _show_constant(name, args, dict(named))
+    schemas = _schemas()
     writes = name.endswith("_") and not name.endswith("__")
-    makes = not writes and name != "to" and _schemas().makes_tensors(name)
-    if not (writes or makes or name in ("detach", "item")):
+    draws = schemas.takes_generator(name)
+    makes = not writes and name != "to" and schemas.makes_tensors(name)
+    if not (writes or makes or draws or name in ("detach", "item")) or fact(name, "parts") is not None:
         return _below(function, args, named)
     if not local.dispatch_modes and not any(t._k & DISPATCH for t in tensors):
         return NotImplemented
-    if name == "requires_grad_":
+    if name == "requires_grad_" or (draws and local.batches):  # the function itself leaves the vmap before it draws
         return NotImplemented
+    if draws or makes:
+        return _show_made(function, name, args, dict(named), tensors)
     if writes and local.grad and not tensors[0]._k & DISPATCH and any([t._k & GRAD for t in tensors]):
         return NotImplemented  # it records the history, and shows its parts
-    overload = {"empty": "memory_format", "randint": "low" if len(args) > 2 else "default"}.get(name, "default")
-    if writes and len(args) > 1:
-        overload = _overload(name, args[1])
+    overload = _overload(name, args[1]) if writes and len(args) > 1 else "default"
     try:
         func = _aten("_local_scalar_dense" if name == "item" else name, overload)
     except AttributeError:
         return _below(function, args, named)
     if writes and tensors[0]._k & GRAD and tensors[0]._k & DISPATCH and local.grad:
         return _write_recorded(name, args, named)
-    if makes and args and all(isinstance(a, int) for a in args) and _schemas().begins_with_size(name):
-        args = (list(args),)
     result = _offer(*_shortened(func, args, dict(named)), tensors)
     return args[0] if writes and result is not NotImplemented else result
+
+
+def _show_made(function: Any, name: str, args: Any, named: dict[str, Any], tensors: list[Tensor]) -> Any:
+    """The same for functions that make tensors or draw random numbers; samples have the history of what they were drawn for."""
+    wanted = named.pop("requires_grad", False)
+    found = _schemas().meant(name, args, named)
+    if found is None:
+        return _below(function, args, named)
+    overload, given, options = found
+    func = _aten(name, overload or "default")
+    written = given[0] if name.endswith("_") else options.get("out")
+    if written is not None:
+        check_writable(written)
+    result = _offer(*_shortened(func, given, options), tensors)
+    if result is NotImplemented:
+        return result
+    result = result if written is None else written
+    if "pin_memory" not in func._schema.kwarg_only:
+        samples.drawn_for(name, result, tensors, written is not None)
+    return result.requires_grad_() if wanted else result
+
+
+_OF_DATA = (
+    "tensor",
+    "as_tensor",
+    "asarray",
+    "from_numpy",
+    "new_tensor",
+)  # which make tensors of a program's own numbers
+
+
+def _show_constant(name: str, args: Any, named: dict[str, Any]) -> Any:
+    """The same for tensors of numbers that are no tensors: they are there, and new to who looks."""
+    wanted = named.pop("requires_grad", False)
+    if name == "new_tensor":
+        like, name, args = args[0], "tensor", args[1:]
+        named = {"dtype": like.dtype, "device": like.device, **{k: v for k, v in named.items() if v is not None}}
+    stack, local.dispatch_modes = local.dispatch_modes, ()
+    fake, local.fake = local.fake, None
+    try:
+        made = getattr(ops, name)(*args, **named)
+    finally:
+        local.dispatch_modes, local.fake = stack, fake
+    made = _offer(_aten("lift_fresh"), (made,), {}, [made])
+    return made.requires_grad_() if wanted else made
 
 
 def _below(function: Any, args: Any, named: dict[str, Any]) -> Any:
@@ -499,7 +549,7 @@ def _below(function: Any, args: Any, named: dict[str, Any]) -> Any:
 
 
 def _show_write(t: Tensor, result: Tensor) -> bool:
-    if not local.dispatch_modes or t._k & DISPATCH or _fake_mode([t, result]) is not None:
+    if _fake_mode([t, result]) is not None:
         return False
     return _offer(_aten("copy_"), (t, result), {}, [t, result]) is not NotImplemented
 

@@ -6,6 +6,7 @@ import builtins
 from typing import Any
 
 from .._core import dtypes as d
+from .._core.state import META, local
 from .._ops.registry import ops
 from .._tensor import Tensor
 from . import aten_arguments as _aten_arguments
@@ -91,7 +92,7 @@ def _unsafe_view(self: Tensor, size: Any) -> Tensor:
 
 
 def lift_fresh(self: Tensor) -> Tensor:
-    return self
+    return self if local.fake is None or self._k & META else local.fake.lifted(self)
 
 
 def _pin_memory(self: Tensor, device: Any = None) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._autograd.modes import enable_grad
+from .._core.state import META, local
 from .._ops.layers.interpolation import upsampled
 from .._ops.registry import functions, ops
 from .._tensor import Tensor
@@ -44,7 +45,7 @@ def _assert_tensor_metadata(
 
 
 def lift_fresh_copy(self: Tensor) -> Tensor:
-    return ops.clone(self)
+    return ops.clone(self) if local.fake is None or self._k & META else local.fake.lifted(self)
 
 
 def copy(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:

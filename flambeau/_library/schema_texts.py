@@ -12,7 +12,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .. import _ops
@@ -21,6 +21,7 @@ from .._kernel.native.site import Site
 from .._ops.records.facts import facts_in, lines_in
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.registry import functions, methods, ops, records
+from .._tensor import Tensor
 from . import aten as _aten
 from .schema import Argument, FunctionSchema, Return, parse_schema
 
@@ -250,15 +251,49 @@ def makes_tensors(name: str) -> bool:
     return any("pin_memory" in s.kwarg_only and not s.is_mutable for s in schemas_of(name).values())
 
 
-def begins_with_size(name: str) -> bool:
-    """Whether an operator's first argument is a shape, whose sizes functions also take one by one."""
-    return any([a.declared for a in s.arguments[:1]] == ["SymInt[]"] for s in schemas_of(name).values())
-
-
 def is_random(name: str) -> bool:
     """Whether an operator draws random numbers."""
-    known = {**schemas_of(name), **schemas_of(name + "_")}
-    return "dropout" in name or any(a.name == "generator" for s in known.values() for a in s.arguments)
+    return "dropout" in name or takes_generator(name) or takes_generator(name + "_")
+
+
+@functools.cache
+def takes_generator(name: str) -> bool:
+    """Whether an operator can be told where its random numbers come from."""
+    return any(a.name == "generator" for s in schemas_of(name).values() for a in s.arguments)
+
+
+def meant(name: str, args: Sequence[Any], named: dict[str, Any]) -> tuple[str, list[Any], dict[str, Any]] | None:
+    """The overload that a call of a function means, with the arguments as that has them; None if there is none."""
+    named = {key: value for key, value in named.items() if value is not None}
+    lenient = None
+    for schema in schemas_of(name).values():
+        first = schema.arguments[0].name if schema.arguments else ""
+        given = {first if key == "input" else key: value for key, value in named.items()}
+        try:
+            bound, options = schema.bind(_with_size(schema, args), given)
+        except RuntimeError:
+            continue
+        values = [_as_declared(value, a.declared) for value, a in zip(bound, schema.positional)]
+        found = schema.overload_name, values, options
+        if not any(isinstance(v, Tensor) and "Tensor" not in a.declared for v, a in zip(values, schema.positional)):
+            return found
+        lenient = lenient or found  # a tensor for a number, if no overload takes it as such
+    return lenient
+
+
+def _as_declared(value: Any, declared: str) -> Any:
+    if declared == "float" and isinstance(value, int):
+        return float(value)
+    return list(value) if isinstance(value, tuple) and declared.endswith("]") else value
+
+
+def _with_size(schema: FunctionSchema, args: Sequence[Any]) -> tuple[Any, ...]:
+    """Positional arguments with the sizes that functions take one by one, too, in a list."""
+    place = next((i for i, a in enumerate(schema.positional) if a.declared == "SymInt[]"), len(args))
+    sizes = args[place:]
+    if not sizes or not all([hasattr(n, "__index__") and not isinstance(n, Tensor) for n in sizes]):
+        return tuple(args)
+    return (*args[:place], list(sizes))
 
 
 @functools.cache

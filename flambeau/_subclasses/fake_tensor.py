@@ -233,6 +233,10 @@ class FakeTensorMode(TorchDispatchMode):
         """A meta tensor as a fake one on a device."""
         return FakeTensor(self, t, where, constant)
 
+    def lifted(self, made: Tensor, where: Any = None) -> FakeTensor:
+        """The fake form of a tensor of numbers that are known; one number stays so."""
+        return self.fake(_without_memory(made), where or made.device, made if made._array.size == 1 else None)
+
     def from_tensor(self, tensor: Tensor, **named: Any) -> FakeTensor:
         """The fake form of a tensor: always the same one for a tensor that lives."""
         if isinstance(tensor, FakeTensor):
@@ -319,8 +323,7 @@ class FakeTensorMode(TorchDispatchMode):
             return NotImplemented
         if name in _OF_NUMBERS and not tensors:
             where = named.pop("device", None)
-            made = self._apart(function, args, named)
-            return self.fake(_without_memory(made), where, made if made._array.size == 1 else None)
+            return self.lifted(self._apart(function, args, named), as_device(where))
         if local.fake is not self:
             with self:
                 return self.call(function, args, named)
@@ -345,7 +348,7 @@ class FakeTensorMode(TorchDispatchMode):
                 return t
             if t._k & META:
                 return self.fake(t, where)
-            return self.fake(_without_memory(t), t.device, t if t._array.size == 1 else None)
+            return self.lifted(t)
 
         return tree_map(result, out)
 

@@ -11,7 +11,7 @@ from .._core.devices import META as META_DEVICE
 from .._core.dtypes import FLOATING, dtype
 from .._core.layouts import channel_order, contiguous_format, memory_format, sparse_coo, sparse_csr, strided
 from .._core.sizes import Size, wrap_dim
-from .._core.state import CUDA, GRAD, META, QUANTIZED, SPARSE, local
+from .._core.state import BATCHED, CUDA, GRAD, META, QUANTIZED, SPARSE, local
 from .._ops.layout.views import is_contiguous
 from .._ops.records.rewriting import Stale
 from .._ops.records.rules import type_name
@@ -67,6 +67,8 @@ def _device(self: Tensor) -> device:
     if not k & (CUDA | META):
         return CPU
     if k & META:
+        if self._k & BATCHED:
+            return _device(self.value)  # type: ignore[attr-defined]
         return self.__dict__.get("_wrapper_device", META_DEVICE)
     return device("cuda", int(self._array.device.id))
 

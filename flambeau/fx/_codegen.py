@@ -11,6 +11,7 @@ import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import Any, NamedTuple
 
 from .._core.devices import device
@@ -76,7 +77,7 @@ def standard_globals() -> dict[str, Any]:
 def _format_target(base: str, target: str) -> str:
     """`self.layers` and `getattr(self.layers, "0")`: code that reads a dotted path."""
     for atom in target.split("."):
-        base = f"{base}.{atom}" if atom.isidentifier() else f'getattr({base}, "{atom}")'
+        base = f"{base}.{atom}" if atom.isidentifier() and not iskeyword(atom) else f'getattr({base}, "{atom}")'
     return base
 
 
@@ -96,7 +97,7 @@ class _Writer:
     def global_name(self, hint: str, value: Any) -> str:
         """The name under which generated code knows an object."""
         if hint.startswith("torch.") and value is not None and _resolves(hint, value):
-            return hint
+            return _format_target("torch", hint.removeprefix("torch."))
         wanted = hint.replace(".", "_")
         if self.globals.get(wanted) is value and wanted in self.globals:
             return wanted

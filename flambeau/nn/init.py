@@ -208,9 +208,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     zeros = math.ceil(sparsity * rows)
     with no_grad():
         tensor.normal_(0, std, generator=generator)
-        if not tensor._k & META:
-            for column in range(columns):  # PyTorch draws the rows from the default generator, and so do we
-                tensor[ops.randperm(rows)[:zeros], column] = 0
+        for column in range(columns):  # PyTorch draws the rows from the default generator, and so do we
+            tensor[ops.randperm(rows)[:zeros], column] = 0
     return tensor
 
 

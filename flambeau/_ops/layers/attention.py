@@ -8,12 +8,11 @@ from typing import Any
 
 from ..._core.allocation import not_planned
 from ..._core.dtypes import BOOL, BY_NUMPY, FLOATING, bool_, dtype, float32, float64
-from ..._core.random_draws import keep_mask
 from ..._core.sizes import broadcast_shapes
 from ..._core.state import BATCHED, CUDA, GRAD, META, OVERRIDE, SPARSE, local
 from ..._dispatch import backend_of
 from ..._tensor import Tensor
-from ..making.generator import default_of, draw_at
+from ..making.random import kept
 from ..records.batched_layers import attended
 from ..records.batching import is_differentiated
 from ..records.casting import cast_array
@@ -351,7 +350,7 @@ def _fused(
 def _kept(q: Tensor, k: Tensor, dropout: float) -> Tensor:
     """Which shares dropout keeps: the numbers that it would draw for the whole matrix."""
     shape = (*q._array.shape[:-1], k._array.shape[-2])
-    return draw_at(q._k, keep_mask, default_of(q._k)._engine, bool_, shape, 1.0 - dropout)
+    return kept(q, shape, 1.0 - dropout)
 
 
 def _check_sizes(query: Tensor, key: Tensor, value: Tensor) -> None:

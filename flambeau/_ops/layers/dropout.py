@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..._core import random_draws as draws
 from ..._core.dtypes import FLOATING, bool_, dtype
-from ..._core.state import META, local
+from ..._core.state import DISPATCH, META, local, modes
 from ..._tensor import Tensor
 from ..making import random
-from ..making.generator import default_of, draw_at
+from ..making.random import kept
 from ..records.declare import pointwise
 from ..records.rules import real_floating_only, type_name
 from ..registry import ops, public, relabel
@@ -34,11 +33,10 @@ def _keep(input: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tens
     if local.batches:
         wanted = shape or array.shape
         return random.mapped.new(lambda lead: _keep(ops.empty((*lead, *wanted)), p))
-    engine = default_of(input._k)._engine
     if shape is not None or array.flags.c_contiguous:
-        return draw_at(input._k, draws.keep_mask, engine, bool_, shape or array.shape, 1.0 - p)
+        return kept(input, shape or array.shape, 1.0 - p)
     order = sorted(range(array.ndim), key=lambda i: -array.strides[i])
-    mask = draw_at(input._k, draws.keep_mask, engine, bool_, tuple(array.shape[i] for i in order), 1.0 - p)
+    mask = kept(input, tuple(array.shape[i] for i in order), 1.0 - p)
     return ops.permute(mask, sorted(range(array.ndim), key=order.__getitem__))
 
 
@@ -47,6 +45,10 @@ def _noise(input: Tensor, p: float, shape: tuple[int, ...] | None = None, scaled
     d = input.dtype
     if d.category < FLOATING:
         raise RuntimeError(f"result type Float can't be cast to the desired output type {type_name(d)}")
+    if (input._k | modes.on) & DISPATCH:  # who looks at operators is shown those of PyTorch
+        noise = ops.empty_like(input) if shape is None else ops.new_empty(input, shape)
+        ops.bernoulli_(noise, 1.0 - p)
+        return ops.div_(noise, 1.0 - p) if scaled else noise
     mask = ops.to_dtype(_keep(input, p, shape), d)
     if not scaled:
         return mask
@@ -79,7 +81,7 @@ def _dropped(name: str, input: Tensor, p: float, train: bool, inplace: bool, fea
     multiply = ops.mul_ if inplace else ops.mul
     if p == 1:
         return multiply(input, ops.zeros((), dtype=input.dtype, device=input.device))
-    if inplace or features or input.dtype.category != FLOATING or input._k & META:
+    if inplace or features or input.dtype.category != FLOATING or (input._k | modes.on) & (META | DISPATCH):
         return multiply(input, _noise(input, p, _channels(input) if features else None))
     return _masked(input, _keep(input, p), _factor(input.dtype, p))
 
@@ -204,9 +206,9 @@ _spatial("dropout3d", 3)
 
 
 SCHEMAS = """
-dropout(Tensor input, float p, bool train) -> Tensor  # autocast=whole
+dropout(Tensor input, float p, bool train) -> Tensor  # autocast=whole, parts
 feature_dropout|alpha_dropout|feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor
-dropout_|alpha_dropout_|feature_alpha_dropout_|feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
+dropout_|alpha_dropout_|feature_alpha_dropout_|feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)  # parts
 native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)
 dropout_masked  # record=native_dropout
 """

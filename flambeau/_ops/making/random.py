@@ -14,9 +14,9 @@ from ..._core import random_draws as draws
 from ..._core import random_transforms as transforms
 from ..._core.allocation import LARGE
 from ..._core.devices import _local as current
-from ..._core.dtypes import FLOATING, default, dtype, float32, float64, int64
+from ..._core.dtypes import FLOATING, bool_, default, dtype, float32, float64, int64
 from ..._core.random import FEW, MersenneState
-from ..._core.state import CUDA, DUAL, GRAD, META, local, modes
+from ..._core.state import CUDA, DISPATCH, DUAL, GRAD, META, local, modes
 from ..._dispatch import backend_of
 from ..._kernel.folds.rows import Rows
 from ..._tensor import Tensor, bump, wrap
@@ -29,7 +29,7 @@ from ..registry import ops, public, put_before, quick
 from .conversion import host_array
 from .creation import like
 from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, shape_argument
-from .generator import default_generator, draw, draw_at, drawing, engine_of
+from .generator import default_generator, default_of, draw, draw_at, drawing, engine_of
 
 _empty, _SINGLE = np.empty, np.dtype(np.float32)
 _WIDE, _ONE_WORD = (
@@ -75,7 +75,7 @@ def history_of(name: str, *sources: Any) -> Node | None:
 def fill(t: Tensor, name: str, function: Callable[..., Any], generator: Any, *params: Any) -> Tensor:
     """Writes random values into a tensor in the order that its elements have in memory."""
     if local.batches:
-        return mapped.fill(lambda t: fill(t, name, function, generator, *params), t)
+        return mapped.fill(lambda t: getattr(ops, name + "_")(t, *params, generator=generator), t)
     engine = engine_of(generator, name, t._k if isinstance(t, Tensor) else 0)
     if not isinstance(t, Tensor):
         raise TypeError(f"{name}_(): argument 'input' must be Tensor, not {type(t).__name__}")
@@ -107,6 +107,14 @@ def fill(t: Tensor, name: str, function: Callable[..., Any], generator: Any, *pa
     return t
 
 
+def kept(t: Tensor, shape: Any, chance: float) -> Tensor:
+    """True with some probability, where a tensor is."""
+    k = t._k
+    if (k | modes.on) & DISPATCH:  # who looks at operators sees a write
+        return bernoulli_(ops.new_empty(t, shape, dtype=bool_), chance)
+    return draw_at(k, draws.keep_mask, default_of(k)._engine, bool_, shape, chance)
+
+
 def _memory_order(array: Any) -> list[int]:
     """The dimensions from the outermost in memory to the innermost."""
     return sorted(range(array.ndim), key=lambda i: -array.strides[i])
@@ -122,7 +130,7 @@ def new_tensor(
 ) -> Tensor:
     """A new random tensor with the options that all functions making tensors have."""
     if local.batches:
-        return mapped.new(lambda lead: new_tensor(name, function, (*lead, *shape), dict(options), d, *params))
+        return mapped.new(lambda lead: getattr(ops, name)(*params, (*lead, *shape), **options))
     out = options.pop("out", None)
     generator = options.pop("generator", None)
     given = as_dtype(options.pop("dtype", None), name)
@@ -151,7 +159,7 @@ def new_tensor(
 
 def _made_like(name: str, function: Callable[..., Any], input: Tensor, options: dict[str, Any], *params: Any) -> Tensor:
     if local.batches:
-        return mapped.like(lambda t: _made_like(name, function, t, dict(options), *params), input)
+        return mapped.like(lambda t: getattr(ops, name)(t, *params, **options), input)
     generator, requires_grad = options.pop("generator", None), options.pop("requires_grad", False)
     array, d, k = like(input, name=name, **options)
     t = fill(finished(array, d, k), name, function, generator, *params)
@@ -435,7 +443,7 @@ def random_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> T
     if high is None:
         if low is None:
             return fill(input, "random", draws.random_full, generator)
-        return fill(input, "random", draws.random_from, generator, _whole("random_", low))
+        return fill(input, "random", draws.random_from, generator, _whole("random_", low), None)
     return fill(
         input, "random", draws.randint, generator, 0 if low is None else _whole("random_", low), _whole("random_", high)
     )

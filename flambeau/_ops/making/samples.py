@@ -19,6 +19,7 @@ from ..records import tangents
 from ..records.batching import is_differentiated
 from ..records.casting import broadcast_error
 from ..records.out import resize_out, write_out
+from ..records.rewriting import rewrite_history
 from ..records.rules import not_implemented, type_name
 from ..registry import ops, public, quick, relabel
 from . import random
@@ -46,8 +47,7 @@ def _sampled(
     """Samples drawn for the elements of tensors; gradients through them are zero. `there(bits, engine, d, *sources)` draws them on a GPU;
     without that, the CPU does."""
     if local.batches:
-        again = lambda *sources: _sampled(name, function, generator, d, sources, *args, there=there)
-        return random.mapped.sampled(again, sources)
+        return random.mapped.sampled(lambda *sources: getattr(ops, name)(*sources, generator=generator), sources)
     k = 0
     for t in sources:
         if isinstance(t, Tensor):
@@ -62,12 +62,26 @@ def _sampled(
         values = draw(function, engine, d, *[host_array(t) if isinstance(t, Tensor) else t for t in sources], *args)
         if k & CUDA:
             values = wrap(backend_of(CUDA).from_numpy(values._array), d, CUDA)
-    node = history_of(name, *sources)
-    if node is not None:
-        values._edge, values._k = (node, 0), values._k | GRAD
-    if local.duals is not None and any(isinstance(t, Tensor) and t._k & DUAL for t in sources):
-        tangents.set_tangent(values, ops.zeros_like(values))
+    drawn_for(name, values, [t for t in sources if isinstance(t, Tensor)])
     return values
+
+
+_DIFFERENTIABLE = {"_standard_gamma": drawn_gamma, "_sample_dirichlet": drawn_dirichlet}
+
+
+def drawn_for(name: str, values: Tensor, sources: list[Tensor], written: bool = False) -> None:
+    """Gives random values the history of the tensors that they were drawn for, or written into."""
+    through = _DIFFERENTIABLE.get(name)
+    if through is not None and is_differentiated(*sources):
+        through.record((*sources, ops.detach(values)), values)
+        return
+    node = history_of(name.rstrip("_"), *sources) if values.dtype.category >= FLOATING else None
+    if node is not None and written:
+        rewrite_history(values, (node, 0))
+    elif node is not None:
+        values._edge, values._k = (node, 0), values._k | GRAD
+    if local.duals is not None and any(t._k & DUAL for t in sources):
+        tangents.set_tangent(values, ops.zeros_like(values))
 
 
 def _check_floating(name: str, t: Any) -> None:
@@ -256,14 +270,14 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
 @public(method=False)
 def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
     """Samples of the gamma distribution with the shape parameters in `input`, differentiable by them."""
-    drawn = _sampled("standard_gamma", samplers.standard_gamma, generator, input.dtype, (ops.detach(input),))
+    drawn = _sampled("_standard_gamma", samplers.standard_gamma, generator, input.dtype, (ops.detach(input),))
     return drawn_gamma(input, drawn) if is_differentiated(input) else drawn
 
 
 @public(method=False)
 def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
     """Samples of the Dirichlet distribution with the concentrations in `input`, differentiable by them."""
-    drawn = _sampled("sample_dirichlet", samplers.dirichlet, generator, input.dtype, (ops.detach(input),))
+    drawn = _sampled("_sample_dirichlet", samplers.dirichlet, generator, input.dtype, (ops.detach(input),))
     return drawn_dirichlet(input, drawn) if is_differentiated(input) else drawn
 
 

@@ -10,9 +10,9 @@ from ..._core.allocation import empty
 from ..._core.dtypes import COMPLEX, float64, from_numpy_dtype
 from ..._core.layouts import contiguous_format
 from ..._core.sizes import wrap_dim
-from ..._core.state import GRAD, META, local, modes
+from ..._core.state import DISPATCH, GRAD, META, local, modes
 from ..._tensor import Tensor, wrap
-from ..records.batching import along
+from ..records.batching import along, is_differentiated
 from ..records.declare import pointwise
 from ..records.inplace import assign, pointwise_in_place
 from ..records.primitive import primitive
@@ -60,14 +60,14 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return prelu_op.call(input, weight)
 
 
-def _rrelu_noise(input: Tensor, lower: float, upper: float) -> Tensor:
+def _rrelu_noise(input: Tensor, lower: float, upper: float, generator: Any = None) -> Tensor:
     """Random slopes where the input is not positive, 1 elsewhere; only those slopes are drawn, in double precision."""
     noise = ops.ones_like(input, memory_format=contiguous_format)
     if input._k & META:
         return noise
     below = ops.le(ops.detach(input), 0)
     slopes = ops.empty((int(ops.sum(below)),), dtype=float64, device=input.device)
-    ops.uniform_(slopes, lower, upper)
+    ops.uniform_(slopes, lower, upper, generator=generator)
     return ops.masked_scatter(noise, below, ops.to_dtype(slopes, input.dtype))
 
 
@@ -82,8 +82,23 @@ def _rrelu(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:
     input = ops.contiguous(input)
     if training:
         real_floating_only("rrelu_with_noise", input.dtype)
-        return ops.mul(input, _rrelu_noise(input, lower, upper))
+        if not (input._k | modes.on) & DISPATCH:
+            return ops.mul(input, _rrelu_noise(input, lower, upper))
+        noise = ops.empty_like(input, memory_format=contiguous_format)
+        made = ops.rrelu_with_noise(ops.detach(input), noise, lower, upper, True)
+        return ops.mul(input, noise) if is_differentiated(input) else made
     return leaky_relu_op.call(input, (lower + upper) / 2)
+
+
+@public("nn.functional._rrelu_with_noise", method=False)
+def rrelu_with_noise(
+    input: Tensor, noise: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
+) -> Tensor:  # fmt: skip
+    """rrelu that writes the slopes it has drawn into a tensor."""
+    if not training:
+        return leaky_relu_op.call(input, (lower + upper) / 2)
+    ops.copy_(noise, _rrelu_noise(input, lower, upper, generator))
+    return ops.mul(input, noise)
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
@@ -168,7 +183,9 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 SCHEMAS = """
 prelu(Tensor self, Tensor weight) -> Tensor  # autocast=lower
-rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor
+rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor  # parts
+rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor
+rrelu_  # parts
 glu(Tensor self, int dim=-1) -> Tensor
 prelu_kernel  # record=_prelu_kernel
 """

@@ -7,6 +7,7 @@ alone, two spaces and a `#` come facts, with commas between them:
     parsed         the function reads its arguments itself: it takes lists for tensors, or gives other results than the operator
     builtin        calls of `nn.functional.name` are recorded as they are written; those of others with all defaults named
     composite      PyTorch's operator consists of others, which traces show in its place
+    parts          PyTorch's operator consists of others, which `__torch_dispatch__` sees in its place
     autocast=…     what autocast does with the tensors: lower, single, widest; after a device and a colon if only there; `whole`: nothing,
                    and the function is made of nothing that has a policy; with slashes between several
     record=…       what PyTorch calls the record of this name (without a value: the same)

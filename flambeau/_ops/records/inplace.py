@@ -267,7 +267,7 @@ show_write: Any = None  # set by `torch_dispatch`: shows a write to a mode, whic
 
 def shown(t: Tensor, result: Tensor) -> bool:
     """Whether a mode that takes operators over has written a result into a tensor: it was shown the operation, not the write."""
-    return modes.on & DISPATCH != 0 and show_write(t, result)
+    return (modes.on | t._k) & DISPATCH != 0 and show_write(t, result)
 
 
 def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:

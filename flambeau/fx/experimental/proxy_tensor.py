@@ -8,6 +8,7 @@ from typing import Any
 
 from ..._core.state import local
 from ..._core.symbolic import SymBool, SymFloat, SymInt
+from ..._library.namespaces import ops as operators
 from ..._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from ..._tensor import Tensor
 from ...jit._tracing import placed_names
@@ -32,6 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 py_sym_types = (SymInt, SymFloat, SymBool)
+aten = operators.aten
 
 
 class ProxyTorchDispatchMode(TorchDispatchMode):
@@ -80,6 +82,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         if other is not None:
             with self:
                 return other(*args, **named)
+        if func is aten.lift_fresh.default:  # each run of the graph may write into its own
+            func = aten.lift_fresh_copy.default
         given = self.encoded((tuple(args), dict(named)))
         out = func(*args, **named)
         if self.values is None:
