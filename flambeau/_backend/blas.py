@@ -16,6 +16,7 @@ from .._kernel.loops.ufunc import loops
 from .._kernel.native.direct import direct
 from .._kernel.products import gemm, gemm_bf16, thin
 from .._kernel.render import tiles
+from .._kernel.threads.pool import EACH
 from . import threads
 from .cpu import cpu
 from .threads import PRODUCTS, worth
@@ -34,6 +35,7 @@ _ONE = {code: np.ones((), d) for d, code in _CODES.items() if code in _PLAIN}  #
 _empty = empty
 _single, _bits = np.dtype(np.float32), np.dtype(np.uint16)
 _SHORT = 1 << 14  # vectors whose product is our own
+_CELL = 128  # rows and columns of a part of a product that are worth packing both operands for
 _MANY = 64  # rows that a tiny matrix is multiplied with in a way of its own
 _THIN_WORK = 2  # what an element of the result costs there in moved ones
 _VECTORS_BY_BLAS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
@@ -324,9 +326,9 @@ def _planned(
     parts = (1, 1, 1)
     count = min(cores, worth(work))
     if count > 1 and m:
-        parts = (count, 1, 1) if inner >= count else (1, *grid(m, n, count))
+        parts = (min(inner, EACH * count), 1, 1) if inner >= count else (1, *cells(m, n, count))
     rows, wide = _tile(code, -(-m // parts[1]), -(-n // parts[2]))
-    function, size = gemm.gemm(code, rows, added, parts, wide, m <= tiles.FEW)
+    function, size = gemm.gemm(code, rows, added, parts, wide, m <= tiles.FEW, count)
     return (quickly(function) if work < SOON else function), size
 
 
@@ -344,6 +346,16 @@ def _pairs_cut(pairs: str, items: int, m: int, k: int, n: int, cores: int) -> tu
     return (1, count) if items >= count else (count, 1)
 
 
-def grid(m: int, n: int, count: int) -> tuple[int, int]:
-    """How many parts along rows and columns: each thread packs its share of both operands, so squares are best."""
+def cells(m: int, n: int, count: int) -> tuple[int, int]:
+    """How many parts along rows and columns so many threads share: several for each where these are large enough, as cores are
+    unequally busy and all wait for the last part. Few rows read the right operand once, where it lies: best in long lines."""
+    for each in (EACH, EACH // 2) if m > tiles.FEW else ():
+        tall, broad = _grid(m, n, each * count)
+        if m // tall >= min(m, _CELL) and n // broad >= min(n, _CELL):
+            return tall, broad
+    return _grid(m, n, count)
+
+
+def _grid(m: int, n: int, count: int) -> tuple[int, int]:
+    """So many parts: each packs its share of both operands, so squares are best."""
     return min(((i, count // i) for i in range(1, count + 1) if count % i == 0), key=lambda p: m / p[0] + n / p[1])

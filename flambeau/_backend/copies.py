@@ -28,7 +28,6 @@ _BLOCK = 64
 _BITS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 _CODES = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
 _STRANDS = 4  # lines that vectors of the machine take apart and put together
-_DEAL = 4  # parts for each thread: one that starts late does less
 
 
 @kernel("(n)->(n)")
@@ -170,7 +169,7 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
         return _turned_plan(size, count, n, step, to, dims)
     backwards = step == -size
     loop = addresses[copy_line((_CODES[size], _CODES[size]), backwards=backwards)]
-    jobs = _DEAL * count
+    jobs = pool.EACH * count
     if not dims:
         return _line_plan(loop, jobs, count, n, step, to, backwards)
     if math.prod([d for d, _ in dims]) < jobs:  # few long lines: cut into equal parts
@@ -207,7 +206,7 @@ def _turned_plan(size: int, count: int, n: int, step: int, to: int, dims: list[t
     braided, unbraided = n <= _STRANDS and down == n * size, m <= _STRANDS and step == m * size
     if not braided and not unbraided and size not in turning.TYPES:
         return None
-    jobs = _DEAL * count
+    jobs = pool.EACH * count
     rows, line = math.prod([d for d, _ in dims]), n if unbraided else m
     if count > 1 and rows < jobs:  # cut, so that there is work for all threads
         part = next((p for p in range(128, 15, -16) if line % p == 0 and rows * line >= p * count), line)

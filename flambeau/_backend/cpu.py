@@ -289,8 +289,7 @@ def _walk(call: Any, count: int, *operands: tuple[tuple[int, ...], tuple[int, ..
     length, steps, shape, strides = plan
     if not shape:  # one loop, which splits itself
         return None
-    jobs = 4 * count  # a thread that starts late does less
-    return pool.walk(address, jobs, len(operands), length, steps, (), shape, strides)
+    return pool.walk(address, pool.EACH * count, len(operands), length, steps, (), shape, strides)
 
 
 @functools.cache

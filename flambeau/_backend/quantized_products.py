@@ -56,7 +56,8 @@ class Weight:
 @functools.lru_cache(1024)
 def _planned(variant: str, m: int, k: int, n: int, cores: int) -> Any:
     work = (m * n * k // _SPEED.get(variant, _USUAL_SPEED) + n * k * blas.FETCH // 2) // threads.PRODUCTS
-    function = gemm_int8.gemm(variant, (1, *blas.grid(m, n, min(cores, threads.worth(work) if m else 1))))
+    count = min(cores, threads.worth(work) if m else 1)
+    function = gemm_int8.gemm(variant, (1, *blas.cells(m, n, count)) if count > 1 else (1, 1, 1), count)
     return blas.quickly(function) if work < blas.SOON else function
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
 import numpy as np
@@ -310,7 +311,29 @@ def test_products_with_nothing_in_between():
 
 @pytest.mark.parametrize("grid", [(1, 2, 1), (1, 1, 3), (2, 1, 2)])
 @pytest.mark.parametrize("code", ["f32", "f64", "i32"])
-def test_every_part_has_scratch_of_its_own(code, grid):
-    count = grid[0] * grid[1] * grid[2]
-    alone, whole = (gemm.gemm(code, tiles.height(17), False, g)[1] for g in ((1, 1, 1), grid))
-    assert whole % count == 0 and whole // count >= alone
+def test_every_thread_has_scratch_of_its_own(code, grid):
+    alone = gemm.gemm(code, tiles.height(17), False)[1]
+    for count in (2, 3):
+        whole = gemm.gemm(code, tiles.height(17), False, grid, threads=count)[1]
+        assert whole % count == 0 and whole // count >= alone
+
+
+def test_threads_share_more_parts_than_they_are():
+    rng = np.random.default_rng(6)
+    x, y = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 150, 200), (3, 200, 260)))
+    plain, size = gemm.gemm("f32", 6, False, wide=4)
+    expected = plain(x, y, np.empty(size, np.uint8))
+    function, size = gemm.gemm("f32", 6, False, (3, 4, 2), 4, threads=3)
+
+    def compute(_):
+        return all((function(x, y, np.empty(size, np.uint8)) == expected).all() for _ in range(20))
+
+    with ThreadPoolExecutor(3) as several:
+        assert all(several.map(compute, range(6)))
+
+
+def test_large_products_are_cut_into_parts_that_are_worth_it():
+    assert blas.cells(1024, 1024, 2) in ((2, 4), (4, 2)) and blas.cells(1024, 1024, 16) == (8, 8)
+    assert blas.cells(256, 256, 2) == (2, 2) and blas.cells(128, 128, 2) in ((1, 2), (2, 1))
+    assert blas.cells(64, 2048, 2) == (1, 8)
+    assert blas.cells(4, 4096, 2) == (1, 2)  # rows of the right operand stay long

@@ -358,12 +358,18 @@ def signature(added: bool) -> str:
 
 @functools.cache
 def gemm(
-    type: str, rows: int, added: bool, grid: tuple[int, int, int] = (1, 1, 1), wide: int = 2, few: bool = False
+    type: str,
+    rows: int,
+    added: bool,
+    grid: tuple[int, int, int] = (1, 1, 1),
+    wide: int = 2,
+    few: bool = False,
+    threads: int = 1,
 ) -> tuple[Any, int]:
     """The ufunc a, b, [d, alpha, beta,] scratch -> c for a tile of so many rows and vectors, and its bytes of scratch.
 
     c = a @ b, or alpha * a @ b + beta * d. The scratch (uint8) is written to; each thread has its own. With `grid`, the
-    batch, the rows and the columns are cut into so many parts, which run side by side. `few` is right for products of
+    batch, the rows and the columns are cut into so many parts, which the threads share. `few` is right for products of
     at most `tiles.FEW` rows.
     """
     plan = Plan(type, rows, wide, few and COMPUTE[type] == type)
@@ -371,7 +377,7 @@ def gemm(
     address = jit.compile_rendered("kernel", key, lambda: render(plan, added))
     inner = (type, type, plan.result, plan.compute, plan.compute) if added else (type, type)
     name, units = f"gemm_{type}_{rows}x{wide}", (rows, plan.columns)
-    return on_grid(name, address, (*inner, "u8"), plan.result, added, plan.scratch, grid, units)
+    return on_grid(name, address, (*inner, "u8"), plan.result, added, plan.scratch, grid, units, threads)
 
 
 def on_grid(
@@ -383,8 +389,9 @@ def on_grid(
     scratch: int,
     grid: tuple[int, int, int],
     units: tuple[int, int] = (1, 1),
+    threads: int = 1,
 ) -> tuple[Any, int]:
-    """The ufunc of a product whose parts run side by side, cut at multiples of `units`, and the scratch of them all."""
+    """The ufunc of a product whose parts, cut at multiples of `units`, threads share; and the scratch of them all."""
     if grid == (1, 1, 1):
         return make_ufunc(name, address, inputs, (output,), signature(added)), scratch
     count = len(inputs) + 1
@@ -392,6 +399,6 @@ def on_grid(
     places = [(count, -1), (-1, count + 3), (-1, -1), (count + 5, count + 6)]  # strides of a, b, scratch, c
     if added:
         places[2:] = [(count + 4, count + 5), (-1, -1), (-1, -1), (-1, -1), (count + 7, count + 8)]
-    loop, data = pool.gridded(address, places, count - 2, own, grid, units)
+    loop, data = pool.gridded(address, places, count - 2, own, grid, units, threads)
     made = make_ufunc(name, loop, inputs, (output,), signature(added), data)
-    return made, own * grid[0] * grid[1] * grid[2]
+    return made, own * threads

@@ -375,7 +375,7 @@ def _kernel(kind: str, added: bool) -> str:
 def gemm(kind: str, added: bool, depth: int, threads: int = 1, batches: int = 1) -> tuple[Any, int]:
     """The ufunc a, b, [d, alpha, beta,] scratch -> c over bits of bfloat16, and its scratch; see `gemm.gemm`.
 
-    Either `threads` work on each product, or a batch is cut into `batches` parts that run side by side.
+    Either `threads` work on each product, or `batches` threads on parts of a batch.
     """
     size = scratch(depth, threads)
     return _ufunc(kind, added, threads) if batches == 1 else _batched(kind, added, size, batches), size * batches
@@ -391,7 +391,9 @@ def _ufunc(kind: str, added: bool, threads: int) -> Any:
 @functools.cache
 def _batched(kind: str, added: bool, size: int, batches: int) -> Any:
     address = _kernel(kind, added)
-    return on_grid(f"gemm_bf16_{kind}", address, _inputs(added), "bf16", added, size, (batches, 1, 1))[0]
+    return on_grid(
+        f"gemm_bf16_{kind}", address, _inputs(added), "bf16", added, size, (pool.EACH * batches, 1, 1), threads=batches
+    )[0]
 
 
 def _inputs(added: bool) -> tuple[str, ...]:

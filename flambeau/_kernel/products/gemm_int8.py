@@ -222,7 +222,7 @@ def _kernel(variant: str) -> str:
 
 
 @functools.cache
-def gemm(variant: str, grid: tuple[int, int, int] = (1, 1, 1)) -> Any:
+def gemm(variant: str, grid: tuple[int, int, int] = (1, 1, 1), threads: int = 1) -> Any:
     """The ufunc (codes, arranged weight turned, corrections, scales, biases, scratch) -> floats.
 
     c[i, j] = (sum of a[i] * b[:, j] - corrections[j]) * scales[j] + biases[j]. The depth is a multiple of the CPU's vectors
@@ -235,5 +235,5 @@ def gemm(variant: str, grid: tuple[int, int, int] = (1, 1, 1)) -> Any:
         return make_ufunc(name, address, types, ("f32",), _SIGNATURE)
     places = [(7, -1), (-1, 10), (-1, 11), (-1, 12), (-1, 13), (-1, -1), (15, 16)]
     units = (gemm_int8_tiles.BLOCK,) * 2 if variant == "tiles" else (_tall(), _ALONE)
-    loop, data = pool.gridded(address, places, 5, 0, grid, units)
+    loop, data = pool.gridded(address, places, 5, 0, grid, units, threads)
     return make_ufunc(name, loop, types, ("f32",), _SIGNATURE, data)

@@ -24,6 +24,7 @@ MOST_OPERANDS = 16
 APART = 8192  # bytes between the scratch memory of threads: one core must not prefetch what another writes
 # Elements from which a loop is worth a second thread, and how many each thread should get at least.
 WORTHWHILE, SHARE = 1 << 17, 1 << 15
+EACH = 4  # parts for each thread: one that starts late, or whose core others use, too, does fewer of them
 MOST_THREADS = 256  # that work on one operation
 # How many threads one operation may use, and the bytes from which large results go their own way to memory: those of any loop, and
 # those of light ones, which wait for nothing else.
@@ -61,7 +62,7 @@ def _started() -> Any:
         pause, patience = _PAUSE.get(platform.machine().lower(), ("", 1000))
         address = _state["compile"](
             FUNCTIONS, memory(MOST_THREADS), pause=pause, patience=patience, most=MOST_THREADS, worthwhile=WORTHWHILE,
-            share=SHARE,
+            share=SHARE, each=EACH,
         )  # fmt: skip
         found = _state["entry"] = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address)
         return found
@@ -111,23 +112,24 @@ def gridded(
     room_bytes: int,
     grid: tuple[int, int, int],
     units: tuple[int, int],
+    threads: int,
 ) -> tuple[int, Any]:
     """A loop over (batch, m, k, n, s), as (address, its data), that runs `kernel` on a grid of parts side by side.
 
     `grid` says into how many parts batch, m and n are cut, the latter at multiples of `units`. `places` gives for each
-    operand which of the loop's steps belong to m and n (-1 for none). Operand `room` is scratch memory: each part has
-    its own `room_bytes` of it.
+    operand which of the loop's steps belong to m and n (-1 for none). Operand `room` is scratch memory: each of the
+    threads has its own `room_bytes` of it.
     """
     if "grid" not in _state:
         _state["grid"] = _pool()(None, 2)
-    words = [kernel, len(places), room, room_bytes, *grid, *units, *[n for pair in places for n in pair]]
+    words = [kernel, len(places), room, room_bytes, *grid, *units, threads, *[n for pair in places for n in pair]]
     return _state["grid"], array("q", words)
 
 
 def runner() -> int:
     """The address of run(function, argument, count, threads), for kernels that cut their work themselves.
 
-    It calls function(argument, i) for every i below `count` on the threads and returns when all are done.
+    It calls function(argument, i, number of the thread) for every i below `count` on the threads and returns when all are done.
     """
     if "run" not in _state:
         _state["run"] = _pool()(None, 3)

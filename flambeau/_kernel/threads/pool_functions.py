@@ -3,7 +3,7 @@
 `take` runs pieces of the published work until none is left, those of its own share first: the same thread gets the same part
 of equal operands again and finds it in its core's cache. `serve` is the life of a worker; `run` publishes work, joins
 in and waits for those who entered. The other functions are kinds of work: `slice`, `cell`, `part` and `whole` run a
-ufunc's loop on a part of its operands, `split`, `grid` and `spread` are loops that cut themselves into such parts.
+ufunc's loop on a part of its operands (they are told which of the threads they are), `split`, `grid` and `spread` are loops that cut themselves into such parts.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -41,7 +41,7 @@ def take(m, me):
         while m.glance(following) < end:
             i = m.add(following, 1)
             if i < end:
-                m.run(function, argument, i)
+                m.run(function, argument, i, me)
 
 
 def serve(m, number, pause, patience):
@@ -82,7 +82,7 @@ def run(m, function, argument, count, threads, pause, most):
         mine = m.swap(state + _BUSY, 0, 1)
     if mine == 0:  # alone, or inside of other work
         for i in range(count):
-            m.run(function, argument, i)
+            m.run(function, argument, i, 0)
         return
     have, helpers, thread = m.word(state, _STARTED), team - 1, m.space(1)
     if have == 0:
@@ -114,7 +114,7 @@ def run(m, function, argument, count, threads, pause, most):
     m.set(state + _BUSY, 0)
 
 
-def part(m, given, job):
+def part(m, given, job, me):
     """Rows of a loop over outer dimensions; where its description and its operands are. Words of the description: kernel, operands,
     rows, settings of the pool, jobs, outer dimensions, sizes, then room for operands, steps, sizes, shape, strides of each operand."""
     w, bases, places, extents = m.word(given), m.word(given, 8), m.space(_OPERANDS), m.space(_OPERANDS)
@@ -135,7 +135,7 @@ def part(m, given, job):
         m.run(m.word(w), places, extents, w + STEPS, NOT_NUMPY)
 
 
-def slice(m, w, job):
+def slice(m, w, job, me):
     """A range of a loop. Words: kernel, operands, sizes, jobs, and where operands, extents and steps are."""
     places, extents = m.space(_OPERANDS), m.space(_OPERANDS)
     sizes, jobs, given, steps = m.word(w, 16), m.word(w, 24), m.word(w, 40), m.word(w, 48)
@@ -178,7 +178,7 @@ def crossing(m, args, dims, steps, operands, results):
     return found
 
 
-def split(m, args, dims, steps, data, worthwhile, share):
+def split(m, args, dims, steps, data, worthwhile, share, each):
     """A ufunc's loop; its data: kernel, operands, sizes, settings of the pool, what an element costs, results of a pointwise one."""
     n, sizes, threads = m.word(dims), m.word(data, 16), m.word(m.word(data, 24))
     work = n * m.word(data, 32)
@@ -193,7 +193,7 @@ def split(m, args, dims, steps, data, worthwhile, share):
     count, block = work // share, m.space(8)
     if threads < count:
         count = threads
-    jobs = 4 * count
+    jobs = each * count
     if n < jobs:
         jobs = n
     m.put(block, 0, m.word(data))
@@ -214,7 +214,7 @@ def bound(m, length, parts, number, unit):
     return at
 
 
-def cell(m, w, job):
+def cell(m, w, job, me):
     """A part of a product. Words: the grid's data, and where operands, extents (batch, m, k, n, s) and steps are."""
     places, extents = m.space(_OPERANDS), m.space(_DIMS)
     data, bases, given, steps = m.word(w), m.word(w, 8), m.word(w, 16), m.word(w, 24)
@@ -231,9 +231,9 @@ def cell(m, w, job):
     if m.word(extents) * m.word(extents, 8) * m.word(extents, 24) <= 0:
         return
     for p in range(m.word(data, 8)):
-        place, down, across = m.word(bases, p * 8), m.word(data, 72 + p * 16), m.word(data, 80 + p * 16)
+        place, down, across = m.word(bases, p * 8), m.word(data, 80 + p * 16), m.word(data, 88 + p * 16)
         if p == m.word(data, 16):  # scratch memory
-            place += job * m.word(data, 24)
+            place += me * m.word(data, 24)
         else:
             place += m.word(steps, p * 8) * first
         if down >= 0:
@@ -251,7 +251,7 @@ def grid(m, args, dims, steps, data):
     m.put(block, 8, args)
     m.put(block, 16, dims)
     m.put(block, 24, steps)
-    m.run("run", m.function("cell"), block, jobs, jobs)
+    m.run("run", m.function("cell"), block, jobs, m.word(data, 72))
 
 
 def spread(m, args, dims, steps, data):
@@ -262,7 +262,7 @@ def spread(m, args, dims, steps, data):
     m.run("run", m.function("part"), block, m.word(data, 32), m.word(m.word(data, 24)))
 
 
-def whole(m, w, job):
+def whole(m, w, job, me):
     """A row of calls, as `pool.sequences` describes them."""
     each, size = m.word(w, 8), m.word(w, 16)
     for i in range(each):
@@ -301,10 +301,10 @@ FUNCTIONS: dict[Any, list[str]] = {
     take: ["me"],
     serve: ["number"],
     run: ["function", "argument", "count", "threads"],
-    part: ["given", "job"],
-    slice: ["w", "job"],
-    cell: ["w", "job"],
-    whole: ["w", "job"],
+    part: ["given", "job", "me"],
+    slice: ["w", "job", "me"],
+    cell: ["w", "job", "me"],
+    whole: ["w", "job", "me"],
     crossing: ["args", "dims", "steps", "operands", "results"],
     split: ["args", "dims", "steps", "data"],
     grid: ["args", "dims", "steps", "data"],
