@@ -74,7 +74,7 @@ def _direct_kernel(code: str, rows: int, wide: int, added: bool, few: bool) -> t
 def _tile(code: str, m: int, n: int) -> tuple[int, int]:
     """Rows and width (in vectors) of the tiles of a product."""
     wide = tiles.width(m, n, code)
-    return tiles.height(max(m, 1), wide), wide
+    return tiles.height(max(m, 1), wide, code), wide
 
 
 @functools.cache
@@ -281,10 +281,9 @@ def _better_turned(code: str, m: int, n: int) -> bool:
     Packing the right operand then means to turn it, which costs more than to copy the left one; if one of both has few
     rows, nothing is packed.
     """
-    count = tiles.lanes(code)
 
     def cost(rows: int, columns: int) -> float:
-        return tiles.cost(rows, columns, tiles.width(rows, columns, code), count) + 13 * rows + 20 * columns
+        return tiles.cost(rows, columns, tiles.width(rows, columns, code), code) + 13 * rows + 20 * columns
 
     if m <= tiles.FEW or n <= tiles.FEW:
         return m > tiles.FEW

@@ -2,6 +2,9 @@
 
 import functools
 import itertools
+import platform
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
@@ -337,3 +340,38 @@ def test_large_products_are_cut_into_parts_that_are_worth_it():
     assert blas.cells(256, 256, 2) == (2, 2) and blas.cells(128, 128, 2) in ((1, 2), (2, 1))
     assert blas.cells(64, 2048, 2) == (1, 8)
     assert blas.cells(4, 4096, 2) == (1, 2)  # rows of the right operand stay long
+
+
+_ON_THE_STACK = """
+import platform, re, sys
+machine, cpu = sys.argv[1:]
+platform.machine = lambda: machine  # before the renderers ask
+from flambeau._kernel.building import cpus, jit, llvm
+target = cpus.named(cpu).target(llvm.host().llvm)
+jit.gather(target, str)
+from flambeau._kernel.products import gemm
+from flambeau._kernel.render import tiles
+for type in ("f32", "f64"):
+    for wide in (w for w in (2, 3, 4) if w in tiles._MOST_ROWS[tiles.vectors()[1]]):
+        context, made = llvm.loaded().create_context(), llvm._machine(target)
+        module = llvm.improved(target, gemm.render(tiles.Plan(type, tiles.tile(wide, type), wide), False), context, made)
+        text = made.emit_assembly(module)
+        module.close()
+        tile = text[text.index("\\ntile:") :].partition(".Lfunc_end")[0]
+        loop = max(re.split(r"\\n\\.L\\w+:", tile), key=lambda block: len(re.findall("fmadd|fmla", block)))
+        moved = re.findall(r"[xyz]mm\\d+[^\\n]*\\(%rsp\\)|\\(%rsp\\)[^\\n]*[xyz]mm|[qdv]\\d+[^\\n]*\\[sp", loop)
+        print(type, wide, len(re.findall("fmadd|fmla", loop)), len(moved))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4", "neoverse-n1"])
+def test_operands_of_a_tile_hardly_leave_registers(cpu):
+    machine = "aarch64" if cpu.startswith("neo") else "x86_64"
+    if machine == "aarch64" and platform.machine().lower() not in ("aarch64", "arm64"):
+        pytest.skip("an x86 machine makes code for x86 alone")
+    done = subprocess.run([sys.executable, "-c", _ON_THE_STACK, machine, cpu], capture_output=True, text=True)
+    found = [line.split() for line in done.stdout.splitlines()]
+    assert len(found) >= 2, done.stderr
+    for type, wide, products, moved in found:
+        assert int(products) >= 32 and int(moved) * 6 <= int(products), (type, wide, products, moved)

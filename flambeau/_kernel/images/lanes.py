@@ -11,7 +11,7 @@ from typing import Any
 
 from ..building import jit
 from ..loops.ufunc import make_ufunc
-from ..render.register_tiles import AHEAD, Frame, accumulators, add_lanes, add_products, store_sums
+from ..render.register_tiles import AHEAD, Frame, accumulators, add_lanes, add_products, ask_ahead, store_sums
 from ..render.streaming import prefetch
 from ..render.tiles import SCALAR, Plan, Vectors, by_lanes, invoke, joined, minimum, tile
 from ..render.value import Value
@@ -263,7 +263,7 @@ def _position_tile(plan: Plan) -> Vectors:
             for k in range(n):
                 add_lanes(r, slots, left, k, right(p + k))
     with r.loop(whole, depth) as p:
-        prefetch(r, r.at("%b", p * (plan.columns * size), AHEAD * plan.columns * size), plan.columns * size)
+        ask_ahead(r, r.at("%b", p * (plan.columns * size), AHEAD * plan.columns * size), plan.columns * size)
         add_products(r, slots, lambda i: r.at(starts[i], p * size), right(p))
     store_sums(r, slots, Value(r, "false", "b1"))
     return r

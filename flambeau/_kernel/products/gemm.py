@@ -12,7 +12,7 @@ from typing import Any
 
 from ..building import jit
 from ..loops.ufunc import make_ufunc
-from ..render.register_tiles import AHEAD, accumulators
+from ..render.register_tiles import AHEAD, accumulators, ask_ahead
 from ..render.streaming import prefetch
 from ..render.tiles import (
     COMPUTE,
@@ -21,6 +21,7 @@ from ..render.tiles import (
     TOGETHER,
     Plan,
     Vectors,
+    by_lanes,
     either,
     invoke,
     joined,
@@ -60,14 +61,14 @@ def _tile(plan: Plan) -> Vectors:
     n, size = plan.lanes, plan.size
     slots = accumulators(r, plan.rows, plan.wide)
     for i in range(plan.rows):
-        prefetch(r, r.at("%c", r.i64("%c_row") * i), plan.columns * size, write=True)
+        ask_ahead(r, r.at("%c", r.i64("%c_row") * i), plan.columns * size, write=True)
 
     b_step = r.i64("%b_step")
 
     def step(p: Value, left: str) -> None:
         row = r.at("%b", p * b_step)
         right = [r.load_vector(r.at(row, v * n * size), aligned=False) for v in range(plan.wide)]
-        prefetch(r, r.at(row, b_step * AHEAD), plan.columns * size)
+        ask_ahead(r, r.at(row, b_step * AHEAD), plan.columns * size)
         for i in range(plan.rows):
             element = r.splat(r.raw(f"load {scalar}, ptr {r.at(left, i * n * size)}, align {size}"))
             for v in range(plan.wide):
@@ -76,7 +77,8 @@ def _tile(plan: Plan) -> Vectors:
 
     def block(number: Value) -> None:
         for i in range(_asked(plan)):
-            prefetch(r, r.at("%ahead", number * r.i64("%ahead_step"), r.i64("%ahead_row") * i), 1)
+            place = r.at("%ahead", number * r.i64("%ahead_step"), r.i64("%ahead_row") * i)
+            prefetch(r, place, 1, cache=1 if by_lanes() else 2)
 
     left_steps(r, r.i64("%depth"), step, block)
     alpha, beta = r.splat("%alpha"), r.splat("%beta")

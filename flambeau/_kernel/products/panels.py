@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..render.register_tiles import in_order
 from ..render.streaming import prefetch
 from ..render.tiles import MEMORY, SCALAR, TOGETHER, Plan, Vectors, minimum
 from ..render.value import Value
@@ -101,10 +102,12 @@ def left_steps(
         if n <= _STEPS:
             for u in range(n):
                 step(p + u, r.at(first, u * size))
+                in_order(r)
         else:
             with r.loop(r.constant("i64", 0), r.constant("i64", n), _STEPS, brief=True) as q:
                 for u in range(_STEPS):
                     step(p + q + u, r.at(first, q * size, u * size))
+                    in_order(r)
     first = r.at("%a", whole * (rows * size))
     with r.loop(whole, depth, brief=True) as p:
         step(p, r.at(first, (p - whole) * size))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .tiles import SCALAR, Plan, Vectors, vectors
+from .streaming import prefetch
+from .tiles import SCALAR, Plan, Vectors, by_lanes, vectors
 from .value import Value
 
 AHEAD = 8  # steps along the depth by which a tile asks for its operands in advance
@@ -43,6 +44,20 @@ def accumulators(r: Vectors, rows: int, wide: int) -> list[list[str]]:
         r.slots.append(f"  {slot} = alloca {r.vector}, align {vectors()[0]}")
         r.emit(f"store {r.vector} zeroinitializer, ptr {slot}")
     return slots
+
+
+def ask_ahead(r: Vectors, place: str, size: int, write: bool = False) -> None:
+    """Asks for what a tile needs soon, unless the CPU foresees lines that follow each other by itself, as x86 does: there an
+    instruction more takes the place of another, and threads that share a core share these places, too."""
+    if by_lanes():
+        prefetch(r, place, size, write)
+
+
+def in_order(r: Vectors) -> None:
+    """Keeps loads of the next step behind this one: LLVM otherwise fetches all factors of some steps first, which fills the
+    registers and sends the rest to memory and back (float64 with AVX-512: half the speed). NEON's have room for both."""
+    if not by_lanes():
+        r.emit('call void asm sideeffect "", "~{memory}"()')
 
 
 def accumulate(r: Vectors, slot: str, a: str, b: str) -> None:

@@ -70,12 +70,12 @@ def _goes_past(r: Any) -> Value:
     return r.value("load i64, ptr @past_caches, align 8", "i64") != 0
 
 
-def prefetch(r: Any, place: str, size: int, write: bool = False) -> None:
-    """Asks for `size` bytes from `place` on, which may be about to be written; that need not be valid memory."""
+def prefetch(r: Any, place: str, size: int, write: bool = False, cache: int = 1) -> None:
+    """Asks for `size` bytes from `place` on, which may be about to be written, to a cache; that need not be valid memory."""
     r.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     for n in range(0, size, LINE):
         at = r.address(place, r.constant("i64", n))
-        r.emit(f"call void @llvm.prefetch.p0(ptr {at}, i32 {int(write)}, i32 3, i32 1)")
+        r.emit(f"call void @llvm.prefetch.p0(ptr {at}, i32 {int(write)}, i32 {4 - cache}, i32 1)")
 
 
 # -- the same for operands of kernels in the kernel language -----------------------------------------------------------

@@ -31,16 +31,18 @@ def lanes(type: str) -> int:
 
 
 # The most rows of a register tile by its width in vectors; some registers are left for the operands.
-_MOST_ROWS = {32: {2: 14, 3: 9, 4: 6, 6: 4, 8: 3}, 16: {2: 6, 4: 2, 8: 1}}
+_MOST_ROWS = {32: {2: 14, 3: 8, 4: 6, 6: 4, 8: 3}, 16: {2: 6, 4: 2, 8: 1}}
+_DOUBLES = 24  # vectors of sums that NEON keeps in registers beside the operands: 28 take twice as long (one core, GFLOP/s: 17.7 and 8.7)
 _NEAR = 16 << 10  # bytes that surely stay in the first cache
 _IN_FLIGHT = 8  # multiplications that must go on side by side, as each waits for the one before it
 TOGETHER = 8  # panels that are packed together from long rows
 FEW = 16  # rows of a product that are too few to pack its right operand for
 
 
-def tile(wide: int = 2) -> int:
+def tile(wide: int = 2, type: str = "f32") -> int:
     """The most rows of a register tile that is so many vectors wide."""
-    return _MOST_ROWS[vectors()[1]][wide]
+    most = _MOST_ROWS[vectors()[1]][wide]
+    return min(most, _DOUBLES // wide) if by_lanes() and SIZE[COMPUTE[type]] == 8 else most
 
 
 def depth() -> int:
@@ -56,19 +58,19 @@ def strip_bytes() -> int:
     return found
 
 
-def height(rows: int, wide: int = 2) -> int:
+def height(rows: int, wide: int = 2, type: str = "f32") -> int:
     """Rows of the tile that cuts `rows` into equal panels."""
-    panels = -(-rows // tile(wide))
+    panels = -(-rows // tile(wide, type))
     return -(-rows // panels)
 
 
-def cost(m: int, n: int, wide: int, lanes: int) -> float:
+def cost(m: int, n: int, wide: int, type: str) -> float:
     """What a product's steps along the depth cost in tiles of a width, in multiplications.
 
     Lanes beyond the edges count like others. The fewer elements are loaded for a multiplication, the better: that
     is what limits a core whose units are shared.
     """
-    rows, columns = height(m, wide), wide * lanes
+    rows, columns = height(m, wide, type), wide * lanes(COMPUTE[type])
     area = -(-m // rows) * rows * -(-n // columns) * columns
     return area * (1 + 0.15 * (1 / rows + 1 / wide)) * max(1, _IN_FLIGHT / (rows * wide))
 
@@ -76,9 +78,9 @@ def cost(m: int, n: int, wide: int, lanes: int) -> float:
 @functools.lru_cache(4096)
 def width(m: int, n: int, type: str) -> int:
     """How many vectors wide the tiles of an (m, n) product are best."""
-    count, m, n = lanes(COMPUTE[type]), max(m, 1), max(n, 1)
+    m, n = max(m, 1), max(n, 1)
     widths = [w for w, rows in _MOST_ROWS[vectors()[1]].items() if w == 2 or rows >= min(m, 6)]
-    return min(widths, key=lambda wide: cost(m, n, wide, count))
+    return min(widths, key=lambda wide: cost(m, n, wide, type))
 
 
 class Plan:

@@ -19,8 +19,7 @@ from ..math.exponentials import _exp_tail, _reduce
 from ..math.floats import clamp, power_of_two
 from ..products.panels import left_steps, pack, pack_left
 from ..render.llvm import Llvm
-from ..render.register_tiles import AHEAD, Frame, accumulators, add_products
-from ..render.streaming import prefetch
+from ..render.register_tiles import AHEAD, Frame, accumulators, add_products, ask_ahead
 from ..render.tiles import Plan, Vectors, by_lanes, height, invoke, joined, minimum
 from ..render.value import SIZE, Value
 
@@ -41,7 +40,7 @@ def _tile(plan: Plan, wide: int) -> Vectors:
 
     def step(p: Value, first: str) -> None:
         right = [r.load_vector(r.at("%b", p * (wide * n * size), v * n * size)) for v in range(wide)]
-        prefetch(r, r.at("%b", p * (wide * n * size), AHEAD * wide * n * size), wide * n * size)
+        ask_ahead(r, r.at("%b", p * (wide * n * size), AHEAD * wide * n * size), wide * n * size)
         add_products(r, slots, lambda i: r.at(first, i * n * size), right)
 
     left_steps(r, r.i64("%depth"), step)
