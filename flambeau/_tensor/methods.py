@@ -173,6 +173,7 @@ _REFLECTED = {
     "__rfloordiv__": "floor_divide", "__rpow__": "pow", "__rmod__": "remainder",
     "__rmatmul__": "matmul", "__rlshift__": "bitwise_left_shift", "__rrshift__": "bitwise_right_shift",
 }  # fmt: skip
+OPERATORS = {**_BINARY, **_REFLECTED, "__eq__": "eq", "__ne__": "ne"}  # with two operands, and their functions
 # their functions only add options to the record, which operators do not have
 _DIRECT = frozenset(("add", "sub", "rsub", "div", "rdiv"))
 _UNARY = {"__neg__": "neg", "__abs__": "abs", "__invert__": "invert", "__pos__": "positive"}

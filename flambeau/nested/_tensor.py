@@ -10,8 +10,10 @@ from typing import Any
 from .._core import layouts
 from .._interception.overrides import DisableTorchFunctionSubclass
 from .._library.schema_texts import schemas_of
-from .._ops.registry import methods, ops
+from .._ops.records.pointwise_op import Pointwise
+from .._ops.registry import methods, ops, records
 from .._tensor import Tensor
+from .._tensor.methods import OPERATORS
 
 # Arguments that name dimensions. A nested tensor's count the batch, those of its samples do not.
 _DIMENSIONS = frozenset(
@@ -94,11 +96,15 @@ def _each(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     count = len(_parts(nested[0]))
     if any(len(_parts(a)) != count for a in nested):
         raise RuntimeError(f"{name}: nested tensors of different batch sizes: {[len(_parts(a)) for a in nested]}")
-    args, kwargs = _without_batch(name, args, kwargs, _rank(nested[0]))
+    rank = _rank(nested[0])
+    args, kwargs = _without_batch(name, args, kwargs, rank)
+    broadcasts = name == "matmul" or isinstance(records.get(OPERATORS.get(name, name).removesuffix("_")), Pointwise)
 
     def sample(a: Any, i: int) -> Any:
         if isinstance(a, NestedTensor):
             return _parts(a)[i]
+        if broadcasts and isinstance(a, Tensor) and a.ndim >= rank:
+            return _share(a, nested[0], i)
         if isinstance(a, (list, tuple)) and any(
             type(b) is str for b in a
         ):  # the last sizes of the nested tensor: those of the sample
@@ -112,6 +118,20 @@ def _each(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     if outs and isinstance(outs[0], (tuple, list)):
         return type(outs[0])(make([o[j] for o in outs], layout) for j in range(len(outs[0])))
     return outs
+
+
+def _share(plain: Tensor, t: NestedTensor, i: int) -> Tensor:
+    """What the sample meets of a plain tensor that has the batch as its first dimension: as much as the sample is long, if it is padded."""
+    parts = _parts(t)
+    if plain.ndim > _rank(t) or plain.shape[0] not in (1, len(parts)):
+        raise RuntimeError(
+            f"a tensor of shape {list(plain.shape)} cannot be broadcast to a nested one of size {_size(t)}"
+        )
+    share = plain[min(i, plain.shape[0] - 1)]
+    for dim in _ragged(t):
+        if share.shape[dim - 1] == max(p.shape[dim - 1] for p in parts):
+            share = share.narrow(dim - 1, 0, parts[i].shape[dim - 1])
+    return share
 
 
 def _drawn(func: Any, t: NestedTensor, *args: Any, **kwargs: Any) -> NestedTensor:
@@ -380,6 +400,7 @@ _METHODS: dict[str, Any] = {
     "is_floating_point": lambda t: t.dtype.is_floating_point,
     "is_complex": lambda t: t.dtype.is_complex,
     "is_same_size": _is_same_size,
+    "bmm": lambda t, other: ops.matmul(t, other),
     "__repr__": NestedTensor.__repr__,
 }
 _METHODS |= {

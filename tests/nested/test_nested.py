@@ -183,3 +183,24 @@ def test_dimensions_count_the_batch_wherever_they_stand(layout):
     )  # counts, no dimensions
     with pytest.raises(RuntimeError, match="batch"):
         batch.topk(1, 0)
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_plain_tensors_with_a_batch_meet_samples_one_by_one(layout):
+    samples = [torch.arange(8.0).view(2, 4), -torch.arange(12.0).view(3, 4)]
+    batch = torch.nested.nested_tensor(samples, layout=layout)
+    scale, weight, padded = torch.rand(2, 1, 4), torch.rand(2, 4, 5), torch.rand(2, 3, 4)
+    ways = [
+        (lambda t, s, w, p: t * s, False), (lambda t, s, w, p: s - t, False), (lambda t, s, w, p: t == s, False),
+        (lambda t, s, w, p: torch.where(t > 0, t, s), False), (lambda t, s, w, p: t @ w, False), (lambda t, s, w, p: t + p, True),
+        (lambda t, s, w, p: t.clone().mul_(s), False), (lambda t, s, w, p: t // s, False),
+    ]  # fmt: skip
+    for way, cut in ways:
+        for i, (found, sample) in enumerate(zip(way(batch, scale, weight, padded).unbind(), samples)):
+            beside = padded[i][: len(sample)] if cut else padded[i]
+            assert torch.equal(found, way(sample, scale[i], weight[i], beside))
+    assert torch.equal(torch.bmm(batch, weight).unbind()[1], samples[1] @ weight[1])
+    assert torch.equal((batch * scale[:1]).unbind()[1], samples[1] * scale[0])
+    for wrong in (torch.ones(3, 1, 4), torch.ones(1, 2, 1, 4)):
+        with pytest.raises(RuntimeError, match="cannot be broadcast"):
+            batch * wrong
