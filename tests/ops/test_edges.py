@@ -182,6 +182,16 @@ def test_all_arguments_of_to_by_position():
         x.to(torch.float32, False, True, True)
 
 
+@pytest.mark.parametrize("count", [1, 40])
+@pytest.mark.parametrize("source", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_what_is_too_large_for_e4m3_is_its_largest_number(source, count):
+    x = torch.tensor([500.0, -1e30, float("inf"), 465.0, 1.06] * count).to(source)
+    assert x.to(torch.float8_e4m3fn).float().tolist() == [448.0, -448.0, 448.0, 448.0, 1.0] * count
+    assert torch.empty(5 * count, dtype=torch.float8_e4m3fn).copy_(x)[:2].float().tolist() == [448.0, -448.0]
+    assert torch.tensor([float("nan")], dtype=source).to(torch.float8_e4m3fn).isnan().all()
+    assert torch.tensor([1000]).to(torch.float8_e4m3fn).item() == 448.0
+
+
 def test_float8_is_cast_to_and_from():
     x = torch.tensor([1.0, -2.5, 300.0]).to(torch.float8_e4m3fn)
     assert x.dtype is torch.float8_e4m3fn and x.to(torch.float32).tolist() == [1.0, -2.5, 288.0]

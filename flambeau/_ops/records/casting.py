@@ -24,6 +24,7 @@ from ..._core.dtypes import (
     complex64,
     complex128,
     dtype,
+    float8_e4m3fn,
     float8_e5m2,
     float8_e8m0fnu,
     float16,
@@ -252,6 +253,9 @@ def cast_array(array: Any, d: dtype) -> Any:
             return array.astype(d.numpy)
     if d is float8_e8m0fnu:  # powers of two alone: no sign, and the smallest for zero
         array = np.maximum(np.abs(array.astype(np.float32)), np.float32(2.0**-127))
+    if d is float8_e4m3fn:  # it has no infinity: what is too large is its largest number
+        with np.errstate(all="ignore"):
+            array = array.astype(np.float32).clip(-448.0, 448.0)
     if 0 in array.strides and not array.flags.c_contiguous:  # NumPy would put what is repeated innermost
         made = empty_like(array, d.numpy)
         with np.errstate(all="ignore"):
