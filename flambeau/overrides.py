@@ -197,6 +197,12 @@ def resolve_name(f: Any) -> str | None:
     for path, function in functions.items():
         if function is f and not path.startswith("Tensor."):
             return "torch." + path
+    name = getattr(f, "__name__", "")
+    if name in ("__get__", "__set__", "__delete__"):  # of a property
+        return next((f"torch.Tensor.{n}.{name}" for n in dir(Tensor) if Tensor.__dict__.get(n) is f.__self__), None)
+    for own in (name, f"__{name}__"):
+        if getattr(Tensor, own, None) is f:
+            return "torch.Tensor." + own
     for name, function in methods.items():
         if function is f:
             return "torch.Tensor." + name

@@ -395,3 +395,20 @@ def test_a_debugger_may_look_at_what_modes_are_asked_in():
         finally:
             sys.setprofile(before)
     assert seen and made[0].tolist() == [3.0, 4.0] and made[1].tolist() == [1.0, 0.0]
+
+
+def test_names_of_what_classes_are_given():
+    asked = []
+
+    class Told(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            asked.append(torch.overrides.resolve_name(func))
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = torch.ones(2).as_subclass(Told)
+    x.shape, len(x), x == 1, x**2, 2 - x, x.size(), x.clone(), bool(x[0]), torch.sin(x), repr(x)
+    assert asked == [
+        "torch.Tensor.shape.__get__", "torch.Tensor.__len__", "torch.Tensor.__eq__", "torch.Tensor.__pow__", "torch.Tensor.__rsub__",
+        "torch.Tensor.size", "torch.Tensor.clone", "torch.Tensor.__getitem__", "torch.Tensor.__bool__", "torch.sin", "torch.Tensor.__repr__",
+    ]  # fmt: skip
