@@ -162,6 +162,8 @@ class _Writer:
             return constant
         if isinstance(x, type) or (callable(x) and hasattr(x, "__name__")):
             return self.global_name(qualified_name(x), x)
+        if type(x).__repr__ is object.__repr__:  # no text says which one it is
+            return self.global_name(type(x).__name__, x)
         return repr(x)
 
     def arguments(self, args: Any, kwargs: Any) -> str:

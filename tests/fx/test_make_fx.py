@@ -175,3 +175,15 @@ def test_writes_are_recorded(write):
     made = make_fx(f)(torch.ones(2, 2), torch.ones(2, 2))
     for a, b in zip(made(x, w), f(x, w), strict=True):
         assert torch.equal(a, b)
+
+
+def test_recorded_functions_run_again_with_objects_that_have_no_text():
+    x, layer = torch.randn(3, 4), torch.nn.LSTM(4, 4)
+    again = make_fx(lambda x: layer(x)[0])(x)
+    assert torch.allclose(again(2 * x), layer(2 * x)[0])
+    dropped = make_fx(lambda x: torch.nn.functional.dropout(x, 0.5))(x)
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        found = dropped(x)
+        torch.manual_seed(seed)
+        assert torch.equal(found, torch.nn.functional.dropout(x, 0.5))
