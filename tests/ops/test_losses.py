@@ -198,6 +198,11 @@ def paths(logs, target, blank=0):
     return total
 
 
+def test_ctc_loss_takes_targets_of_any_dtype():
+    logs, y = torch.log_softmax(rand(4, 2, 3), 2), torch.tensor([[1, 2], [2, 1]])
+    assert torch.equal(F.ctc_loss(logs, y.float(), (4, 4), (2, 2)), F.ctc_loss(logs, y, (4, 4), (2, 2)))
+
+
 @pytest.mark.parametrize("target", [[1], [1, 2], [1, 1], []])
 def test_ctc_loss_sums_over_alignments(target):
     x = rand(4, 2, 3, grad=True)

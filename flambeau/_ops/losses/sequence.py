@@ -126,7 +126,7 @@ def functional_ctc_loss(
     if log_probs.dtype is not float32 and log_probs.dtype is not float64:
         raise not_implemented("ctc_loss_cpu", log_probs.dtype)
     if targets.dtype.category != INTEGER:
-        raise RuntimeError("targets must be integral")
+        targets = ops.to_dtype(targets, int64)
     single = log_probs._array.ndim == 2
     logs = ops.unsqueeze(log_probs, 1) if single else log_probs
     time, batch, classes = logs._array.shape
