@@ -544,18 +544,19 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
 def _call_leaf_hooks(leaf: Tensor, g: Tensor, of_node: bool) -> Tensor:
     for key, hook in list(leaf._autograd_meta.hooks.items()):  # type: ignore[union-attr]
         if of_node or key.__class__ is not tuple:
-            g = _replaced(g, hook(g))
+            g = _replaced(g, hook(g), hook)
     return g
 
 
-def _replaced(g: Any, result: Any) -> Any:
+def _replaced(g: Any, result: Any, hook: Any) -> Any:
     if result is None:
         return g
     if not isinstance(result, Tensor):
         raise RuntimeError(f"hook's return value must be a tensor or None, not {type(result).__name__}")
     if g is not None and tuple(result._array.shape) != tuple(g._array.shape):
         raise RuntimeError(
-            f"hook '' has changed the size of value: {tuple(g._array.shape)} became {tuple(result._array.shape)}"
+            f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value: {tuple(g._array.shape)} became "
+            f"{tuple(result._array.shape)}"
         )
     return result
 

@@ -94,3 +94,22 @@ def test_warnings(call, phrase):
 def test_a_copy_of_a_read_only_array_says_nothing(recwarn):
     torch.tensor(read_only())
     assert not recwarn.list
+
+
+def test_a_checkpoint_that_does_not_fit_calls_no_hooks_of_state_dict():
+    called = []
+    layer = nn.Linear(2, 2)
+    layer.register_state_dict_pre_hook(lambda *given: called.append(given))
+    with pytest.raises(RuntimeError, match="reshaped"):
+        layer.load_state_dict({"weight": torch.ones(3, 2), "bias": torch.ones(2)})
+    assert not called
+
+
+def test_a_hook_with_another_shape_is_named():
+    def shorten(g):
+        return g[:1]
+
+    x = torch.ones(3, requires_grad=True)
+    x.register_hook(shorten)
+    with pytest.raises(RuntimeError, match="hook 'shorten' has changed the size"):
+        x.sum().backward()

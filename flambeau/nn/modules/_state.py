@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ from typing import Any
 from ... import __future__ as conversion
 from ..._autograd.modes import no_grad
 from ..._errors.checkpoints import table
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor
 from ...utils import swap_tensors
 from ...utils.hooks import RemovableHandle
@@ -146,7 +146,7 @@ class StateMethods:
         {'total': tensor([0., 0.])}
         """
         if args:
-            warnings.warn("state_dict: give destination, prefix and keep_vars by name", FutureWarning, stacklevel=2)
+            warn_user("state_dict: give destination, prefix and keep_vars by name", FutureWarning)
             destination = args[0] if destination is None else destination
             prefix = args[1] if len(args) > 1 and prefix == "" else prefix
             keep_vars = args[2] if len(args) > 2 and keep_vars is False else keep_vars
@@ -221,10 +221,9 @@ class StateMethods:
                     f"the shape in current model is {current.shape}."
                 )
             if current.is_meta and not value.is_meta and not assign:
-                warnings.warn(
+                warn_user(
                     f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current "
                     "model, which is a no-op; pass assign=True to take the checkpoint's tensors",
-                    stacklevel=2,
                 )
         try:
             with no_grad():
@@ -295,7 +294,7 @@ class StateMethods:
                     listed = ", ".join(f'"{key}"' for key in keys)
                     errors.insert(0, f"{text} key(s) in state_dict: {listed}. ")
         if errors:
-            known = {key: t for key, t in self.state_dict().items() if isinstance(t, Tensor)}
+            known = {**dict(self.named_parameters()), **dict(self.named_buffers())}  # state_dict() would call hooks
             fit = table(missing if strict else [], unexpected if strict else [], known, values)
             listed = "\n\t".join([*errors, fit] if fit else errors)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
