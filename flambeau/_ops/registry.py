@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._core.config import memory_problem
 from .._core.state import modes
 from .._errors import teach
+from .._errors.frames import warn_user
 from .._tensor import Tensor
 from .families import Table
 
@@ -206,9 +206,7 @@ def older_form(name: str, factor: Any = None, operands: Sequence[Any] = (None,))
     """Says that a call has an order of arguments that PyTorch will drop; gives the factor, before one operand, back."""
     if len(operands) != 1:
         raise TypeError(f"{name}() takes 2 positional arguments but {2 + len(operands)} were given")
-    warnings.warn(
-        f"This overload of {name} is deprecated: give the factors by their names, after the tensors.", stacklevel=4
-    )
+    warn_user(f"This overload of {name} is deprecated: give the factors by their names, after the tensors.")
     return factor
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from .._core.dtypes import INTEGER, default, from_numpy_dtype
 from .._core.printing import tensor_repr
 from .._core.state import BATCHED, CAPTURE, CUDA, DISPATCH, DUAL, GRAD, META, QUANTIZED, SPARSE, local, modes
 from .._errors import taught
+from .._errors.frames import warn_user
 from .._interception.torch_dispatch import take_function
 from .._ops import registry
 from .._ops.making.conversion import host_array, numpy, python_array
@@ -63,10 +63,9 @@ def _scalar(self: Tensor) -> Any:
     if self._array.size != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     if self._k & GRAD and local.grad:
-        warnings.warn(
+        warn_user(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
             "Consider using tensor.detach() first: the number has no history.",
-            stacklevel=3,
         )
     return item(self)
 

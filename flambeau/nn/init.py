@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from .._autograd.modes import no_grad
 from .._core.dtypes import bool_
 from .._core.state import META
+from .._errors.frames import warn_user
 from .._ops.registry import ops
 from .._tensor import Tensor
 
@@ -92,9 +92,8 @@ def trunc_normal_(
     True
     """
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn(
+        warn_user(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_: the values may be distributed incorrectly",
-            stacklevel=2,
         )
     inside = (math.erf((b - mean) / std / math.sqrt(2)) - math.erf((a - mean) / std / math.sqrt(2))) / 2
     with no_grad():
@@ -265,7 +264,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float | None:
     """None for a tensor without elements."""
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        warn_user("Initializing zero-element tensors is a no-op")
         return None
     fan = _calculate_correct_fan(tensor, mode)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
@@ -300,7 +299,7 @@ def _deprecated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     old = function.__name__[:-1]
 
     def call(*args: Any, **kwargs: Any) -> Tensor:
-        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{old}_`.", FutureWarning, stacklevel=2)
+        warn_user(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{old}_`.", FutureWarning)
         return function(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = old

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from copy import deepcopy
@@ -15,6 +14,7 @@ from .._core.dtypes import FLOATING, default, float32, float64
 from .._core.state import GRAD, META, local
 from .._core.steps import python_step
 from .._errors import taught
+from .._errors.frames import warn_user
 from .._ops.registry import ops
 from .._tensor import Tensor
 
@@ -416,9 +416,8 @@ class Optimizer:
             param_group.setdefault(name, value)
         known = {id(p) for p in params}
         if len(known) != len(params):
-            warnings.warn(
+            warn_user(
                 "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error",
-                stacklevel=3,
             )
         if any(id(p) in known for group in self.param_groups for p in group["params"]):
             raise ValueError("some parameters appear in more than one parameter group")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .._autograd.functions import Function, FunctionRecord
 from .._autograd.modes import enable_grad
 from .._core.state import GRAD, local
+from .._errors.frames import warn_user
 from .._library.namespaces import OpOverload, OpOverloadPacket
 from .._tensor import Tensor, detached, version_of
 from ..amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
@@ -315,7 +315,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 def check_backward_validity(inputs: Iterable[Any]) -> None:
     """Warns if no input requires grad: the reentrant form then gives no gradients."""
     if not any(isinstance(a, Tensor) and a._k & GRAD for a in inputs):
-        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+        warn_user("None of the inputs have requires_grad=True. Gradients will be None")
 
 
 class CheckpointFunction(Function):
@@ -373,10 +373,9 @@ def checkpoint(
     """
     preserve_rng_state = kwargs.pop("preserve_rng_state", True)  # the other arguments by name are the function's
     if use_reentrant is None:
-        warnings.warn(
+        warn_user(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
             "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True.",
-            stacklevel=2,
         )
         use_reentrant = True
     if use_reentrant:
@@ -400,9 +399,8 @@ def checkpoint_sequential(
 ) -> Any:
     """Checkpoints a sequence of functions in `segments` pieces; the last piece keeps its activations."""
     if use_reentrant is None:
-        warnings.warn(
+        warn_user(
             "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.",
-            stacklevel=2,
         )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._autograd.functions import Function
 from .._autograd.node import RemovableHandle as RemovableHandle
 from .._core.state import GRAD
+from .._errors.frames import warn_user
 from .._tensor import Tensor
 
 __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
@@ -25,7 +25,7 @@ def warn_if_has_hooks(tensor: Tensor) -> None:
     hooks = tensor._autograd_meta.hooks if tensor._autograd_meta is not None else None
     for hook in (hooks or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
-            warnings.warn(f"backward hook {hook!r} on tensor will not be serialized", stacklevel=2)
+            warn_user(f"backward hook {hook!r} on tensor will not be serialized")
 
 
 class BackwardHookFunction(Function):
@@ -86,10 +86,9 @@ class BackwardHook:
             self.grad_outputs, changed = result, True
         kept = tuple(self.grad_outputs[i] for i in places)
         if self.input_count is None and self.user_hooks:
-            warnings.warn(
+            warn_user(
                 "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
                 "require gradients",
-                stacklevel=2,
             )
             result = self._run_hooks((None,))
             if result is not None and any(r is not None for r in result):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import Any
 
 from ..._core.allocation import not_planned
 from ..._core.dtypes import BY_NUMPY, FLOATING, dtype
 from ..._core.sizes import wrap_dim
+from ..._errors.frames import warn_user
 from ..._kernel.folds.rows import Rows
 from ..._tensor import Tensor
 from ..records import tangents
@@ -155,9 +155,8 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
 
 def _implicit_dim(name: str, input: Tensor, level: int) -> int:
     not_planned()
-    warnings.warn(
+    warn_user(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-        stacklevel=level + 1,
     )
     return 0 if input._array.ndim in (0, 1, 3) else 1
 
@@ -195,7 +194,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     tensor([0., 1.])
     """
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
+        warn_user("`eps` parameter is deprecated and has no effect.")
     noise = -ops.log(ops.exponential_(ops.empty_like(logits, requires_grad=False)))
     soft = softmax((logits + noise) / tau, dim)
     if not hard:

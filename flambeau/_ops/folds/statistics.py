@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..._core.allocation import not_planned
 from ..._core.dtypes import BOOL, BY_NUMPY, COMPLEX, FLOATING, INTEGER, default, float32, float64
 from ..._core.sizes import wrap_dim, wrap_dims
 from ..._core.state import GRAD, modes
+from ..._errors.frames import warn_user
 from ..._kernel.folds.rows import Rows
 from ..._tensor import Tensor
 from ..basic import answer
@@ -147,10 +147,9 @@ def _variance(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, 
     dims = wrap_dims(dim, len(shape))
     if math.prod(shape[i] for i in dims) - correction <= 0:
         not_planned()
-        warnings.warn(
+        warn_user(
             f"{name.partition('_')[0]}(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
             "elements in one reduction",
-            stacklevel=5,
         )
     if d.category == COMPLEX:
         return _complex_variance(name, input, dims, keepdim, correction)
@@ -460,9 +459,8 @@ def cov(
         else:
             free = total - correction * ops.sum(weights * aweights) / total
     if bool(free <= 0):
-        warnings.warn(
+        warn_user(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations",
-            stacklevel=3,
         )
         free = ops.clamp(free, min=0) if isinstance(free, Tensor) else 0
     centred = x - mean

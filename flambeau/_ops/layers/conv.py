@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from ..._core.dtypes import (
     uint32,
     uint64,
 )
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor
 from ..linear.matmul import conjugate
 from ..records.batched_layers import convolved, convolved_weight
@@ -301,8 +301,8 @@ def _same(name: str, input: Tensor, weight: Tensor, bias: Any, stride: Ints, dil
     padding = tuple(n - n // 2 for n in total)
     made = _run(name, input, weight, bias, stride, padding, dilation, False, (0,) * rank, groups)
     if any(n % 2 for n in total):
-        warnings.warn(
-            f"{name}: padding='same' is an odd width here, so that a larger result is computed and cut", stacklevel=4,
+        warn_user(
+            f"{name}: padding='same' is an odd width here, so that a larger result is computed and cut",
         )  # fmt: skip
     for i, n in enumerate(total, 2):  # padded by the larger half on both sides: the first position is too many
         if n % 2:

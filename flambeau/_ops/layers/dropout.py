@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ..._core.dtypes import FLOATING, bool_, dtype
 from ..._core.state import DISPATCH, META, local, modes
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor
 from ..making import random
 from ..making.random import kept
@@ -177,16 +177,14 @@ def _spatial(name: str, rank: int) -> None:
         if ndim not in (rank + 1, rank + 2):
             if rank == 1:
                 raise RuntimeError(f"{name}: Expected 2D or 3D input, but received a {ndim}D input.")
-            warnings.warn(
+            warn_user(
                 f"{name}: Received a {ndim}-D input to {name}, which is deprecated: give {rank + 1} or {rank + 2} "
                 "dimensions, or use dropout.",
-                stacklevel=2,
             )
         if rank == 2 and ndim == 3:  # PyTorch takes it for a batch of one-dimensional signals
-            warnings.warn(
+            warn_user(
                 "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired; "
                 "use dropout1d for that, and 4D inputs here.",
-                stacklevel=2,
             )
         single = rank != 2 and ndim == rank + 1
         if inplace:

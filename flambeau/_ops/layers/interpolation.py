@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, uint8
 from ..._core.state import GRAD
+from ..._errors.frames import warn_user
 from ..._kernel.images.resample import (
     resample_bytes_columns,
     resample_bytes_element,
@@ -515,21 +515,21 @@ def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
     """The older name of `interpolate`."""
-    warnings.warn("`nn.functional.upsample` is deprecated; use nn.functional.interpolate", stacklevel=3)
+    warn_user("`nn.functional.upsample` is deprecated; use nn.functional.interpolate")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 @public("nn.functional.upsample_nearest", method=False)
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` with mode="nearest"."""
-    warnings.warn("`nn.functional.upsample_nearest` is deprecated; use nn.functional.interpolate", stacklevel=3)
+    warn_user("`nn.functional.upsample_nearest` is deprecated; use nn.functional.interpolate")
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 @public("nn.functional.upsample_bilinear", method=False)
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` with mode="bilinear" and align_corners=True."""
-    warnings.warn("`nn.functional.upsample_bilinear` is deprecated; use nn.functional.interpolate", stacklevel=3)
+    warn_user("`nn.functional.upsample_bilinear` is deprecated; use nn.functional.interpolate")
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 

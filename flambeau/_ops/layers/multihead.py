@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from ..._core.dtypes import FLOATING, bool_
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor
 from ..registry import functions, ops, public
 from .attention import scaled_dot_product_attention
@@ -24,9 +24,7 @@ def canonical_mask(
     if mask.dtype is not bool_ and mask.dtype.category != FLOATING:
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if check_other and other is not None and other.dtype is not mask.dtype:
-        warnings.warn(
-            f"Support for mismatched {name} and {other_name} is deprecated: give both the same dtype", stacklevel=4
-        )
+        warn_user(f"Support for mismatched {name} and {other_name} is deprecated: give both the same dtype")
     if mask.dtype is not bool_:
         return mask
     return ops.masked_fill(ops.zeros_like(mask, dtype=target), mask, -math.inf)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from ..._core.allocation import not_planned
 from ..._core.config import config
 from ..._core.dtypes import BY_NUMPY, FLOATING, bool_, int64
 from ..._core.state import CUDA, GRAD, META
+from ..._errors.frames import warn_user
 from ..._kernel.images.sampling import (
     number_of,
     sample_cubic,
@@ -304,9 +304,8 @@ def grid_sample(
         )
     if align_corners is None:
         not_planned()
-        warnings.warn(
+        warn_user(
             "grid_sample: Default grid_sample and affine_grid behavior has changed to align_corners=False; give the argument.",
-            stacklevel=3,
         )
     _check_sampled(input, grid)
     return _sample(input, grid, mode, padding_mode, bool(align_corners))
@@ -376,9 +375,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     """
     if align_corners is None:
         not_planned()
-        warnings.warn(
+        warn_user(
             "affine_grid: Default grid_sample and affine_grid behavior has changed to align_corners=False; give the argument.",
-            stacklevel=3,
         )
     if theta.dtype.category != FLOATING:
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
@@ -395,10 +393,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {tuple(size)}")
     if align_corners and min(size[2:]) == 1:
-        warnings.warn(
+        warn_user(
             "affine_grid: along a dimension of one pixel, align_corners=True puts it at 0, since version 1.3 in the middle "
             "of the span. See the documentation of affine_grid for details.",
-            stacklevel=3,
         )
     return affine_grid_generator(theta, size, bool(align_corners))
 

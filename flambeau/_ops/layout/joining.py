@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..._core.dtypes import can_cast, from_numpy_dtype, promote_types
 from ..._core.layouts import is_dense
 from ..._core.sizes import check_room, wrap_dim
 from ..._core.state import CUDA, META, modes
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor, wrap
 from ..records.batching import in_blocks, listed
 from ..records.casting import cast_array
@@ -248,9 +248,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing is None:
-        warnings.warn(
+        warn_user(
             "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument ('ij' or 'xy')",
-            stacklevel=3,
         )
         indexing = "ij"
     if indexing not in ("ij", "xy"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from ..._core.layouts import sparse_coo
 from ..._core.sizes import size_argument
 from ..._core.state import SPARSE
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor, bump
 from ..registry import methods, ops, public
 from ..sparse.array import SparseArray
@@ -21,14 +21,14 @@ from ..sparse.tensors import to_sparse
 @public("Tensor.resize")
 def resize(self: Tensor, *sizes: Any) -> Tensor:
     """`resize_` of a copy."""
-    warnings.warn("non-inplace resize is deprecated", stacklevel=2)
+    warn_user("non-inplace resize is deprecated")
     return ops.resize_(ops.clone(self), *sizes)
 
 
 @public("Tensor.resize_as")
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     """`resize_as_` of a copy."""
-    warnings.warn("non-inplace resize_as is deprecated", stacklevel=2)
+    warn_user("non-inplace resize_as is deprecated")
     return ops.resize_as_(ops.clone(self), tensor)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from ..._core.dtypes import COMPLEX
 from ..._core.state import SPARSE, SPECIAL, modes
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor
 from ..records.batching import turned
 from ..records.view_op import view_of, view_primitive
@@ -36,12 +36,11 @@ def _t_property(x: Tensor) -> Tensor:
     ndim = x._array.ndim
     if ndim != 2:
         if ndim == 0:
-            warnings.warn("Tensor.T is deprecated on 0-D tensors, which it leaves as they are", stacklevel=2)
+            warn_user("Tensor.T is deprecated on 0-D tensors, which it leaves as they are")
         else:
-            warnings.warn(
+            warn_user(
                 "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated; use x.mT "
                 "for batches of matrices, or permute",
-                stacklevel=2,
             )
     return ops.permute(x, tuple(range(ndim - 1, -1, -1)))
 
@@ -51,7 +50,7 @@ def _mt_property(x: Tensor) -> Tensor:
     if x._array.ndim < 2:
         if x._array.ndim:
             raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
-        warnings.warn("Tensor.mT is deprecated on 0-D tensors, which it leaves as they are", stacklevel=2)
+        warn_user("Tensor.mT is deprecated on 0-D tensors, which it leaves as they are")
         return x
     return ops.transpose(x, -2, -1)
 
@@ -60,7 +59,7 @@ def _h_property(x: Tensor) -> Tensor:
     """The conjugate transpose of a matrix."""
     ndim = x._array.ndim
     if ndim == 0:
-        warnings.warn("Tensor.H is deprecated on 0-D tensors; use x.conj()", stacklevel=2)
+        warn_user("Tensor.H is deprecated on 0-D tensors; use x.conj()")
         return functions["conj"](x)
     if ndim != 2:
         raise RuntimeError(
@@ -73,7 +72,7 @@ def _h_property(x: Tensor) -> Tensor:
 def _mh_property(x: Tensor) -> Tensor:
     """The conjugate transpose of a matrix or of each matrix of a batch."""
     if x._array.ndim == 0:
-        warnings.warn("Tensor.mH is deprecated on 0-D tensors; use x.conj()", stacklevel=2)
+        warn_user("Tensor.mH is deprecated on 0-D tensors; use x.conj()")
         return functions["conj"](x)
     if x._array.ndim == 1:
         raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.")

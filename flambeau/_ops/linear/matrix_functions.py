@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ..._backend.cpu import cpu
 from ..._core.dtypes import from_numpy_dtype
 from ..._core.sizes import broadcast_shapes, wrap_dim
 from ..._core.state import GRAD, local, modes
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor, wrap
 from ..records.batching import along, leading
 from ..records.primitive import primitive
@@ -224,9 +224,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         dim = next((i for i, n in enumerate(input._array.shape) if n == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
-        warnings.warn(
+        warn_user(
             "Using torch.cross without specifying the dim arg is deprecated: give dim, or use torch.linalg.cross.",
-            stacklevel=3,
         )
     return _cross("linalg.cross", input, other, dim)
 

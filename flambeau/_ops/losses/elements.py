@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, overload
 
@@ -12,6 +11,7 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import not_planned
 from ..._core.dtypes import BY_NUMPY, FLOATING, float32, float64
 from ..._core.state import AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, modes
+from ..._errors.frames import warn_user
 from ..._kernel.folds.rows import Rows
 from ..._kernel.loops.lang import kernel
 from ..._tensor import Tensor
@@ -34,9 +34,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     not_planned()
     average = size_average is None or size_average
     kept = "none" if reduce is False else "mean" if average else "sum"
-    warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{kept}' instead.", stacklevel=4
-    )
+    warn_user(f"size_average and reduce args will be deprecated, please use reduction='{kept}' instead.")
     return kept
 
 
@@ -85,10 +83,9 @@ def _warn_of_sizes(name: str, input: Tensor, target: Tensor) -> None:
     a, b = input._array.shape, target._array.shape
     if a != b:
         not_planned()
-        warnings.warn(
+        warn_user(
             f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
             "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=4,
         )
 
 
@@ -460,10 +457,9 @@ def kl_div(
     """The Kullback-Leibler divergence of `target` from `input`, which holds logarithms of probabilities."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction == "mean":
-        warnings.warn(
+        warn_user(
             "reduction: 'mean' divides the total loss by both the batch size and the support size; 'batchmean' "
             "divides by the batch size only, and is the mathematical definition.",
-            stacklevel=3,
         )
     if log_target:
         loss = ops.exp(target) * (target - input)

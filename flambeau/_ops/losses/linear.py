@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from ..._autograd.functions import Function
 from ..._core.dtypes import float32, int64
 from ..._core.state import local
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor
 from ..records.replay import gradients
 from ..registry import functions, ops, relabel
@@ -141,10 +141,9 @@ def linear_cross_entropy(
             if out.dtype is not input.dtype:
                 out = ops.to_dtype(out, input.dtype)
             return out if batched or reduction != "none" else ops.reshape(out, ())
-        warnings.warn(
+        warn_user(
             "linear_cross_entropy: options are ignored: chunks need class numbers as targets, a linear_weight of two "
             "dimensions (no out_features beside the classes) and no label_smoothing",
-            stacklevel=3,
         )
     flat = linear_weight if len(extra) == 1 else ops.reshape(linear_weight, (math.prod(extra), features))
     scores = _scores(input, flat, None if linear_bias is None else ops.reshape(linear_bias, (-1,)))

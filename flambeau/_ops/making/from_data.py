@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from ..._core.devices import _local as current
 from ..._core.dtypes import FLOATING, INTEGER, default, dtype, from_numpy_dtype, int64, promote_types, scalar_dtype
 from ..._core.state import CUDA, META, local
 from ..._dispatch import backend_of
+from ..._errors.frames import warn_user
 from ..._tensor import Borrowed, Tensor, wrap
 from ..records.casting import cast_array
 from ..registry import ops, public, quick
@@ -31,10 +31,9 @@ def from_numpy(ndarray: Any) -> Tensor:
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     if not ndarray.flags.writeable:
-        warnings.warn(
+        warn_user(
             "The given NumPy array is not writable, and there are no non-writable tensors: writing to the tensor would "
             "fail or change what others hold. Copy the array first if the tensor is to be written to.",
-            stacklevel=3,
         )
     array = _checked(ndarray)
     dtype = from_numpy_dtype(ndarray.dtype)
@@ -135,9 +134,8 @@ def array_from(data: Any, d: dtype | None) -> tuple[Any, dtype]:
     try:
         if kind in (list, tuple) and not _is_plain(data):
             if isinstance(first_leaf(data), np.ndarray):
-                warnings.warn(
+                warn_user(
                     "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please join them with numpy.array() first",
-                    stacklevel=5,
                 )
             try:
                 d = d or _inferred(data)
@@ -318,10 +316,9 @@ def tensor(
     if pin_memory:
         check_layout(None, pin_memory)
     if isinstance(data, Tensor):
-        warnings.warn(
+        warn_user(
             "To copy construct from a tensor, it is recommended to use t.detach().clone(), with .requires_grad_() where "
             "it is wanted, rather than torch.tensor(t).",
-            stacklevel=3,
         )
         return _copied(data, d, device, requires_grad)
     if hasattr(data, "_tensor_of"):
@@ -364,10 +361,9 @@ def new_tensor(
     check_layout(layout, pin_memory)
     made_device = device if device is not None else input.device
     if isinstance(data, Tensor):
-        warnings.warn(
+        warn_user(
             "To copy construct from a tensor, it is recommended to use t.detach().clone(), with .requires_grad_() where "
             "it is wanted, rather than tensor.new_tensor(t).",
-            stacklevel=3,
         )
         return _copied(data, as_dtype(dtype, "new_tensor") or input.dtype, made_device, requires_grad)
     return tensor(data, dtype=dtype or input.dtype, device=made_device, requires_grad=requires_grad)
@@ -475,10 +471,9 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
             f"{count} elements of {size} bytes after offset {offset} are more than the buffer length ({length} bytes)"
         )
     if view.readonly:
-        warnings.warn(
+        warn_user(
             "The given buffer is not writable, and flambeau does not support non-writable tensors: writing to this tensor "
             "raises. Copy the buffer first if it is to be changed.",
-            stacklevel=3,
         )
     array = np.frombuffer(buffer, np.uint8, count * size, offset).view(d.numpy)
     made = finished(array, d, 0, requires_grad)

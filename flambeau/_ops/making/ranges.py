@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..._core.devices import _local as current
 from ..._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, default, dtype, float32, float64, int64, promote_types
 from ..._core.state import CUDA, META, local
 from ..._dispatch import backend_of
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor, wrap
 from ..records.casting import cast_array, checked_number
 from ..records.declare import pointwise
@@ -162,7 +162,7 @@ def range(
     device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """The numbers from start to end, both included; `arange` is what one wants."""
-    warnings.warn("torch.range is deprecated; use torch.arange, which leaves its end out", stacklevel=3)
+    warn_user("torch.range is deprecated; use torch.arange, which leaves its end out")
     if end is None:
         start, end = 0, start
     d = as_dtype(dtype, "range") or (out.dtype if out is not None else default.float)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ..._backend.threads import parts_of
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, FLOATING, int32, int64
 from ..._core.state import CUDA, GRAD, META, modes
+from ..._errors.frames import warn_user
 from ..._kernel.places.embedding import sum_bag, sum_bags_back
 from ..._tensor import Tensor, wrap
 from ..making.conversion import host_array
@@ -243,10 +243,9 @@ def functional_embedding_bag(
     tensor([[2.]])
     """
     if weight.dtype is int64 and input.dtype.category == FLOATING:
-        warnings.warn(
+        warn_user(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
             "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
-            stacklevel=3,
         )
         input, weight = weight, input
     _check(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)

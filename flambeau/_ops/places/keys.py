@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from ..._core.allocation import not_planned
 from ..._core.dtypes import BOOL, INTEGER, bool_, from_numpy_dtype, int32, int64, uint8
 from ..._core.state import BATCHED
 from ..._core.steps import elements_are_read
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor, wrap
 
 ALL = slice(None)
@@ -27,10 +27,9 @@ def _as_tuple(key: Any) -> tuple[Any, ...]:
         if any(
             part is None or part is Ellipsis or isinstance(part, (Tensor, slice, list, tuple, range)) for part in key
         ):
-            warnings.warn(
+            warn_user(
                 "Indexing with a list that holds more than numbers is read as a tuple here, which is deprecated: "
                 "write x[tuple(key)] or x[torch.tensor(key)].",
-                stacklevel=4,
             )
             return tuple(key)
     return (key,)
@@ -178,9 +177,7 @@ def _bound(value: Any) -> int:
 
 def _warn_of_bytes() -> None:
     not_planned()
-    warnings.warn(
-        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", stacklevel=5
-    )
+    warn_user("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
 
 
 def tensor_list(name: str, x: Tensor, indices: Any, optional: bool) -> tuple[list[Tensor], tuple[int, ...]]:

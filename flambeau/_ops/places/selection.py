@@ -30,6 +30,7 @@ from ..._core.dtypes import (
 )  # fmt: skip
 from ..._core.sizes import broadcast_shapes, wrap_dim
 from ..._core.state import CUDA, META
+from ..._errors.frames import warn_user
 from ..._kernel.loops.lang import kernel
 from ..._kernel.places.elements import nonzero_pairs
 from ..._tensor import Tensor, wrap
@@ -87,7 +88,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     if condition.dtype is not bool_:
         if condition.dtype is not uint8:
             raise RuntimeError(f"where expected condition to be a boolean tensor, got {type_name(condition.dtype)}")
-        warnings.warn("where with a uint8 condition is deprecated, use a bool condition instead.", stacklevel=3)
+        warn_user("where with a uint8 condition is deprecated, use a bool condition instead.")
     if not isinstance(input, Tensor):
         input = _one_element(input, input, other)
     if not isinstance(other, Tensor):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ..._core.layouts import like_strides
 from ..._core.return_types import with_out
 from ..._core.state import BATCHED, CAPTURE, CUDA, DUAL, GRAD, META, local, modes
 from ..._dispatch import tensors_in
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor, bump, read_as
 from .. import registry
 from ..registry import ops, records
@@ -170,11 +170,10 @@ def resize_out(t: Tensor, shape: Any) -> None:
     if tuple(t._array.shape) == tuple(shape):
         return
     if t._array.size:
-        warnings.warn(
+        warn_user(
             f"An output with one or more elements was resized since it had shape {list(t._array.shape)}, which does not "
             f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
             "release outputs will not be resized unless they have zero elements. Pass one of that shape, or an empty one.",
-            stacklevel=4,
         )
     ops.resize_(t, shape)
 

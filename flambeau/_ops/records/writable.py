@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ..._core.dtypes import FLOATING
 from ..._core.layouts import pieces
 from ..._core.state import BATCHED, GRAD, META, SPARSE, local, modes
 from ..._errors import taught
+from ..._errors.frames import warn_user
 from ..._tensor import MADE_IN_FUNCTION, MADE_IN_INFERENCE, MADE_WITH_OTHERS, MADE_WITHOUT_GRAD, BirthMeta, Tensor
 
 
@@ -131,10 +131,9 @@ def check_apart(t: Tensor, others: Any) -> None:
 
 
 def warn_of_expanded(name: str, stacklevel: int = 4) -> None:
-    warnings.warn(
+    warn_user(
         f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "
         "operation: elements that share memory are all written.",
-        stacklevel=stacklevel + 1,
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from ..._core.dtypes import COMPLEX, FLOATING
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor
 from ..basic import answer
 from ..layout.striding import strided
@@ -129,14 +129,11 @@ def stft(
             raise RuntimeError("stft requires the return_complex parameter be given for real inputs")
         return_complex = True
     elif not return_complex and not complex_values:
-        warnings.warn(
-            "stft with return_complex=False is deprecated; use return_complex=True and view_as_real", stacklevel=3
-        )
+        warn_user("stft with return_complex=False is deprecated; use return_complex=True and view_as_real")
     if window is None:
-        warnings.warn(
+        warn_user(
             "A window was not provided. A rectangular window will be applied, which spreads each frequency; give "
             "torch.hann_window(n_fft), say, or torch.ones(n_fft).",
-            stacklevel=3,
         )
     _check_signal(x, n_fft, hop, length, window)
     if onesided and complex_values:
@@ -216,9 +213,8 @@ def istft(
     size = n_fft if win_length is None else win_length
     half = _check_spectra(input, n_fft, hop, size, window, onesided, return_complex)
     if window is None:
-        warnings.warn(
+        warn_user(
             "A window was not provided. A rectangular window will be applied; give the window that stft had.",
-            stacklevel=3,
         )
         window = ops.ones(size, dtype=input.dtype.to_real(), device=input.device)
     full = _full_window(window, size, n_fft, input)
@@ -237,9 +233,8 @@ def istft(
         raise RuntimeError("istft: window overlap add min: 1, the windows do not cover the signal")
     signal = signal / weight
     if end > there:
-        warnings.warn(
+        warn_user(
             "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail.",
-            stacklevel=3,
         )
         signal = ops.constant_pad_nd(signal, (0, end - there))
     return signal

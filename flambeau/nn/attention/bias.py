@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from enum import IntEnum
 from typing import Any
 
 from ..._core.dtypes import bool_
+from ..._errors.frames import warn_user
 from ..._interception.overrides import disabled_torch_function
 from ..._ops.registry import ops
 from ..._tensor import Tensor
@@ -46,9 +46,7 @@ class CausalBias(Tensor):
         self.seq_len_q = seq_len_q
         self.seq_len_kv = seq_len_kv
         if seq_len_q > seq_len_kv and variant is CausalVariant.LOWER_RIGHT:
-            warnings.warn(
-                "Lower right causal bias: with more queries than keys the first queries see nothing", stacklevel=2
-            )
+            warn_user("Lower right causal bias: with more queries than keys the first queries see nothing")
 
     def _materialize(self, device: Any = None) -> Tensor:
         """The mask as a matrix of bools."""

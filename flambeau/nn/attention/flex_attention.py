@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypedDict
 
 from ..._core.dtypes import bool_, int32
+from ..._errors.frames import warn_user
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from .. import functional as F
@@ -319,7 +319,7 @@ def flex_attention(
     """
     _check(query, key, value, block_mask, enable_gqa)
     if return_lse:
-        warnings.warn("return_lse is deprecated: use return_aux=AuxRequest(lse=True)", FutureWarning, stacklevel=2)
+        warn_user("return_lse is deprecated: use return_aux=AuxRequest(lse=True)", FutureWarning)
         if return_aux is not None:
             raise ValueError("Cannot specify both return_lse and return_aux")
     if return_aux is not None and return_aux.max_scores:

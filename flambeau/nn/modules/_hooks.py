@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor
 from ...utils.hooks import BackwardHook, RemovableHandle
 
@@ -215,10 +215,9 @@ class HookMethods:
                 result = results[0] = changed
         if backward is not None:
             if not isinstance(result, (Tensor, tuple)):
-                warnings.warn(
+                warn_user(
                     "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
                     f"{type(result)}",
-                    stacklevel=4,
                 )
             result = backward.setup_output_hook(result)
         if older:
@@ -254,9 +253,8 @@ class HookMethods:
                     try:
                         hook(self, args, kwargs, results[0]) if i in named else hook(self, args, results[0])
                     except Exception as error:
-                        warnings.warn(
+                        warn_user(
                             f"a forward hook with always_call raised an exception that was silenced: {error}",
-                            stacklevel=4,
                         )
 
     def _add_older_hooks(self, hooks: list[Any], result: Any, args: Any) -> None:
@@ -289,11 +287,10 @@ class HookMethods:
             if sources != below:
                 problem = "is not one operation: the forward contains multiple autograd Nodes"
         if problem:
-            warnings.warn(
+            warn_user(
                 f"Using a non-full backward hook when the forward {problem}: grad_input will be missing some gradients. "
                 "Please use register_full_backward_hook.",
                 FutureWarning,
-                stacklevel=5,
             )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from ..._core.dtypes import dtype as DType
+from ..._errors.frames import warn_user
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from .. import functional as F
@@ -155,10 +155,10 @@ class Hardtanh(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         if min_value is not None:
-            warnings.warn("min_value is deprecated: use min_val instead", FutureWarning, stacklevel=2)
+            warn_user("min_value is deprecated: use min_val instead", FutureWarning)
             min_val = min_value
         if max_value is not None:
-            warnings.warn("max_value is deprecated: use max_val instead", FutureWarning, stacklevel=2)
+            warn_user("max_value is deprecated: use max_val instead", FutureWarning)
             max_val = max_value
         if max_val <= min_val:
             raise AssertionError(f"Hardtanh: max_val ({max_val}) must be greater than min_val ({min_val})")

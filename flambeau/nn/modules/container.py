@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, TypeVar, overload
 
+from ..._errors.frames import warn_user
 from ._parameter_containers import ParameterDict, ParameterList, pairs_of
 from .module import Module, _addindent
 
@@ -22,7 +22,7 @@ class Container(Module):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args)
-        warnings.warn("nn.Container is deprecated: nn.Module can hold submodules itself", FutureWarning, stacklevel=2)
+        warn_user("nn.Container is deprecated: nn.Module can hold submodules itself", FutureWarning)
         for name, module in kwargs.items():
             self.add_module(name, module)
 

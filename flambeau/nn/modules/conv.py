@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from ..._autograd.modes import no_grad
+from ..._errors.frames import warn_user
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from .. import functional as F
@@ -309,7 +309,7 @@ class _ConvTransposeMixin(_ConvTransposeNd):
     """The old name of `_ConvTransposeNd`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn("_ConvTransposeMixin is deprecated: use the public classes", FutureWarning, stacklevel=2)
+        warn_user("_ConvTransposeMixin is deprecated: use the public classes", FutureWarning)
         super().__init__(*args, **kwargs)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from ..._core.dtypes import dtype as DType
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor
 from .. import functional as F
 from .batchnorm import _check_rank, _LazyNormBase, _NormBase
@@ -68,10 +68,9 @@ class _InstanceNorm(_NormBase):
                     f"expected input's size at dim={dim} to match num_features ({self.num_features}), "
                     f"but got: {input.shape[dim]}."
                 )
-            warnings.warn(
+            warn_user(
                 f"input's size at dim={dim} does not match num_features ({self.num_features}), which is not used "
                 "because affine=False",
-                stacklevel=3,
             )
         return self._apply_instance_norm(input) if dim else self._handle_no_batch_input(input)
 

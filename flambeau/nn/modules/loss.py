@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from ..._core.dtypes import dtype as DType
+from ..._errors.frames import warn_user
 from ..._ops.losses.elements import legacy_reduction
 from ..._tensor import Tensor
 from .. import functional as F
@@ -76,7 +76,7 @@ class NLLLoss2d(NLLLoss):
     """The old name of `NLLLoss`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn("NLLLoss2d is deprecated: use NLLLoss instead", FutureWarning, stacklevel=2)
+        warn_user("NLLLoss2d is deprecated: use NLLLoss instead", FutureWarning)
         super().__init__(*args, **kwargs)
 
 

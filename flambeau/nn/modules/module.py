@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from types import ModuleType
@@ -14,6 +13,7 @@ from ..._autograd.modes import no_grad
 from ..._core.devices import device
 from ..._core.state import DISPATCH, META
 from ..._core.steps import python_step
+from ..._errors.frames import warn_user
 from ..._errors.places import locate
 from ..._ops.making.conversion import to_arguments
 from ..._ops.registry import ops
@@ -393,9 +393,7 @@ class Module(TreeMethods, StateMethods, HookMethods):
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )
         if dtype is not None and dtype.category == 3:
-            warnings.warn(
-                "Complex modules are a new feature: not every layer computes with complex parameters", stacklevel=2
-            )
+            warn_user("Complex modules are a new feature: not every layer computes with complex parameters")
 
         def convert(t: Any) -> Any:
             options = {} if format is None or t.dim() not in (4, 5) else {"memory_format": format}

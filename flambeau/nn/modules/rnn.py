@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ..._core.state import AUTOCAST, FUNCTION_MODE, GRAD, local, modes
+from ..._errors.frames import warn_user
 from ..._ops.registry import ops
 from ..._tensor import Tensor, wrap
 from .. import init
@@ -81,10 +81,9 @@ class RNNBase(Module):
         if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError(f"dropout should be a number in range [0, 1], the probability of a zero, got {dropout}")
         if dropout > 0 and self.num_layers == 1:
-            warnings.warn(
+            warn_user(
                 "dropout comes after every recurrent layer but the last, so it expects num_layers greater than 1, "
                 f"but got dropout={dropout} and num_layers={self.num_layers}",
-                stacklevel=4,
             )
         for name, kind in (("bias", bool), ("batch_first", bool), ("input_size", int), ("hidden_size", int)):
             if not isinstance(getattr(self, name), kind):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from ..._core.state import local
+from ..._errors.frames import warn_user
 from ..._ops.layers.multihead import canonical_mask
 from ..._ops.registry import ops
 from ..._tensor import Tensor
@@ -230,9 +230,7 @@ class TransformerEncoder(Module):
         self.use_nested_tensor = enable_nested_tensor and not why
         self.mask_check = mask_check
         if enable_nested_tensor and why:
-            warnings.warn(
-                f"enable_nested_tensor is True, but self.use_nested_tensor is False because {why}", stacklevel=2
-            )
+            warn_user(f"enable_nested_tensor is True, but self.use_nested_tensor is False because {why}")
 
     def forward(
         self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from ..._autograd.modes import no_grad
 from ..._core.state import GRAD
 from ..._core.steps import python_step
+from ..._errors.frames import warn_user
 from ..._ops.registry import ops
 from ..._tensor import Tensor, wrap
 
@@ -114,7 +114,7 @@ def clip_grad_norm_(
     else:
         generator, parameters = parameters, list(parameters)
         if not parameters and not isinstance(generator, (list, tuple)):
-            warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
+            warn_user("`parameters` is an empty generator, no gradient clipping will occur.")
     grads = [g for p in parameters if (g := p.grad) is not None]
     total = get_total_norm(grads, norm_type, error_if_nonfinite)
     _scale(grads, float(max_norm), total)
@@ -137,10 +137,9 @@ def clip_grad_norm(
     foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """An old name of `clip_grad_norm_`."""
-    warnings.warn(
+    warn_user(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
         FutureWarning,
-        stacklevel=2,
     )
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 

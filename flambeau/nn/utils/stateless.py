@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ..._errors.frames import warn_user
 from ...func import functional_call as _functional_call
 from ...func.module_calls import Swapped as _Swapped
 from ..modules.module import Module
@@ -17,10 +17,9 @@ def functional_call(
     tie_weights: bool = True, strict: bool = False,
 ) -> Any:  # fmt: skip
     """Calls a module with other parameters and buffers in place of its own; use `func.functional_call`."""
-    warnings.warn(
+    warn_user(
         "`torch.nn.utils.stateless.functional_call` is deprecated. Please use `torch.func.functional_call` instead.",
         FutureWarning,
-        stacklevel=2,
     )
     return _functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import types
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from weakref import ref
 
 from ..._core.steps import python_step
+from ..._errors.frames import warn_user
 from ..._tensor import Tensor
 from ..optimizer import Optimizer
 
@@ -139,19 +139,19 @@ class LRScheduler:
             self._check_order()
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, stacklevel=2)
+            warn_user(EPOCH_DEPRECATION_WARNING)
         self._update_lr(epoch)
 
     def _check_order(self) -> None:
         if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
-            warnings.warn(
+            warn_user(
                 "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization; make "
-                "sure that it is called before `lr_scheduler.step()` (see how-to-adjust-learning-rate in PyTorch's guide)", stacklevel=3,
+                "sure that it is called before `lr_scheduler.step()` (see how-to-adjust-learning-rate in PyTorch's guide)",
             )  # fmt: skip
         elif not getattr(self.optimizer, "_opt_called", False):
-            warnings.warn(
+            warn_user(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`: in this order the first value of the "
-                "learning rate schedule is skipped (see how-to-adjust-learning-rate in PyTorch's guide)", stacklevel=3,
+                "learning rate schedule is skipped (see how-to-adjust-learning-rate in PyTorch's guide)",
             )  # fmt: skip
 
     def _update_lr(self, epoch: int | None = None) -> None:
@@ -184,8 +184,8 @@ class LRScheduler:
     def _warn_outside(self) -> None:
         """`get_lr` gives the next rate, which is not what most callers want."""
         if not self._get_lr_called_within_step:
-            warnings.warn(
-                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", stacklevel=3,
+            warn_user(
+                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
             )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from ... import multiprocessing
 from ..._backend.placement import cuda_problem
 from ..._core.state import local
+from ..._errors.frames import warn_user
 from ..._ops.making.generator import Generator
 from ._utils import MP_STATUS_CHECK_INTERVAL, ExceptionWrapper, channel, memory, signal_handling
 from ._utils.fetch import _DatasetKind
@@ -73,12 +74,11 @@ class _BaseDataLoaderIter:
         return data
 
     def _warn_of_length(self) -> None:
-        warnings.warn(
+        warn_user(
             f"Length of IterableDataset {type(self._dataset).__name__} was said to be {self._IterableDataset_len_called} when the "
             f"loader's length was asked for, but {self._num_yielded} samples have been fetched. For multiprocessing "
             "data-loading, this may be because each worker gives the whole of the data: let it take its own part (see "
             "get_worker_info)",
-            stacklevel=3,
         )
 
     def __len__(self) -> int:
@@ -91,7 +91,7 @@ class _BaseDataLoaderIter:
 def _can_pin() -> bool:
     if cuda_problem() is None:
         return True
-    warnings.warn("pin_memory is set, but there is no GPU: the batches stay in plain memory", stacklevel=5)
+    warn_user("pin_memory is set, but there is no GPU: the batches stay in plain memory")
     return False
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.context
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from ..._errors.frames import warn_user
 from ._iterators import (
     _BaseDataLoaderIter,
     _MultiProcessingDataLoaderIter,
@@ -191,9 +191,8 @@ class DataLoader(Generic[_T_co]):
             return
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         if cores is not None and self.num_workers > cores:
-            warnings.warn(
+            warn_user(
                 f"DataLoader: {self.num_workers} workers would share {cores} cores: excessive worker creation might get DataLoader running slow or even freeze",
-                stacklevel=3,
             )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from ..._errors.frames import warn_user
 from ..._ops.making.generator import Generator, default_generator
 from ..._ops.registry import ops
 from ..._tensor import Tensor
@@ -161,7 +161,7 @@ class ConcatDataset(Dataset[_T_co]):
     @property
     def cummulative_sizes(self) -> list[int]:
         """The old spelling of `cumulative_sizes`."""
-        warnings.warn("cummulative_sizes is now spelled cumulative_sizes", FutureWarning, stacklevel=2)
+        warn_user("cummulative_sizes is now spelled cumulative_sizes", FutureWarning)
         return self.cumulative_sizes
 
 
@@ -246,5 +246,5 @@ def _from_fractions(total: int, fractions: Sequence[float]) -> list[int]:
         lengths[i % len(lengths)] += 1
     for i, length in enumerate(lengths):
         if length == 0:
-            warnings.warn(f"random_split: part {i} is empty", stacklevel=3)
+            warn_user(f"random_split: part {i} is empty")
     return lengths

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from typing import Any
 
+from ..._errors.frames import warn_user
 from .datapipes.datapipe import IterDataPipe
 from .graph import DataPipeGraph, traverse_dps
 from .sampler import draw_seed
@@ -45,7 +45,7 @@ def apply_shuffle_settings(datapipe: Any, shuffle: bool | None = None) -> Any:
         return datapipe
     shufflers = [p for p in get_all_graph_pipes(traverse_dps(datapipe)) if _has(p, "set_shuffle", "set_seed")]
     if shuffle and not shufflers and isinstance(datapipe, IterDataPipe):
-        warnings.warn("shuffle=True, but no pipe of the chain shuffles: one was added at its end", stacklevel=3)
+        warn_user("shuffle=True, but no pipe of the chain shuffles: one was added at its end")
         datapipe = datapipe.shuffle()
         shufflers = [datapipe]
     for pipe in shufflers:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import random
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ....._errors.frames import warn_user
 from ..._utils.collate import default_collate
 from ...sampler import SequentialSampler, draw_seed
 from .._decorator import functional_datapipe
@@ -27,7 +27,7 @@ class IterableWrapperIterDataPipe(IterDataPipe[Any]):
             try:
                 source = copy.deepcopy(self.iterable)
             except TypeError:
-                warnings.warn("the iterable cannot be copied: passes over it are not independent", stacklevel=2)
+                warn_user("the iterable cannot be copied: passes over it are not independent")
         yield from source
 
     def __len__(self) -> int:

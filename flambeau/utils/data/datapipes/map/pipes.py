@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import random
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ....._errors.frames import warn_user
 from ...sampler import draw_seed
 from .._decorator import functional_datapipe
 from .._joining import Batching, Concatenating
@@ -23,7 +23,7 @@ class SequenceWrapperMapDataPipe(MapDataPipe[Any]):
             try:
                 self.sequence = copy.deepcopy(sequence)
             except TypeError:
-                warnings.warn("the sequence cannot be copied: the pipe reads the original", stacklevel=2)
+                warn_user("the sequence cannot be copied: the pipe reads the original")
 
     def __getitem__(self, index: Any) -> Any:
         return self.sequence[index]
