@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from .state import CAPTURE, local, modes
+from .state import CAPTURE, DISPATCH, local, modes
 
 
 def python_step(function: Any) -> Any:
@@ -20,10 +20,27 @@ def python_step(function: Any) -> Any:
     return call
 
 
-def elements_are_read(of_shape: bool = False) -> None:
-    """Says that our own code looks at elements, on which it depends what it does: what a recording is made of, the next run may not do."""
+def elements_are_read(of_shape: bool = False, of: Any = None) -> None:
+    """Says that our own code looks at elements (`of` a tensor), on which it depends what it does: what a recording is made of, the next run
+    may not do."""
     if modes.on & CAPTURE and local.captures:
         local.captures[-1].asked(of_shape)
+    if of is not None:
+        tell("elements_read", of)
+
+
+def only_shapes(name: str) -> None:
+    """Said by functions that make results of shapes alone where there are no elements: who records operators has none for it."""
+    if modes.on & DISPATCH and any(hasattr(mode, "elements_read") for mode in local.dispatch_modes):
+        raise NotImplementedError(f"{name}: cannot be recorded without elements; trace with real tensors")
+
+
+def tell(what: str, *about: Any) -> None:
+    """Calls the method `what` of the modes that record operators."""
+    if modes.on & DISPATCH:
+        for mode in local.dispatch_modes:
+            if hasattr(mode, what):
+                getattr(mode, what)(*about)
 
 
 def chosen_by_elements(function: Any, users: tuple[Any, ...], args: tuple[Any, ...]) -> Any:

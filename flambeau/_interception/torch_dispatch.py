@@ -19,6 +19,7 @@ from .._dispatch import IN_PARTS, handlers, tensors_in
 from .._ops.layout.views import copied_shape_op as _unsafe_view
 from .._ops.making import samples
 from .._ops.records import inplace
+from .._ops.records.batching import is_differentiated
 from .._ops.records.facts import fact, record_name
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.records.rewriting import rewrite_history
@@ -81,7 +82,7 @@ def _pointwise_call(op: Pointwise, args: tuple[Any, ...]) -> tuple[Any, tuple[An
     if name == "where":
         return _aten(name, "self"), args, {}
     if name == "masked_fill":  # a number comes as a tensor here
-        plain = isinstance(args[2], Tensor) and not args[2]._k and not args[2].ndim
+        plain = isinstance(args[2], Tensor) and not args[2]._k and not args[2].ndim and not _is_recorded(args[2])
         return _aten(name, "Scalar" if plain else "Tensor"), (*args[:2], args[2]._array.item()) if plain else args, {}
     if name == "lerp_number":
         return _aten("lerp", "Scalar"), args, {}
@@ -96,6 +97,11 @@ def _pointwise_call(op: Pointwise, args: tuple[Any, ...]) -> tuple[Any, tuple[An
         first = "Tensor" if isinstance(args[0], Tensor) else "Scalar"
         return _aten(name, first if first == "Scalar" else f"Tensor_{second}"), args, {}
     return _aten(name, _overload(name, args[1])), args, {}
+
+
+def _is_recorded(t: Tensor) -> bool:
+    """Whether a mode that records operators knows where a tensor came from."""
+    return any([mode.knows(t) for mode in local.dispatch_modes if hasattr(mode, "knows")])
 
 
 def _reduced(name: str, overload: str) -> Callable[..., Any]:
@@ -276,6 +282,8 @@ def aten_call(op: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], dic
 def _shortened(func: Any, args: Any, named: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """A call without the arguments that are as the operator has them anyway."""
     if hasattr(func, "_schema"):
+        kinds = [a.declared for a in func._schema.positional]
+        args = [list(a) if isinstance(a, tuple) and kind.endswith("]") else a for a, kind in zip(args, kinds)]
         args, named = _schemas().shortened(func._schema, list(args), named)
     return func, tuple(args), named
 
@@ -468,7 +476,7 @@ def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:
         return _show_constant(name, args, dict(named))
     schemas = _schemas()
     writes = name.endswith("_") and not name.endswith("__")
-    draws = schemas.takes_generator(name)
+    draws = schemas.takes_generator(name) or (fact(name, "whole") is not None and not is_differentiated(*tensors))
     makes = not writes and name != "to" and schemas.makes_tensors(name)
     if not (writes or makes or draws or name in ("detach", "item")) or fact(name, "parts") is not None:
         return _below(function, args, named)
@@ -506,7 +514,7 @@ def _show_made(function: Any, name: str, args: Any, named: dict[str, Any], tenso
     if result is NotImplemented:
         return result
     result = result if written is None else written
-    if "pin_memory" not in func._schema.kwarg_only:
+    if any(a.name == "generator" for a in func._schema.arguments) and "pin_memory" not in func._schema.kwarg_only:
         samples.drawn_for(name, result, tensors, written is not None)
     return result.requires_grad_() if wanted else result
 

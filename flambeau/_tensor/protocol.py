@@ -54,9 +54,9 @@ def _bool(self: Tensor) -> bool:
     if array.size != 1:
         many = "more than one value" if array.size else "no values"
         raise taught(RuntimeError(f"Boolean value of Tensor with {many} is ambiguous"))
-    if not (self._k & ~GRAD or modes.on & CAPTURE):
+    if not (self._k & ~GRAD or modes.on & _TOLD):
         return bool(array)
-    return bool(self.item() if self._k & DISPATCH else host_array(self))
+    return bool(self.item() if (self._k | modes.on) & DISPATCH else host_array(self))
 
 
 def _scalar(self: Tensor) -> Any:

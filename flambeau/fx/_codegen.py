@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from keyword import iskeyword
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .._core.devices import device
 from .._core.symbolic import SymBool, SymFloat, SymInt
 from .._tensor import Tensor
@@ -164,6 +166,10 @@ class _Writer:
             return self.global_name(qualified_name(x), x)
         if type(x).__repr__ is object.__repr__:  # no text says which one it is
             return self.global_name(type(x).__name__, x)
+        if isinstance(x, np.ndarray):
+            name = self.names.create_name("array", None)
+            self.globals[name] = x
+            return name
         return repr(x)
 
     def arguments(self, args: Any, kwargs: Any) -> str:

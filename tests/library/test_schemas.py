@@ -22,7 +22,20 @@ PYTHON = {
     "as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "lu", "pca_lowrank", "svd_lowrank", "tensor", "unique",
     "unravel_index",
 }  # fmt: skip
-FACTS = {"autocast", "builtin", "composite", "parts", "flops", "onnx", "parsed", "python", "record", "number", "silent"}
+FACTS = {
+    "autocast",
+    "builtin",
+    "composite",
+    "parts",
+    "whole",
+    "flops",
+    "onnx",
+    "parsed",
+    "python",
+    "record",
+    "number",
+    "silent",
+}
 
 
 def _declared_in(function):

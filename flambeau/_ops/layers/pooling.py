@@ -13,6 +13,7 @@ from ..._core.dtypes import FLOATING, bfloat16, dtype, float32, int64
 from ..._core.state import CUDA, modes
 from ..._dispatch import backend_of
 from ..._tensor import Tensor, wrap
+from ..making.conversion import host_array
 from ..places.scatter import scatter_add_op
 from ..records import tangents
 from ..records.batching import folded
@@ -424,9 +425,7 @@ def _fractional(
 
 def _host(samples: Tensor) -> Any:
     """Random numbers in main memory, in a type that NumPy computes in."""
-    array = samples._array
-    if not isinstance(array, np.ndarray):
-        array = array.get()
+    array = host_array(samples)
     return array if array.dtype.itemsize >= 4 else array.astype(np.float32)
 
 

@@ -14,7 +14,7 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import not_planned
 from ..._core.config import config
 from ..._core.dtypes import BY_NUMPY, FLOATING, bool_, int64
-from ..._core.state import CUDA, GRAD, META
+from ..._core.state import CUDA, DISPATCH, GRAD, META, modes
 from ..._errors.frames import warn_user
 from ..._kernel.images.sampling import (
     number_of,
@@ -342,14 +342,21 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
     n, _, *sizes = size
     k, rank = theta._k & (CUDA | META), len(sizes)
     points = _base_points if math.prod(sizes) <= _FEW_POINTS else _base_points.__wrapped__
-    base = wrap(points(tuple(sizes), bool(align_corners), theta.dtype, theta.device), theta.dtype, k)
+    if (k | modes.on) & (META | DISPATCH):
+        base = _points(tuple(sizes), bool(align_corners), theta.dtype, theta.device)
+    else:
+        base = wrap(points(tuple(sizes), bool(align_corners), theta.dtype, theta.device), theta.dtype, k)
     made = ops.bmm(ops.expand(base, (n, *base._array.shape[1:])), ops.transpose(theta, 1, 2))
     return relabel(ops.reshape(made, (n, *sizes, rank)), "AffineGridGeneratorBackward0")
 
 
 @functools.lru_cache(32)
 def _base_points(sizes: tuple[int, ...], align: bool, d: Any, device: Any) -> Any:
-    """The array (1, points, dimensions + 1) of the points of the grid that stays as it is, with ones at their end."""
+    return _points(sizes, align, d, device)._array
+
+
+def _points(sizes: tuple[int, ...], align: bool, d: Any, device: Any) -> Tensor:
+    """The points (1, points, dimensions + 1) of the grid that stays as it is, with ones at their end."""
     lines = []
     for extent in sizes:
         line = ops.linspace(-1, 1, extent, dtype=d, device=device)
@@ -361,7 +368,7 @@ def _base_points(sizes: tuple[int, ...], align: bool, d: Any, device: Any) -> An
         for i, line in enumerate(lines)
     ]
     parts = [*reversed(parts), ops.ones_like(parts[0])]
-    return ops.reshape(ops.stack(parts, -1), (1, -1, len(sizes) + 1))._array
+    return ops.reshape(ops.stack(parts, -1), (1, -1, len(sizes) + 1))
 
 
 @public("nn.functional.affine_grid", method=False)

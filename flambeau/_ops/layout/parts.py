@@ -10,6 +10,7 @@ from ..._backend.copies import place as write_part
 from ..._core.dtypes import COMPLEX, REAL_OF, complex32, from_numpy_dtype
 from ..._core.sizes import check_room, contiguous_strides, size_argument, wrap_dim
 from ..._core.state import CONJ, POSTPONED, SPECIAL, modes
+from ..._core.steps import tell
 from ..._tensor import Tensor
 from ..records.batching import along, leading
 from ..records.primitive import primitive
@@ -102,6 +103,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if isinstance(start, Tensor):
         if start._array.ndim or start.dtype.category != 1:
             raise RuntimeError("start must be an 0-dim integral Tensor.")
+        tell("elements_read", start)
         start = int(start._array)
     n = shape[dim]
     if not -n <= start <= n:
@@ -414,6 +416,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, *
                 "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
                 f"but got a tensor with {at._array.ndim} dims"
             )
+        tell("elements_read", at)
         at = at._array.tolist()
     if isinstance(at, int):
         if at <= 0:

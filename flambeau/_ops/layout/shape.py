@@ -15,7 +15,8 @@ from ..._core.allocation import empty
 from ..._core.dtypes import from_numpy_dtype, int32, int64
 from ..._core.layouts import contiguous_format
 from ..._core.sizes import check_room, size_argument, wrap_dim, wrap_dims
-from ..._core.state import META
+from ..._core.state import DISPATCH, META, modes
+from ..._core.steps import tell
 from ..._dispatch import backend_of
 from ..._kernel.loops.lang import independent, kernel
 from ..._kernel.places.elements import keep_one
@@ -24,6 +25,7 @@ from ..places.device_places import BITS
 from ..places.index_kernels import first_outside, scatter
 from ..records.batching import along, leading, repeated, rolled
 from ..records.primitive import primitive
+from ..records.refusals import refusal
 from ..records.shape_rules import dense, same
 from ..records.tangents import linear
 from ..registry import labelled, ops, public, relabel
@@ -245,6 +247,7 @@ def repeat_interleave(
         and repeats._array.ndim <= 1
         and repeats.dtype in (int32, int64)
     ):
+        tell("elements_read", repeats)
         repeats = int(repeats._array.reshape(())[()])
     if not isinstance(repeats, Tensor):
         if not shape:
@@ -393,6 +396,13 @@ def trace(input: Tensor) -> Tensor:
 # -- codes -----------------------------------------------------------------------------------------------------------
 
 
+@refusal
+def _check_classes(backend: Any, x: Any, limit: int) -> None:
+    if first_outside(backend, x, 0, limit) is not None:
+        wanted = "non-negative" if x.min() < 0 else "smaller than num_classes"
+        raise RuntimeError(f"Class values must be {wanted}.")
+
+
 @public("nn.functional.one_hot", method=False, planned=True)
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """A new last dimension with 1 at the index that the element was, 0 elsewhere.
@@ -409,12 +419,13 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return ops.zeros((*x.shape, num_classes), dtype=int64, device=input.device)
-    if input._k & META and num_classes > 0:
-        return ops.new_empty(input, (*x.shape, num_classes))
+    limit = (1 << 63) - 1 if num_classes == -1 else num_classes
+    if (input._k | modes.on) & (META | DISPATCH):  # by operations that can be seen
+        _check_classes(input, limit)
+        count = int(ops.max(input).item()) + 1 if num_classes == -1 else num_classes
+        return ops.to_dtype(ops.eq(ops.unsqueeze(input, -1), ops.arange(count, device=input.device)), int64)
     backend = backend_of(input._k)
-    if first_outside(backend, x, 0, (1 << 63) - 1 if num_classes == -1 else num_classes) is not None:
-        wanted = "non-negative" if x.min() < 0 else "smaller than num_classes"
-        raise RuntimeError(f"Class values must be {wanted}.")
+    _check_classes.check(backend, x, limit)
     if num_classes == -1:
         num_classes = int(x.max()) + 1
     codes = backend.zeros((*x.shape, num_classes), np.dtype(np.int64))

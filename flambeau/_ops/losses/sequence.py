@@ -9,6 +9,7 @@ import numpy as np
 from ..._backend.cpu import cpu
 from ..._core.dtypes import BY_NUMPY, INTEGER, float32, float64, int64
 from ..._core.state import CUDA, META
+from ..._core.steps import only_shapes
 from ..._kernel.training.ctc import LANES, ctc_backward, ctc_forward
 from ..._tensor import Tensor, wrap
 from ..records.batching import merged, parted, stacked
@@ -137,6 +138,7 @@ def functional_ctc_loss(
     if not 0 <= blank < classes:
         raise RuntimeError("blank must be in label range")
     if log_probs._k & META:
+        only_shapes("ctc_loss")
         return ops.new_empty(log_probs, (batch,) if reduction == "none" and not single else ())
     steps, counts = _lengths(input_lengths, "input_lengths", batch), _lengths(target_lengths, "target_lengths", batch)
     if steps.size and steps.max() > time:

@@ -33,8 +33,8 @@ from ..._core.dtypes import (
     uint8,
 )  # fmt: skip
 from ..._core.layouts import channel_order, contiguous_format, memory_format, preserve_format, strides_in_order
-from ..._core.state import CAPTURE, CONJ, CUDA, DUAL, GRAD, META, POSTPONED, QUANTIZED, SPARSE, local, modes
-from ..._core.steps import elements_are_read
+from ..._core.state import CAPTURE, CONJ, CUDA, DISPATCH, DUAL, GRAD, META, POSTPONED, QUANTIZED, SPARSE, local, modes
+from ..._core.steps import elements_are_read, tell
 from ..._dispatch import backend_of
 from ..._tensor import Borrowed, Storage, Tensor, detached, read_as, storage_of, wrap
 from ..._tensor import is_inference as tensor_is_inference
@@ -360,7 +360,7 @@ def _fix_weakref(self: Tensor) -> None:
 
 def host_array(t: Tensor) -> Any:
     """The elements as a NumPy array, copied from a GPU if need be."""
-    elements_are_read()
+    elements_are_read(of=t)
     if t._k & META:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     if t._k & QUANTIZED:
@@ -386,7 +386,7 @@ def tolist(input: Tensor) -> Any:
     """
     if modes.overrides and (taken := registry.overridden(tolist, (input,), {})) is not NotImplemented:
         return taken
-    if input._k <= 1 and input._array.dtype.isbuiltin == 1 and not modes.on & CAPTURE:
+    if input._k <= 1 and input._array.dtype.isbuiltin == 1 and not modes.on & (CAPTURE | DISPATCH):
         return input._array.tolist()
     return python_array(input).tolist()
 
@@ -414,6 +414,7 @@ def numpy(input: Tensor, *, force: bool = False) -> Any:
                 f"can't convert {kind} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
             )
         return host_array(input)
+    tell("elements_read", input)
     array = input._array
     if array.dtype.isbuiltin != 1 or input._k & QUANTIZED:
         raise TypeError(f"Got unsupported ScalarType {type_name(input.dtype)}")

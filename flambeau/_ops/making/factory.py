@@ -19,6 +19,7 @@ from ..._core.dtypes import COMPLEX, FLOATING, PYTHON_TYPES, QUANTIZED, bool_, d
 from ..._core.layouts import channel_order, channels_last, channels_last_3d, check_format, strided, strides_in_order
 from ..._core.sizes import overflow_error, size_argument
 from ..._core.state import CAPTURE, CUDA, GRAD, META, local, modes
+from ..._core.steps import tell
 from ..._dispatch import backend_of
 from ..._tensor import Tensor, wrap
 from ..layout.striding import strided as strided_array
@@ -69,6 +70,7 @@ def shape_argument(name: str, args: tuple[Any, ...], named: dict[str, Any] | Non
     if len(args) == 1 and (first.__class__ is str or not (isinstance(first, Iterable) or hasattr(first, "__index__"))):
         raise TypeError(f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(first).__name__}")
     if len(args) == 1 and isinstance(first, Tensor) and not first._array.ndim:
+        tell("elements_read", first)
         first = first._array.item()
         args = (first,)
     shape = size_argument(args)
@@ -192,6 +194,7 @@ def number_of(value: Any, name: str, argument: str) -> Any:
     if isinstance(value, Tensor):
         if value._array.ndim:
             raise TypeError(f"{name}() received an invalid combination of arguments: '{argument}' must be a number")
+        tell("elements_read", value)
         return value._array.item() if value.dtype.name != "bfloat16" else float(value._array)
     if isinstance(value, (int, float, complex, np.generic)):
         return value

@@ -11,6 +11,7 @@ from ..._backend.threads import parts_of
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, FLOATING, int32, int64
 from ..._core.state import CUDA, GRAD, META, modes
+from ..._core.steps import only_shapes
 from ..._errors.frames import warn_user
 from ..._kernel.places.embedding import sum_bag, sum_bags_back
 from ..._tensor import Tensor, wrap
@@ -135,6 +136,7 @@ def embedding_bag(
             )
         padding_idx %= height
     if weight._k & META:
+        only_shapes("embedding_bag")
         count = offsets._array.shape[0] - bool(include_last_offset)
         numbers = [ops.new_empty(indices, (n,), dtype=int64) for n in (indices._array.shape[0], count, count)]
         return (ops.new_empty(weight, (count, width)), *numbers)  # type: ignore[return-value]
@@ -277,5 +279,5 @@ def functional_embedding_bag(
 SCHEMAS = """
 embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)
 embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)
-_embedding_bag|_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)
+_embedding_bag|_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)  # whole
 """

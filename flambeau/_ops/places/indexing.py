@@ -14,6 +14,7 @@ from ..._backend.cpu import cpu
 from ..._core.config import memory_problem
 from ..._core.dtypes import FLOATING, INTEGER, bool_, from_numpy_dtype, int64, uint8
 from ..._core.state import CAPTURE, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, SPECIAL, local, modes
+from ..._core.steps import tell
 from ..._tensor import InferenceMeta, Tensor, bump, refuse_inference, wrap
 from .. import registry
 from ..records.batching import along
@@ -188,6 +189,7 @@ def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:
                 continue
             if part.dtype is bool_:
                 return _general(x, key)
+            tell("elements_read", part)
             basic.append(int(part._array))
         elif kind is slice and (part.step is None or (part.step.__class__ is int and part.step > 0)):
             arrays.append(ALL)

@@ -9,7 +9,7 @@ import numpy as np
 from ..._core.allocation import not_planned
 from ..._core.dtypes import BOOL, INTEGER, bool_, from_numpy_dtype, int32, int64, uint8
 from ..._core.state import BATCHED
-from ..._core.steps import elements_are_read
+from ..._core.steps import elements_are_read, tell
 from ..._errors.frames import warn_user
 from ..._tensor import Tensor, wrap
 
@@ -38,6 +38,7 @@ def _as_tuple(key: Any) -> tuple[Any, ...]:
 def _plain(part: Any) -> Any:
     """Nested lists with 0-d tensors as lists of numbers."""
     if isinstance(part, Tensor):
+        tell("elements_read", part)
         return part._array.tolist()
     return [_plain(p) for p in part] if isinstance(part, (list, tuple)) else part
 
@@ -115,6 +116,7 @@ def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int
             if d in (bool_, uint8):
                 if ndim == 0:
                     basic.append(None)
+                    tell("elements_read", part)
                     tensors.append(_bool_index(bool(part._array)))
                     dims.append(view)
                     view += 1
@@ -124,6 +126,7 @@ def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int
                 basic += [ALL] * ndim
                 source, view = source + ndim, view + ndim
             elif ndim == 0 and not part._k & BATCHED:
+                tell("elements_read", part)
                 basic.append(_number(int(part._array), shape, source))
                 source += 1
             else:
@@ -168,7 +171,7 @@ def _slice(part: slice) -> slice:
 
 def _bound(value: Any) -> int:
     if isinstance(value, Tensor) and value.dtype.category <= INTEGER and value._array.size == 1:
-        elements_are_read(of_shape=True)
+        elements_are_read(of_shape=True, of=value)
         return int(value._array.reshape(()))
     if not hasattr(value, "__index__"):
         raise TypeError("slice indices must be integers or None or have an __index__ method")

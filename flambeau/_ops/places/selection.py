@@ -30,6 +30,7 @@ from ..._core.dtypes import (
 )  # fmt: skip
 from ..._core.sizes import broadcast_shapes, wrap_dim
 from ..._core.state import CUDA, META
+from ..._core.steps import only_shapes, tell
 from ..._errors.frames import warn_user
 from ..._kernel.loops.lang import kernel
 from ..._kernel.places.elements import nonzero_pairs
@@ -153,6 +154,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
 def _taken(g: Tensor, mask: Tensor, shape: Any) -> Tensor:
     """What a source gets back: the elements that a mask has taken from it, in order, then zeros."""
     if mask._k & META:
+        only_shapes("masked_scatter")
         return ops.new_empty(g, shape)
     places = ops.reshape(ops.nonzero(ops.reshape(mask, (-1,))), (-1,))  # as many for each sample of a batched cotangent
     return ops.reshape(grown(ops.take(g, places), (math.prod(shape),)), shape)
@@ -298,9 +300,11 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     if size < 0:
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
     if input._k & META:
+        only_shapes("nonzero_static")
         return ops.t(ops.new_empty(input, (input._array.ndim, size), dtype=int64))
     found = nonzero_op(input)
     made = ops.new_full(found, (size, input._array.ndim), fill_value)
+    tell("elements_read", found)
     made._array[: len(found._array)] = found._array[:size]
     return made
 
@@ -666,7 +670,7 @@ masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor
 masked_select(Tensor self, Tensor mask) -> Tensor
 nonzero(Tensor self) -> Tensor  # parsed
 argwhere(Tensor self) -> Tensor
-nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor
+nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor  # whole
 take(Tensor self, Tensor index) -> Tensor
 put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor
 take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor

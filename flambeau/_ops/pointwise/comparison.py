@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..._core.dtypes import BOOL, FLOATING, INTEGER, bool_, default
-from ..._core.state import DISPATCH
+from ..._core.state import DISPATCH, modes
 from ..._kernel.render.value import BITS, is_float
 from ..._tensor import Tensor
 from ..making.factory import float_of
@@ -166,7 +166,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     True
     """
     close = isclose(input, other, rtol, atol, equal_nan)
-    return bool(close.all() if close._k & DISPATCH else close._array.all())
+    return bool(close.all() if (close._k | modes.on) & DISPATCH else close._array.all())
 
 
 @public(out=False)
@@ -185,7 +185,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     if input._array.shape != other._array.shape:
         return False
     same = eq_op.call(input, other)
-    return bool(same.all() if same._k & DISPATCH else same._array.all())
+    return bool(same.all() if (same._k | modes.on) & DISPATCH else same._array.all())
 
 
 SCHEMAS = """

@@ -8,6 +8,7 @@ alone, two spaces and a `#` come facts, with commas between them:
     builtin        calls of `nn.functional.name` are recorded as they are written; those of others with all defaults named
     composite      PyTorch's operator consists of others, which traces show in its place
     parts          PyTorch's operator consists of others, which `__torch_dispatch__` sees in its place
+    whole          a function that is no record and not made of such: `__torch_dispatch__` sees itself, unless it is differentiated
     autocast=…     what autocast does with the tensors: lower, single, widest; after a device and a colon if only there; `whole`: nothing,
                    and the function is made of nothing that has a policy; with slashes between several
     record=…       what PyTorch calls the record of this name (without a value: the same)

@@ -19,6 +19,7 @@ from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY
 from ..._core.state import BATCHED, CAPTURE, GRAD, META, local, modes
+from ..._core.steps import tell
 from ..._dispatch import backend_of
 from ..._kernel.loops.lang import Kernel
 from ..._tensor import Tensor, computed
@@ -40,6 +41,7 @@ class Refusal:
             return
         while t._k & BATCHED:  # all samples
             t = t.value
+        tell("refused_by", self, t, *args)
         if t._k & META:
             return
         t = computed(t)

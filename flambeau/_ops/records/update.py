@@ -13,7 +13,7 @@ import numpy as np
 from ..._backend.copies import duplicate, row_major
 from ..._backend.cpu import cpu
 from ..._core.dtypes import COMPLEX, dtype
-from ..._core.state import CUDA, GRAD, META, local, modes
+from ..._core.state import CUDA, DISPATCH, GRAD, META, local, modes
 from ..._dispatch import _check_devices, backend_of
 from ..._tensor import Tensor, alias, bump, wrap
 from .. import registry
@@ -206,7 +206,7 @@ def into_zeros(op: Update, shape: Any, g: Tensor, *rest: Any) -> Tensor:
         made = cpu.zeros(shape, g.dtype.numpy)
         op.write(cpu, made, *[a._array if isinstance(a, Tensor) else a for a in rest])
         return wrap(made, g.dtype)
-    fresh = zeros(tuple(shape), g.dtype, g._k)
+    fresh = ops.new_zeros(g, shape) if k & DISPATCH else zeros(tuple(shape), g.dtype, g._k)
     return op(fresh, *rest) if (g._k | modes.on) & ~_PLAIN else write_into(op, fresh, *rest)
 
 

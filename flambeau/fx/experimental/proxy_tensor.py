@@ -8,8 +8,10 @@ from typing import Any
 
 from ..._core.state import local
 from ..._core.symbolic import SymBool, SymFloat, SymInt
+from ..._interception.torch_dispatch import RecordOperator
 from ..._library.namespaces import ops as operators
-from ..._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from ..._library.schema_texts import is_random
+from ..._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 from ..._tensor import Tensor
 from ...jit._tracing import placed_names
 from ...nn.modules.module import Module
@@ -47,6 +49,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self._fake = fake or FakeTensorMode()
         self.values: Values | None = None  # while writes become values
         self._nodes: dict[int, tuple[Any, Node]] = {}  # by arrays, which detached and saved forms of a tensor share
+        self._fixed: set[Node] = set()  # those whose values are the same in every run
 
     def bind(self, t: Tensor, node: Node) -> None:
         """Says that a tensor is the value of a node."""
@@ -62,6 +65,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self.attributes[name] = t
         node = self.graph.create_node("get_attr", name)
         node.meta["val"] = self.described(t)
+        self._fixed.add(node)
         self.bind(t, node)
         return node
 
@@ -84,6 +88,9 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                 return other(*args, **named)
         if func is aten.lift_fresh.default:  # each run of the graph may write into its own
             func = aten.lift_fresh_copy.default
+        if func is aten._local_scalar_dense.default:
+            self.elements_read(args[0])
+            return func(*args)
         given = self.encoded((tuple(args), dict(named)))
         out = func(*args, **named)
         if self.values is None:
@@ -100,9 +107,42 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         """Writes a call with encoded arguments that gave something."""
         several = isinstance(out, (list, tuple))
         val = [self.described(t) for t in out] if several else self.described(out)
+        inputs = [a for a in tree_leaves((given, options)) if isinstance(a, Node)]
+        fixed = self._fixed.issuperset(inputs) and not is_random(getattr(func, "_opname", ""))
+        if not fixed and getattr(getattr(func, "_schema", None), "is_mutable", True):
+            self._fixed.clear()  # it may have written into memory of theirs
         for t, node in zip(out if several else [out], add_call(self.graph, func, given, options, val, self.meta)):
             if isinstance(t, Tensor):
                 self.bind(t, node)
+            if fixed and node is not None:
+                self._fixed.add(node)
+
+    def knows(self, t: Tensor) -> bool:
+        """Whether a tensor is the value of a node."""
+        return id(t._array) in self._nodes
+
+    def elements_read(self, t: Tensor) -> None:
+        """Refuses to have the value of a tensor in the graph that other arguments change: nothing there would compute it."""
+        known = self._nodes.get(id(t._array))
+        if known is None or known[1] in self._fixed:
+            return
+        if isinstance(t, FakeTensor):
+            raise DataDependentOutputException(aten._local_scalar_dense.default)
+        raise RuntimeError(
+            "It appears that you're trying to get value out of a tracing tensor with aten._local_scalar_dense.default - erroring out! "
+            "It's likely that this is caused by data-dependent control flow or similar. Write it with operations on tensors, such as torch.where."
+        )
+
+    def refused_by(self, refusal: Any, t: Tensor, *args: Any) -> None:
+        """Writes down that elements are checked."""
+        if self.knows(t):
+            add_call(self.graph, Check(refusal, refusal.name), self.encoded((t, *args)), {}, None, self.meta)
+
+
+class Check(RecordOperator):
+    """A check of elements, which raises or gives nothing."""
+
+    _is_impure = True
 
 
 def get_proxy_mode() -> Any:
