@@ -159,7 +159,7 @@ def random_full(engine: MersenneState, shape: Shape, dtype: Any) -> Array:
     return _integers(engine, count, dtype, 0, span).reshape(shape)
 
 
-def random_from(engine: MersenneState, shape: Shape, dtype: Any, low: int, to: None) -> Array:
+def random_from(engine: MersenneState, shape: Shape, dtype: Any, low: int, to: None = None) -> Array:
     """`random_(from, None)`: values from `low` up to the largest of the type, included."""
     dtype = np.dtype(dtype)
     if dtype in SIGNIFICAND_BITS:
