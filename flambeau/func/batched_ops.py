@@ -143,6 +143,16 @@ def _made_new(function: Any, level: int, args: Any, named: Any) -> Any:
     return make_batched(function(front, *rest, **named), 0, level)
 
 
+def _filled(function: Any, level: int, args: Any, named: Any) -> Any:
+    """Tensors made like a batched one, whose fill value may be another in each sample."""
+    place, rule = (2, _made_new) if function.__name__ == "new_full" else (1, _made_like)
+    value = args[place] if len(args) > place else named.get("fill_value")
+    if not isinstance(value, Tensor) or _level(value) != level:
+        return rule(function, level, args, named)
+    made = rule(function, level, args[:place], {**named, "fill_value": 0})
+    return made if made is NotImplemented else ops.copy_(made, ops.detach(value))
+
+
 def _one_hot(function: Any, level: int, args: Any, named: Any) -> Any:
     if (args[1] if len(args) > 1 else named.get("num_classes", -1)) == -1:
         raise RuntimeError(
@@ -255,11 +265,13 @@ def _resize(function: Any, level: int, args: Any, named: Any) -> Any:
     return _take_over(t, make_batched(made, 0, level))
 
 
-for _maker in ("zeros_like", "ones_like", "empty_like", "full_like"):
+for _maker in ("full_like", "new_full"):
+    function_rules[_maker] = _filled
+for _maker in ("zeros_like", "ones_like", "empty_like"):
     function_rules[_maker] = _made_like
 for _maker in ("_is_all_true", "_is_any_true"):
     function_rules[_maker] = _of_all
-for _maker in ("new_zeros", "new_ones", "new_empty", "new_full"):
+for _maker in ("new_zeros", "new_ones", "new_empty"):
     function_rules[_maker] = _made_new
 for _maker in ("clone", "contiguous", "is_contiguous"):
     function_rules[_maker] = _dense_copy

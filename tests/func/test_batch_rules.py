@@ -278,3 +278,18 @@ def test_losses_of_samples_that_are_single_rows_or_skipped(reduction):
     torch.testing.assert_close(
         vmap(grad(lambda x, t: loss(x, t).sum()))(x.unsqueeze(1), target.unsqueeze(1)), slopes.unsqueeze(1)
     )
+
+
+@pytest.mark.parametrize("dims", [(0, 0), (None, 0), (0, None), (1, 0)])
+def test_fill_values_of_each_sample(dims):
+    x, values = torch.arange(9.0).reshape(3, 3), torch.tensor([1.5, 2.5, 3.5])
+    calls = [
+        lambda x, v: torch.full_like(x, v), lambda x, v: torch.full_like(x, v, dtype=torch.int64), lambda x, v: x.new_full((2,), v),
+        lambda x, v: x.new_full(size=(2,), fill_value=v), lambda x, v: torch.full((2,), v),
+    ]  # fmt: skip
+    v = values if dims[1] == 0 else values[1]
+    for f in calls:
+        samples = [f(x if dims[0] is None else x.select(dims[0], i), v if dims[1] is None else v[i]) for i in range(3)]
+        assert torch.equal(torch.func.vmap(f, dims)(x, v), torch.stack(samples))
+    nested = torch.func.vmap(torch.func.vmap(lambda x, v: torch.full_like(x, v), (0, None)))(x, values)
+    assert nested.tolist() == [[value] * 3 for value in values.tolist()]
