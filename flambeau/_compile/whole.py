@@ -19,7 +19,7 @@ from .._autograd.node import Node as History
 from .._autograd.node import edge_of
 from .._core.dtypes import uint8
 from .._core.state import GRAD, local
-from .._core.steps import python_step
+from .._core.steps import elements_are_read, python_step
 from .._errors.frames import PACKAGE
 from .._interception.autocast import settings
 from .._ops.registry import ops
@@ -98,6 +98,8 @@ class Whole:
 
     def backward(self, node: History, g: Any, create_graph: bool) -> list[Any]:
         (kept,) = node.saved
+        if create_graph:  # what is recorded of it would be what this run does, with its numbers and branches
+            elements_are_read(of_shape=True)
         return _pulled(kept, g, True) if create_graph else list(pull(kept, *g))
 
 

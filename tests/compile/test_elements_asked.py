@@ -161,3 +161,46 @@ def test_a_shape_that_depends_on_elements():
     compiled = torch.compile(residuals)
     for x in (a, dependent, a):
         same(residuals(x, b), compiled(x, b))
+
+
+NUMBERS = {
+    "product": lambda x, s: x * x * s.item(), "list": lambda x, s: torch._foreach_mul([x * x], s.tolist())[0],
+    "addcdiv": lambda x, s: torch._foreach_addcdiv([x * x], [x], [x + 2], s)[0], "alpha": lambda x, s: torch.add(x * x, x**3, alpha=s.item()),
+    "power": lambda x, s: (x + 1) ** s.item(), "bound": lambda x, s: (x * x).clamp(s.item()), "slope": lambda x, s: torch.nn.functional.leaky_relu(-x * x, s.item()),
+}  # fmt: skip
+
+
+def _twice(f, x, s):
+    (g,) = torch.autograd.grad(f(x, s).sum(), x, create_graph=True)
+    return torch.autograd.grad(g.square().sum(), x)[0]
+
+
+def _twice_by_transforms(f, x, s):
+    return func.grad(lambda x: func.grad(lambda x: f(x, s).sum())(x).square().sum())(x)
+
+
+@pytest.mark.parametrize("way", [_twice, _twice_by_transforms])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_second_derivatives_by_numbers_that_are_read(name, way):
+    f, x = NUMBERS[name], torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    compiled = torch.compile(lambda x, s: way(f, x, s))
+    for number in (1.0, 2.0, 5.0, -3.0):
+        s = torch.tensor([number])
+        torch.testing.assert_close(compiled(x, s), way(f, x, s))
+
+
+PLACES = {
+    "embedding": lambda w, i: torch.nn.functional.embedding(i, w), "rows": lambda w, i: w[i], "index_select": lambda w, i: w.index_select(0, i),
+    "gather": lambda w, i: w.gather(0, i[:, None]), "nll_loss": lambda w, i: torch.nn.functional.nll_loss(w[:1], i),
+    "index_add": lambda w, i: torch.zeros(5, 2).index_add(0, i, w[:1]), "take": lambda w, i: w.take(i),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_gradients_alone_refuse_places_that_are_not_there(name):
+    f = torch.compile(lambda w, i: func.grad(lambda w: PLACES[name](w, i).sum())(w))
+    w = torch.arange(10.0).reshape(5, 2)
+    same(f(w, torch.tensor([1])), func.grad(lambda w: PLACES[name](w, torch.tensor([1])).sum())(w))
+    for bad in (99, -77):
+        with pytest.raises((IndexError, RuntimeError)):
+            f(w, torch.tensor([bad]))

@@ -110,6 +110,8 @@ def _of_backward(g: Tensor, index: Tensor, padding: int, scale: bool) -> Tensor:
 )  # fmt: skip
 def embedding_backward(backend: Any, x: Any, index: Any, count: int, padding: int, scale: bool) -> Any:
     """Rows of gradients added to the rows of the table they came from; those of `padding` are left out."""
+    if kernels.first_outside(backend, index, 0, count, noted=True) is not None:
+        raise IndexError(_OUT_OF_RANGE)  # a program that wants the gradient alone does not look up anything
     if scale:
         often = backend.xp.bincount(index.reshape(-1), minlength=1)[index]
         x = x / often.astype(x.dtype)[..., None]
