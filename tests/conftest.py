@@ -14,6 +14,25 @@ from flambeau._kernel.native import site
 os.environ.setdefault("FLAMBEAU_SHIPPED", "0")  # kernels are tested as these files make them, not as a build left them
 site.wait()  # with no kernels on disk, the first tests would run without the native entry
 _NAMES = [name for name in vars(Local) if not name.startswith("__")]
+_USUAL = {torch.float32, torch.int64, torch.bool}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Nothing that is made while tests are collected is garbage, and looking for some takes a quarter of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+def pytest_itemcollected(item):
+    """A sweep goes through the usual dtypes by default, through all others with the slow tests."""
+    if item.get_closest_marker("sweep") and hasattr(item, "callspec"):
+        dtypes = {value for value in item.callspec.params.values() if isinstance(value, torch.dtype)}
+        if dtypes - _USUAL:
+            item.add_marker("slow")
 
 
 def _state():

@@ -45,6 +45,7 @@ def residual(x, y):
     return h, torch.nn.functional.gelu(h) * h.sigmoid() + (h > 0), h.log1p().sin()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 @pytest.mark.parametrize("function", [chain, residual])
 def test_floats(function, dtype):

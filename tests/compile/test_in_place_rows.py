@@ -31,6 +31,7 @@ def overlaid(region):
     return [s for s in loops if s.operands[0][0].instead or s.operands[s.ufunc.nin][0].instead]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("shape", [(30, 70), (300, 700), (1500, 1300)])
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -31,6 +31,7 @@ def gradients(model):
     return [p.grad.clone() for p in model.parameters()]
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_the_eager_pass():
     model, x = layers()
     model(x).square().mean().backward()
@@ -41,6 +42,7 @@ def test_gradients_are_those_of_the_eager_pass():
         torch.testing.assert_close(got, wanted)
 
 
+@pytest.mark.slow
 def test_what_was_read_is_free_before_the_end():
     model, x = layers()
     region, program = trained(model, x)
@@ -59,6 +61,7 @@ def test_what_was_read_is_free_before_the_end():
     assert not any(t() is not None for t in saved)
 
 
+@pytest.mark.slow
 def test_a_graph_that_is_kept_keeps_all():
     model, x = layers()
     region, _ = trained(model, x)
@@ -73,6 +76,7 @@ def test_a_graph_that_is_kept_keeps_all():
         loss.backward()
 
 
+@pytest.mark.slow
 def test_some_gradients_alone():
     model, x = layers()
     region, _ = trained(model, x)
@@ -84,6 +88,7 @@ def test_some_gradients_alone():
         torch.autograd.grad(loss, [model[0].weight])
 
 
+@pytest.mark.slow
 def test_a_pass_that_fails_is_over():
     """What it has read is gone: another one must not compute with what is left."""
     model, x = layers()
@@ -102,6 +107,7 @@ def test_a_pass_that_fails_is_over():
     region(x).backward()
 
 
+@pytest.mark.slow
 def test_tensors_that_others_have_stay():
     model, x = layers()
 

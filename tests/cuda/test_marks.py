@@ -9,6 +9,8 @@ import flambeau as torch
 from .emulated import Kernel
 from .fake_gpu import back, on_gpu
 
+pytestmark = pytest.mark.sweep
+
 NATIVE = os.environ.get("FLAMBEAU_NATIVE_ENTRY") != "0"
 DTYPES = [torch.float32, torch.bfloat16, torch.int8, torch.int64, torch.bool, torch.complex128]
 

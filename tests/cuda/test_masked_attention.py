@@ -7,6 +7,8 @@ import flambeau as torch
 from .fake_gpu import back, on_gpu
 from .test_device_entry import in_python
 
+pytestmark = pytest.mark.sweep
+
 attention = torch.nn.functional.scaled_dot_product_attention
 MASKS = {
     "none": lambda: {},

@@ -8,6 +8,8 @@ from flambeau._backend import cuda_orders, cuda_scans
 from .emulated import Kernel
 from .fake_gpu import back, on_gpu
 
+pytestmark = pytest.mark.sweep
+
 
 def same(made, expected):
     """Results that are equal to the bit, and lie in memory in the same order."""

@@ -12,6 +12,8 @@ from flambeau._tensor import storage_of, wrap
 from .emulated import Kernel
 from .fake_gpu import back, on_gpu
 
+pytestmark = pytest.mark.sweep
+
 F = torch.nn.functional
 INDEX = torch.tensor([4, 0, 0, 2, 3, 1, 4])
 NATIVE = os.environ.get("FLAMBEAU_NATIVE_ENTRY") != "0"

@@ -8,6 +8,8 @@ from . import fake_gpu
 from .fake_gpu import back, on_gpu
 from .test_device_entry import in_python
 
+pytestmark = pytest.mark.sweep
+
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.complex64]
 
 

@@ -11,6 +11,8 @@ from flambeau._ops.making.generator import default_of
 from .emulated import Kernel
 from .fake_gpu import Array, back, on_gpu
 
+pytestmark = pytest.mark.sweep
+
 CUDA = torch.device("cuda")
 F = torch.nn.functional
 NATIVE = os.environ.get("FLAMBEAU_NATIVE_ENTRY") != "0"

@@ -7,6 +7,8 @@ import flambeau as torch
 from .emulated import Kernel
 from .fake_gpu import back, on_gpu
 
+pytestmark = pytest.mark.sweep
+
 F = torch.nn.functional
 
 

@@ -8,6 +8,8 @@ from flambeau._core.state import CUDA
 
 from .fake_gpu import back, on_gpu
 
+pytestmark = pytest.mark.sweep
+
 F = torch.nn.functional
 
 

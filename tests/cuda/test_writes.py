@@ -10,6 +10,8 @@ from flambeau._core.layouts import pieces
 from .emulated import Kernel
 from .fake_gpu import back, on_gpu
 
+pytestmark = pytest.mark.sweep
+
 NATIVE = os.environ.get("FLAMBEAU_NATIVE_ENTRY") != "0"
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.int8, torch.int64, torch.bool, torch.complex64]
 

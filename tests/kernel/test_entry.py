@@ -46,6 +46,7 @@ def same(made, expected, rtol=0.0):
     np.testing.assert_allclose(made.detach()._array, expected.detach()._array, rtol=rtol)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "dtype", [torch.float32, torch.float64, torch.int64, torch.int32, torch.bfloat16, torch.complex64]
 )

@@ -105,6 +105,7 @@ def test_numbers_beside_short_floats_have_plans_that_round_as_calls_do(dtype):
             x.requires_grad_(False)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("m, n", [(512, 512), (1024, 512), (520, 1600)])
 @pytest.mark.parametrize("d", [torch.float32, torch.float64, torch.int32])
 def test_operands_that_lie_across_the_result_are_turned_first(m, n, d):

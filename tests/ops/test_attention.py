@@ -135,6 +135,7 @@ def test_multi_head_attention_averages_its_weights():
     np.testing.assert_allclose(single.detach().numpy(), out[:, 0].detach().numpy(), rtol=1e-9)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 2e-5), (torch.float64, 1e-11)])
 @pytest.mark.parametrize("length, keys", [(1, 300), (4, 33), (7, 140), (70, 90), (300, 140)])
 def test_gradients_for_every_kernel(length, keys, dtype, tolerance):

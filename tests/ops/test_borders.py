@@ -212,6 +212,7 @@ NUMBERS = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore:Casting complex values")
 @pytest.mark.parametrize("source", DTYPES, ids=str)
 @pytest.mark.parametrize("size", [4097, LARGE + 1])

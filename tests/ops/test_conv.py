@@ -68,6 +68,7 @@ def way(request, monkeypatch):
     description.way.cache_clear()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("d", TOLERANCE, ids=str)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[1]}-{c[2]}-s{c[3]}-d{c[5]}-g{c[6]}")
 def test_values_and_gradients(case, d, way):

@@ -40,6 +40,7 @@ def parts(result):
     return result if isinstance(result, tuple) else (result,)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_equals_the_long_way(name, dtype):

@@ -43,6 +43,7 @@ def test_one_thread_and_several_find_the_same(monkeypatch, worthwhile, dtype):
     folding._plans.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 def test_complex_sums_down_columns(dtype):
     """Real and imaginary parts are added up side by side, whatever dimensions go and however the rows lie."""

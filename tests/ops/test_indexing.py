@@ -109,6 +109,7 @@ def test_gradient_counts_reads(case):
     equal(x.grad, expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(array_and_key(only_arrays=True), st.integers(0, 3))
 def test_index_put_accumulates(case, left_out):

@@ -40,6 +40,7 @@ def routines(request, monkeypatch):
 # -- factorisations ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(4, 4), (6, 4), (4, 6), (2, 3, 5, 5), (0, 3, 3), (40, 40)])
 def test_factors_give_the_matrix_back(routines, dtype, shape) -> None:

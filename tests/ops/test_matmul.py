@@ -88,6 +88,7 @@ def test_linear_and_bilinear():
     assert gradcheck(F.bilinear, (left, right, weight)) and gradgradcheck(F.bilinear, (left, right, weight))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize(
     "m, k, n", [(2, 2, 8), (5, 7, 9), (33, 16, 31), (40, 300, 17), (1, 5, 9), (4, 1, 8), (4, 9, 3)]
@@ -266,6 +267,7 @@ def test_bfloat16_gradients_of_bilinear_round_after_each_output():
     assert y.grad.tolist() == [[-3.3125, 0.796875, 2.609375], [1.5, 1.75, -3.375]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [torch.bfloat16, torch.float16])
 def test_16_bit_gradients_of_bilinear_in_every_way(d):
     x, y, w, g = (torch.randn(*s).to(d).requires_grad_() for s in ((3, 4), (3, 5), (6, 4, 5), (3, 6)))

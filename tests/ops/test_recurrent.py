@@ -57,6 +57,7 @@ def call(mode, x, hx, params, layers=1, bidirectional=False, batch_first=False, 
     return getattr(torch, mode)(x, hx, params, True, layers, dropout, train, bidirectional, batch_first)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "length, batch, features, size", [(5, 3, 4, 6), (1, 2, 3, 5), (4, 33, 8, 40), (3, 1, 2, 1), (2, 131, 3, 5)]

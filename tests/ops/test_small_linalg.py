@@ -54,6 +54,7 @@ def parts(out):
     return out if isinstance(out, tuple) else (out,)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128])
 @pytest.mark.parametrize("n", [3, 4, 7])
 @pytest.mark.parametrize("name", CALLS)

@@ -25,6 +25,10 @@ HERE = Path(__file__).parent
 CLOSE = {"float64": 1e-7, "complex128": 1e-7, "float32": 1e-4, "complex64": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
 _TOGETHER = 16  # calls that one test checks
 _SHORT = re.compile(r"\b(h|hb|hm|f|bfloat16|float16)\b")  # what a call with few digits names
+# What a call of other dtypes than float32, int64 and bool names.
+_UNUSUAL = re.compile(
+    r"\b(h|hb|hm|f|z|zq|zb|d|dq|dlong|dwide|dedge|k32|bytes8|half|double|b?float(16|64)|u?int(8|16|32)|complex\w*)\b"
+)
 
 
 def operands(torch: Any, call: str) -> dict[str, Any]:
@@ -234,9 +238,16 @@ def parameters(*names: str) -> list[Any]:
 
 
 def in_groups(found: list[Any]) -> list[Any]:
-    """The same, some at a time: one of pytest's items takes longer than most calls."""
-    parts = [found[i : i + _TOGETHER] for i in range(0, len(found), _TOGETHER)]
-    return [pytest.param([p.values for p in part], id=f"{part[0].id}..{part[-1].id}") for part in parts]
+    """The same, some at a time: one of pytest's items takes longer than most calls. Calls of unusual dtypes are slow tests."""
+    unusual = [bool(_UNUSUAL.search(" ".join([v for v in p.values if isinstance(v, str)]))) for p in found]
+    made = []
+    for kind, marks in ((False, ()), (True, pytest.mark.slow)):
+        chosen = [p for p, one in zip(found, unusual) if one is kind]
+        parts = [chosen[i : i + _TOGETHER] for i in range(0, len(chosen), _TOGETHER)]
+        made += [
+            pytest.param([p.values for p in part], id=f"{part[0].id}..{part[-1].id}", marks=marks) for part in parts
+        ]
+    return made
 
 
 def check_each(check: Callable[..., None], torch: Any, rows: list[Any]) -> None:

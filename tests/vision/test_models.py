@@ -50,6 +50,7 @@ def test_a_seed_gives_the_same_model(name, entries, total, outputs):
         assert out[1, :3].tolist() == pytest.approx(outputs, abs=2e-4)
 
 
+@pytest.mark.slow
 def test_vision_transformer():
     torch.manual_seed(0)
     model = models.VisionTransformer(32, 8, 2, 4, 32, 64, num_classes=10, representation_size=16)
