@@ -175,6 +175,9 @@ class Recorder(Tracer):
             if name in ("item", "tolist") and not (args[0].dtype.is_complex or args[0].dtype.name == "bool"):
                 return self._read(args[0], name == "tolist")
             self._refuse(f"extract specialized {_READS[name]} from" if name != "__bool__" else "guard on")
+        if name == "new_tensor" and not isinstance(args[1], Tensor):
+            like, func, name, args = args[0], ops.tensor, "tensor", args[1:]
+            named = {"dtype": like.dtype, "device": like.device, **{k: v for k, v in named.items() if v is not None}}
         out = _lowering.run(self, func, args, named)
         if name in _LITERALS and isinstance(out, Tensor) and not self.is_known(out) and not isinstance(args[0], Tensor):
             constant = Value("Tensor", out.detach().clone())  # the program may write into its own

@@ -65,6 +65,16 @@ def _norm(
     return s.note("linalg_norm", [x, p, dim, keepdim], s.function(x, p, dim, keepdim, dtype=dtype))
 
 
+_DISTANCES = (None, "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")  # as the operator numbers them
+
+
+@special("cdist")
+def _cdist(s: Steps, x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> Tensor:
+    out = s.function(x1, x2, p, compute_mode)
+    number = _DISTANCES.index(compute_mode) if compute_mode in _DISTANCES[1:] else compute_mode
+    return s.note("cdist", [x1, x2, float(p), number if isinstance(number, int) else None], out)
+
+
 @special("linalg_norm")
 def _any_norm(
     s: Steps, x: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None

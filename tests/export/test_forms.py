@@ -181,3 +181,33 @@ def test_arguments_are_adapted():
 def test_signatures_of_submodules_are_not_promised():
     with pytest.raises(NotImplementedError, match="preserve_module_call_signature"):
         torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),), preserve_module_call_signature=("0",))
+
+
+@pytest.mark.parametrize(
+    "mode", ["use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist", "use_mm_for_euclid_dist_if_necessary"]
+)
+def test_ways_to_compute_distances_are_numbers(mode):
+    class Distances(torch.nn.Module):
+        def forward(self, x):
+            return torch.cdist(x, x * 2, compute_mode=mode)
+
+    x = torch.arange(6.0).reshape(2, 3)
+    exported = torch.export.export(Distances(), (x,))
+    (node,) = [n for n in exported.graph.nodes if n.target is torch.ops.aten.cdist.default]
+    assert node.args[2:] in ((2.0, 1), (2.0, 2), (2.0, None), ())
+    assert torch.allclose(exported.module()(x * 3), Distances()(x * 3))
+    traced = torch.jit.trace(Distances(), x)
+    assert torch.allclose(traced(x * 3), Distances()(x * 3)) and mode not in traced.code
+
+
+def test_tensors_like_others_are_constants():
+    class Shifted(torch.nn.Module):
+        def forward(self, x):
+            shift = x.new_tensor([1, 2, 3])
+            shift[0] = x[0, 0]
+            return x + shift * x.new_tensor(2)
+
+    x = torch.arange(6.0).reshape(2, 3)
+    exported = torch.export.export(Shifted(), (x,))
+    for y in (x, x * 3, x):
+        assert torch.equal(exported.module()(y), Shifted()(y))

@@ -205,6 +205,7 @@ def _from_products(backend: Any, code: str) -> Any:
 
 _MODES = {
     None: 0, "use_mm_for_euclid_dist_if_necessary": 0, "use_mm_for_euclid_dist": 1, "donot_use_mm_for_euclid_dist": 2,
+    0: 0, 1: 1, 2: 2,
 }  # fmt: skip
 _MANY = 25  # rows from which a product is faster than differences
 
@@ -212,7 +213,7 @@ _MANY = 25  # rows from which a product is faster than differences
 @public(method=False, planned=True)
 @labelled("CdistBackward0")
 def cdist(
-    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | int | None = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:
     """The p-norm distance of every row of x1 to every row of x2.
 
