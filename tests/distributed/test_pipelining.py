@@ -16,7 +16,8 @@ CHECKS = Path(__file__).parent / "pipeline_checks.py"
 
 
 @needs_mpi
-@pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 4])
 def test_gradients_are_those_of_one_process(size):
     names = ["schedules", "cut_models", "split_by_paths"] + (["replicas_of_stages"] if size == 4 else [])
     run(CHECKS, names, size)

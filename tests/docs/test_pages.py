@@ -15,7 +15,15 @@ _spec.loader.exec_module(run_pages)
 
 PAGES = [page for page in run_pages.pages() if run_pages.shows_something(page)]
 # Pages that train or start many processes; the site's build runs them, too.
-LONG = {"compile", "distributed", "engine", *(p.stem for p in PAGES if p.parent.name == "guides")}
+LONG = {
+    "coming_from_pytorch",
+    "compile",
+    "deploy",
+    "distributed",
+    "engine",
+    "start",
+    *(p.stem for p in PAGES if p.parent.name == "guides"),
+}
 ENTRY = {"architecture"}  # tells how the native entry works
 
 

@@ -205,6 +205,7 @@ DIFFERENTIABLE = [
 NO_SECOND = {"frexp", "nextafter"}
 
 
+@pytest.mark.slow  # in double precision, whose kernels nothing else here needs; recorded calls have derivatives beside PyTorch's
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_first_and_second_derivatives(name):
     op = POINTWISE[name]

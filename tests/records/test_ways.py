@@ -576,7 +576,9 @@ def test_every_record_is_reached():
     assert found == set(UNREACHED), found ^ set(UNREACHED)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=[pytest.mark.slow] if way == "compiled" else []) for way in WAYS]
+)
 def test_way(way):
     if way == "ONNX":
         pytest.importorskip("onnx")
