@@ -363,3 +363,16 @@ def test_compiling_without_limits():
         assert config.recompile_limit > 1 << 30
     assert config.recompile_limit == limit
     assert torch._disable_dynamo(len)([1]) == 1
+
+
+def test_backends_that_look_at_graphs_and_devices_for_a_while():
+    from flambeau._dynamo.backends import debugging, registry
+    from flambeau.utils import _device
+
+    told = torch._dynamo.explain(lambda x: x + 1)(torch.ones(2))
+    assert isinstance(told, debugging.ExplainOutput) and told.graph_count == 1
+    assert registry.lookup_backend(debugging.eager) is debugging.eager
+    assert torch.compile(lambda x: x + 1, backend=debugging.eager)(torch.ones(1)).item() == 2.0
+    with _device.DeviceContext("meta") as context:
+        assert torch.ones(1).is_meta and context.device.type == "meta"
+    assert _device.set_device("meta")(lambda: torch.ones(1))().is_meta and not torch.ones(1).is_meta

@@ -1,0 +1,1 @@
+"""What compiles recorded graphs: names for it, and what looks at them."""

@@ -1,0 +1,5 @@
+"""Backends of `torch.compile` by name."""
+
+from .. import list_backends, lookup_backend, register_backend
+
+__all__ = ["list_backends", "lookup_backend", "register_backend"]
