@@ -137,6 +137,7 @@ def older_form(rank, size):
     other = torch.optim.SGD(again.parameters(), lr=0.1, momentum=0.9)
     other.load_state_dict(FSDP.optim_state_dict_to_load(again, other, states))
     with FSDP.summon_full_params(model):
+        assert model[0] is model.module[0]
         assert model.module[0].weight.shape == (32, 6) and not isinstance(model.module[0].weight, DTensor)
         with torch.no_grad():
             model.module[0].bias.fill_(2.0)
@@ -226,4 +227,8 @@ def from_nothing(rank, size):
         assert optimizer.state[model[0].weight]["step"].item() == 1 and optimizer.param_groups[0]["lr"] == 0.01
         close(train(model, data, rank, size), expected)
         saved = states.get_optimizer_state_dict(model, optimizer, options=states.StateDictOptions(full_state_dict=True))
+        once = states.get_state_dict(
+            model, optimizer, options=states.StateDictOptions(full_state_dict=True, cpu_offload=True)
+        )
+        assert [bool(state) for state in once] == [dist.get_rank() == 0] * 2  # one copy of all for all processes
         states.set_optimizer_state_dict(model, optimizer, saved if rank == 0 else {}, options=options)

@@ -9,7 +9,7 @@ from ..._ops.registry import ops
 from ..._tensor import Tensor
 from ...nn.modules.module import Module
 from ...nn.parallel.distributed import DistributedDataParallel
-from .._groups import get_rank
+from .._groups import get_rank, is_initialized
 from .._objects import broadcast_object_list
 from ..fsdp.fully_sharded_data_parallel import FullyShardedDataParallel
 from ..tensor._dtensor import DTensor, distribute_tensor
@@ -84,14 +84,20 @@ def get_model_state_dict(
     frozen = (
         {name for name, p in inner.named_parameters() if not p.requires_grad} if options.ignore_frozen_params else set()
     )
-    found = {name: value for name, value in inner.state_dict().items() if name not in frozen}
-    if options.full_state_dict:
-        found = {name: _whole(value) for name, value in found.items()}
-    return {name: value.cpu() for name, value in found.items()} if options.cpu_offload else found
+    found = {name: _wanted(value, options) for name, value in inner.state_dict().items() if name not in frozen}
+    return {} if _left_to_rank0(options) else found
 
 
-def _whole(value: Any) -> Any:
-    return value.detach().full_tensor() if isinstance(value, DTensor) else value
+def _wanted(value: Any, options: StateDictOptions) -> Any:
+    """A part of a state as the options say: whole, on the CPU."""
+    if options.full_state_dict and isinstance(value, DTensor):
+        value = value.detach().full_tensor()
+    return value.cpu() if options.cpu_offload and isinstance(value, Tensor) else value
+
+
+def _left_to_rank0(options: StateDictOptions) -> bool:
+    """Whether this process keeps nothing: of what is whole and on the CPU, one copy is enough for all."""
+    return options.full_state_dict and options.cpu_offload and is_initialized() and get_rank() != 0
 
 
 def _like(own: Any, value: Any) -> Any:
@@ -126,16 +132,15 @@ def get_optimizer_state_dict(
     model: Module, optimizers: Any, *, submodules: Any = None, options: Any = None
 ) -> dict[str, Any]:
     """The state of an optimizer, with parameters called by their names."""
-    names = _names(model)
+    names, options = _names(model), options or StateDictOptions()
     made: dict[str, Any] = {"state": {}, "param_groups": []}
     for optimizer in optimizers if isinstance(optimizers, (list, tuple)) else [optimizers]:
         for group in optimizer.param_groups:
             options_of = {k: v for k, v in group.items() if k != "params"}
             made["param_groups"].append({**options_of, "params": [names[id(p)] for p in group["params"]]})
         for p, state in optimizer.state.items():
-            whole = options is not None and options.full_state_dict
-            made["state"][names[id(p)]] = {k: _whole(v) if whole else v for k, v in state.items()}
-    return made
+            made["state"][names[id(p)]] = {k: _wanted(v, options) for k, v in state.items()}
+    return {} if _left_to_rank0(options) else made
 
 
 def set_optimizer_state_dict(

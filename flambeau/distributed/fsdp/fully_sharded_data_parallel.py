@@ -93,6 +93,9 @@ class FullyShardedDataParallel(Module):
         except AttributeError:
             return getattr(super().__getattr__("module"), name)
 
+    def __getitem__(self, key: Any) -> Any:
+        return self.module[key]
+
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
         """Gradients inside stay whole in this process and add up."""
