@@ -149,7 +149,7 @@ _SIGNATURES: dict[str, tuple[int, tuple[_Kinds, ...]]] = {
     "_rebuild_parameter": (3, (_TENSOR, _FLAG, _HOOKS)),
     "_rebuild_device_tensor_from_cpu_tensor": (4, (_TENSOR, _DTYPE, _DEVICE, _FLAG)),
     "_rebuild_device_tensor_from_numpy": (4, (_Kinds((np.ndarray,)), _DTYPE, _DEVICE, _FLAG)),
-    "_rebuild_nested_tensor": (0, (_Kinds((object,)),) * 8),
+    "_rebuild_nested_tensor": (4, (_TENSOR,) * 4),
     "_get_layout": (1, (_Kinds((str,)),)),
 }
 

@@ -8,6 +8,7 @@ import itertools
 from typing import Any
 
 from .._core import layouts
+from .._core.dtypes import int64
 from .._interception.overrides import DisableTorchFunctionSubclass
 from .._library.schema_texts import schemas_of
 from .._ops.records.pointwise_op import Pointwise
@@ -69,7 +70,17 @@ class NestedTensor(Tensor):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return make, (_parts(self), self.__dict__["nested_layout"])
+        parts = _parts(self)
+        if self.__dict__["nested_layout"] is not layouts.strided or not parts:
+            return make, (parts, self.__dict__["nested_layout"])
+        from .._serialization.rebuild import _rebuild_nested_tensor  # it makes what is defined here
+
+        dense = [p.detach().contiguous() for p in parts]
+        places = [list(p.shape) for p in dense], [list(p.stride()) for p in dense]
+        counts = itertools.accumulate([p.numel() for p in dense[:-1]], initial=0)
+        table = [ops.tensor(list(numbers), dtype=int64) for numbers in (*places, counts)]
+        buffer = ops.cat([p.flatten() for p in dense])
+        return _rebuild_nested_tensor, (buffer.requires_grad_(any(p.requires_grad for p in parts)), *table)
 
     def __repr__(self) -> str:  # type: ignore[override]
         parts = _parts(self)

@@ -3,6 +3,8 @@
 import copy
 import io
 import pickle
+import pickletools
+import zipfile
 
 import pytest
 
@@ -125,7 +127,7 @@ def test_copies_and_files(layout):
     torch.save({"batch": batch}, file)
     file.seek(0)
     for made in (
-        torch.load(file, weights_only=False)["batch"],
+        torch.load(file, weights_only=layout is torch.strided)["batch"],
         copy.deepcopy(batch),
         pickle.loads(pickle.dumps(batch)),
     ):
@@ -204,3 +206,15 @@ def test_plain_tensors_with_a_batch_meet_samples_one_by_one(layout):
     for wrong in (torch.ones(3, 1, 4), torch.ones(1, 2, 1, 4)):
         with pytest.raises(RuntimeError, match="cannot be broadcast"):
             batch * wrong
+
+
+def test_files_name_what_pytorch_calls(tmp_path):
+    batch = nested.nested_tensor([a, b])
+    torch.save(batch, tmp_path / "file")
+    with zipfile.ZipFile(tmp_path / "file") as archive:
+        (pickled,) = [archive.read(name) for name in archive.namelist() if name.endswith("data.pkl")]
+    named = {arg for op, arg, _ in pickletools.genops(pickled) if op.name == "GLOBAL"}
+    assert "torch._utils _rebuild_nested_tensor" in named and not any("make" in name for name in named)
+    buffer, sizes, strides, offsets = batch.__reduce_ex__(2)[1]
+    assert sizes.tolist() == [[2, 3], [4, 3]] and strides.tolist() == [[3, 1]] * 2 and offsets.tolist() == [0, 6]
+    assert torch.equal(buffer, torch.cat([a.flatten(), b.flatten()]))
