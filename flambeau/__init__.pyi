@@ -199,7 +199,6 @@ from . import doctor as doctor
 from .drawing import draw as draw
 from . import drawing as drawing
 from ._names.rare import dsmm as dsmm
-from ._names.rare import embedding_renorm_ as embedding_renorm_
 from . import export as export
 from . import fft as fft
 from .jit import fork as fork
@@ -965,6 +964,7 @@ def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_gra
 def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: _bool = False, mode: _int = 0, sparse: _bool = False, per_sample_weights: Tensor | None = None, include_last_offset: _bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
 @overload
 def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: _bool, mode: _int, sparse: _bool, per_sample_weights: Tensor | None, include_last_offset: _bool, padding_idx: _int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: _float, norm_type: _float) -> Tensor: ...
 @overload
 def empty(size: _size, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool = False, memory_format: _memory_format | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor: ...
 @overload

@@ -84,7 +84,7 @@ NAMES = {
     "_lobpcg": "lobpcg",
     "_library.namespaces": "ops",
     "_names.rare": "FatalError batch_norm_elemt batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_stats "
-    "batch_norm_update_stats ccol_indices_copy col_indices_copy cond crow_indices_copy dsmm embedding_renorm_ from_file "
+    "batch_norm_update_stats ccol_indices_copy col_indices_copy cond crow_indices_copy dsmm from_file "
     "get_autocast_ipu_dtype get_autocast_xla_dtype get_device_module hsmm hspmm indices_copy init_num_threads "
     "is_anomaly_check_nan_enabled is_anomaly_enabled is_autocast_ipu_enabled is_autocast_xla_enabled is_distributed "
     "is_vulkan_available kl_div native_norm norm_except_dim row_indices_copy saddmm set_anomaly_enabled "

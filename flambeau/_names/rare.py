@@ -337,16 +337,6 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     return ops.norm(v, pow, others, keepdim=True) if others else ops.abs(v)
 
 
-def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Rows whose norm is above max_norm are made that long, in place."""
-    with no_grad():
-        rows = ops.unique(indices)
-        chosen = input[rows]
-        norms = ops.norm(chosen, norm_type, 1, keepdim=True)
-        input[rows] = ops.where(norms > max_norm, chosen * (max_norm / (norms + 1e-7)), chosen)
-    return input
-
-
 def from_file(
     filename: str | os.PathLike[str],
     shared: bool | None = None,

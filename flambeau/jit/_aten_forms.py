@@ -60,11 +60,11 @@ def to(self: Tensor, *args: Any, **named: Any) -> Tensor:
 to.raw = True  # type: ignore[attr-defined]
 
 
-def view(self: Tensor, size: Any) -> Tensor:
+def view(self: Tensor, *size: Any) -> Tensor:
     """Another shape, or, by the number of a dtype, the same bytes as elements of another type."""
     from ._operators import scalar_type
 
-    return methods["view"](self, scalar_type(size) if isinstance(size, int) else size)
+    return methods["view"](self, *(scalar_type(n) for n in size) if len(size) == 1 else size)
 
 
 def _heads(x: Tensor, heads: int) -> Tensor:

@@ -14,6 +14,7 @@ import numpy as np
 from .._autograd.modes import is_grad_enabled, set_grad_enabled
 from .._core.devices import device
 from .._core.dtypes import dtype
+from .._core.sizes import broadcast_shapes
 from .._ops.registry import ops
 from .._tensor import Tensor
 from . import _limits
@@ -320,6 +321,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "is_leaf": lambda x: x.is_leaf,
     "copy": lambda x: x.copy(),
     "_unwrap_optional": lambda x: _unwrapped(x),
+    "broadcast_shapes": lambda *sizes: list(broadcast_shapes(*sizes)),
     "manual_seed": lambda seed, *rest: None,
     "is_floating_point": lambda x: x.is_floating_point(),
     "confirmed_by_owner": lambda x: True,

@@ -15,14 +15,16 @@ from typing import Any
 
 from .._core.devices import device
 from .._core.dtypes import dtype
-from .._ops.registry import Namespace
+from .._library.schema_texts import schemas_of
+from .._ops.registry import Namespace, functions
 from .._tensor import Tensor
 from ..nn.modules.container import ModuleDict, ModuleList, Sequential
 from ..nn.modules.module import Module
+from . import _functional, _functional_losses
 from ._adoption import Adoption
 from ._errors import Problem
 from ._layer_texts import layer_text
-from ._lowering import _names, name_of
+from ._lowering import REDUCTIONS, _names, name_of, signature_of
 from ._operators import builtin, dtype_code, find
 from ._program import Program
 from ._script_module import RecursiveScriptModule
@@ -49,6 +51,9 @@ def type_text(kind: Any, named: Callable[[Any], str] | None = None) -> str:
         return named(kind)
     text_of = lambda part: type_text(part, named)
     origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:  # a list, of so many numbers where one is given
+        elements = next(k for k in (inside[0], *typing.get_args(inside[0])) if typing.get_origin(k) is list)
+        return f"BroadcastingList{inside[1]}[{text_of(*typing.get_args(elements))}]"
     if origin in (typing.Union, types.UnionType):
         parts = [a for a in inside if a is not type(None)]
         text = text_of(parts[0]) if len(parts) == 1 else f"Union[{', '.join(map(text_of, parts))}]"
@@ -99,7 +104,8 @@ class _Emitter:
 
     def _free_path(self, named: Any) -> str:
         """A path that nothing in the program has yet."""
-        space = [identifier(p) for p in (named.__module__ or "").split(".")]
+        module = "torch.nn.functional" if _is_functional_text(named) else named.__module__ or ""
+        space = [identifier(p) for p in module.split(".")]
         parts = [] if space in (["__main__"], [""]) else space
         found, number = ".".join(("__torch__", *parts, identifier(named.__name__))), 0
         while found in self.program.sources or found in self.functions.values():
@@ -226,11 +232,10 @@ class _Rewriter(ast.NodeTransformer):
         if node is None:
             raise Problem(f"the source of {function.__name__} is not known")
         self.node = node
-        self.space = inspect.getclosurevars(self.function)
-        self.names = {**self.space.globals, **self.space.nonlocals}
+        self.names = {**self.function.__globals__, **inspect.getclosurevars(self.function).nonlocals}
         given = [a.arg for a in (*node.args.args, *node.args.kwonlyargs)]
         try:
-            self.hints = typing.get_type_hints(self.function)
+            self.hints = typing.get_type_hints(self.function, include_extras=True)
         except Exception as error:
             raise Problem(f"the annotations of {function.__name__} cannot be read: {error}") from None
         self.self_name = given[0] if module is not None and given else None
@@ -253,7 +258,7 @@ class _Rewriter(ast.NodeTransformer):
                 parameters.append(f"self: {self.emitter.paths[id(self.module)]}")
                 continue
             text = f"{parameter.arg}: {self.type_text(hints.get(parameter.arg, inspect.Parameter.empty))}"
-            if i >= count:
+            if i >= count and not _is_functional_text(self.function):  # those are given all
                 text += f"={ast.unparse(self.visit(node.args.defaults[i - count]))}"
             parameters.append(text)
         result = f" -> {self.type_text(hints['return'])}" if "return" in hints else ""
@@ -435,20 +440,61 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(found, ScriptedFunction) or (inspect.isfunction(found) and _is_foreign(found)):
             path = self.emitter.function(found)
             return ast.Call(ast.parse(path, mode="eval").body, args, named)
+        if _is_functional_text(found):
+            return self.functional_text(node, found, args, named)
         if id(found) in _names() or callable(found):
             operator = name_of(found)
-            functional = (getattr(found, "__module__", "") or "").endswith("functional") or _names().get(
-                id(found), ""
-            ).startswith("nn.functional")
-            form = _FUNCTIONAL.get(operator) if functional else None
-            if form is not None:
-                return form(args, named)
+            space, _, own = operator.rpartition("::")
+            if space:
+                return ast.Call(ast.parse(f"ops.{space}.{own}", mode="eval").body, args, named)
+            if _is_functional(found):
+                return self.functional(node, found, operator, args, named)
             try:
                 find("aten", operator)
             except RuntimeError as error:
                 raise self.fail(node, str(error)) from None
-            return ast.Call(_torch(operator), args, [k for k in named if k.arg != "inplace"])
+            return ast.Call(_torch(operator), args, named)
         raise self.fail(node, f"{ast.unparse(node.func)} cannot be called in TorchScript")
+
+    def functional(self, node: ast.Call, found: Any, operator: str, args: list[Any], named: list[Any]) -> ast.expr:
+        """A call of a function of `nn.functional`: of its text, or of the operator that it is."""
+        given = self.given(node, found, args, named)
+        if "return_indices" in given:  # results of two types are two functions
+            wanted = given.pop("return_indices")
+            if not isinstance(wanted, ast.Constant):
+                raise self.fail(node, f"{operator}: return_indices must be True or False itself")
+            operator += "_with_indices" * (bool(wanted.value) and not operator.endswith("_with_indices"))
+        text = _functional_text(operator)
+        if text is not None:
+            return self.functional_text(node, text, [], [ast.keyword(k, v) for k, v in given.items()])
+        in_place = given.pop("inplace", ast.Constant(False))
+        if not isinstance(in_place, ast.Constant):
+            raise self.fail(node, f"{operator}: inplace must be True or False itself")
+        operator += "_" * bool(in_place.value)
+        first = next(iter(signature_of(found).parameters), "")
+        for schema in schemas_of(operator).values():
+            call = _by_schema(operator, schema, first, given)
+            if call is not None:
+                return call
+        raise self.fail(node, f"{operator} with {', '.join(given)} cannot be written as TorchScript")
+
+    def functional_text(self, node: ast.Call, text: Any, args: list[Any], named: list[Any]) -> ast.expr:
+        """A call of a function that the program takes into itself, with all of its arguments in order."""
+        given = self.given(node, text, args, named)
+        values = []
+        for name, parameter in signature_of(text).parameters.items():
+            value = given.get(name)
+            if value is None and parameter.default is parameter.empty:
+                raise self.fail(node, f"{text.__name__} is missing its argument {name}")
+            values.append(self.constant(node, parameter.default) if value is None else _of_type(value, parameter))
+        return ast.Call(ast.parse(self.emitter.function(text), mode="eval").body, values, [])
+
+    def given(self, node: ast.Call, function: Any, args: list[Any], named: list[Any]) -> dict[str, Any]:
+        """The arguments of a call by the names of parameters."""
+        try:
+            return signature_of(function).bind(*args, **{k.arg: k.value for k in named}).arguments
+        except TypeError as error:
+            raise self.fail(node, f"{getattr(function, '__name__', '')}: {error}") from None
 
     def named_tuple(self, node: ast.Call, kind: Any, args: list[Any], named: list[Any]) -> ast.expr:
         given = {**dict(zip(kind._fields, args)), **{k.arg: k.value for k in named}}
@@ -579,81 +625,55 @@ def _getattr(holder: ast.expr, name: str) -> ast.expr:
 def _type_node(rewriter: _Rewriter, node: ast.expr) -> ast.expr:
     """A type in the source as one of the language."""
     try:
-        kind = eval(
-            compile(ast.Expression(node), "<annotation>", "eval"), {**rewriter.function.__globals__, **rewriter.names}
-        )
+        kind = eval(compile(ast.Expression(node), "<annotation>", "eval"), {**rewriter.names})
     except Exception as error:
         raise rewriter.fail(node, f"the type {ast.unparse(node)} cannot be read: {error}") from None
     return ast.parse(rewriter.type_text(kind), mode="eval").body
 
 
-def _plain(operator: str, *order: str, **defaults: Any) -> Any:
-    """A function of `nn.functional` as an operator; `order` are its parameters that the operator has, in its order."""
-
-    def form(args: list[Any], named: list[Any]) -> ast.expr:
-        keys = defaults.get("keys", order)
-        given = {**dict(zip(keys, args)), **{k.arg: k.value for k in named}}
-        values = [given.get(k) or ast.parse(literal(defaults.get(k)), mode="eval").body for k in order]
-        return ast.Call(_torch(operator), values, [])
-
-    return form
+def _is_functional(function: Any) -> bool:
+    """Whether a function is one of `nn.functional`."""
+    path = _names().get(id(function), "")
+    if path.startswith("nn.functional") or functions.get(f"nn.functional.{path}") is function:
+        return True
+    return (getattr(function, "__module__", "") or "").endswith("functional")
 
 
-_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
-_OLD = ("size_average", "reduce", "reduction")
+def _is_functional_text(function: Any) -> bool:
+    """Whether a function is one that programs take into themselves."""
+    return getattr(function, "__module__", None) in (_functional.__name__, _functional_losses.__name__)
 
 
-def _loss(operator: str, keys: tuple[str, ...], *order: str, **defaults: Any) -> Any:
-    """A loss of `nn.functional` as an operator, which takes the name of a reduction as a number."""
-    keys = ("input", "target", *keys)
-    plain = _plain(operator, "input", "target", *order, reduction="mean", keys=keys, **defaults)
-    place = 2 + order.index("reduction")
-
-    def form(args: list[Any], named: list[Any]) -> ast.expr:
-        call = plain(args, named)
-        if isinstance(call.args[place], ast.Constant):
-            call.args[place] = ast.Constant(_REDUCTIONS[call.args[place].value])
-        return call
-
-    return form
+def _functional_text(name: str) -> Any:
+    """The function of `nn.functional` with this name in TorchScript; None if it is an operator."""
+    found = vars(_functional).get(name) or vars(_functional_losses).get(name)
+    return found if _is_functional_text(found) else None
 
 
-_FUNCTIONAL: dict[str, Any] = {
-    "mse_loss": _loss("mse_loss", _OLD, "reduction"),
-    "l1_loss": _loss("l1_loss", _OLD, "reduction"),
-    "smooth_l1_loss": _loss("smooth_l1_loss", (*_OLD, "beta"), "reduction", "beta", beta=1.0),
-    "huber_loss": _loss("huber_loss", ("reduction", "delta"), "reduction", "delta", delta=1.0),
-    "binary_cross_entropy": _loss("binary_cross_entropy", ("weight", *_OLD), "weight", "reduction"),
-    "binary_cross_entropy_with_logits": _loss(
-        "binary_cross_entropy_with_logits", ("weight", *_OLD, "pos_weight"), "weight", "pos_weight", "reduction"
-    ),
-    "nll_loss": _loss(
-        "nll_loss_nd", ("weight", "size_average", "ignore_index", "reduce", "reduction"), "weight", "reduction",
-        "ignore_index", ignore_index=-100,
-    ),
-    "cross_entropy": _loss(
-        "cross_entropy_loss", ("weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing"),
-        "weight", "reduction", "ignore_index", "label_smoothing", ignore_index=-100, label_smoothing=0.0,
-    ),
-    "logsigmoid": _plain("log_sigmoid", "input"),
-    "relu": _plain("relu", "input"),
-    "dropout": _plain("dropout", "input", "p", "training", p=0.5, training=True),
-    "softmax": _plain("softmax", "input", "dim", keys=("input", "dim", "_stacklevel", "dtype")),
-    "log_softmax": _plain("log_softmax", "input", "dim", keys=("input", "dim", "_stacklevel", "dtype")),
-    "gelu": lambda args, named: ast.Call(_torch("gelu"), args, named),
-    "silu": _plain("silu", "input"),
-    "hardswish": _plain("hardswish", "input"),
-    "leaky_relu": _plain("leaky_relu", "input", "negative_slope", negative_slope=0.01),
-    "elu": _plain("elu", "input", "alpha", alpha=1.0),
-    "sigmoid": _plain("sigmoid", "input"),
-    "tanh": _plain("tanh", "input"),
-    "layer_norm": _plain("layer_norm", "input", "normalized_shape", "weight", "bias", "eps", eps=1e-5),
-    "batch_norm": _plain(
-        "batch_norm", "input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps", "cudnn",
-        training=False, momentum=0.1, eps=1e-5, cudnn=True,
-        keys=("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
-    ),
-    "embedding": _plain("embedding", "weight", "input", keys=("input", "weight")),
-    "max_pool2d": lambda args, named: ast.Call(_torch("max_pool2d"), args, named),
-    "avg_pool2d": lambda args, named: ast.Call(_torch("avg_pool2d"), args, named),
-}  # fmt: skip
+def _of_type(value: ast.expr, parameter: inspect.Parameter) -> ast.expr:
+    """An argument as its parameter has it: numbers that are written as integers may be meant as floats."""
+    whole = isinstance(value, ast.Constant) and value.value.__class__ is int
+    floating = str(parameter.annotation).startswith(("float", "Factors"))
+    return ast.Constant(float(value.value)) if whole and floating else value  # type: ignore[attr-defined]
+
+
+def _by_schema(operator: str, schema: Any, first: str, given: dict[str, Any]) -> ast.expr | None:
+    """A call of an operator with arguments that have the names of its schema; None if it does not take them."""
+    waiting = {("self" if k == first and schema.arguments[0].name == "self" else k): v for k, v in given.items()}
+    args: list[ast.expr] = []
+    named: list[ast.keyword] = []
+    for a in schema.arguments:
+        value = waiting.pop(a.name, None)
+        is_none = isinstance(value, ast.Constant) and value.value is None
+        if value is None or (is_none and not a.declared.endswith("?")):
+            if not a.has_default_value():
+                return None
+            continue
+        if a.name == "reduction" and isinstance(value, ast.Constant) and value.value in REDUCTIONS:
+            value = ast.Constant(REDUCTIONS.index(value.value))
+        if a.kwarg_only or len(args) < schema.arguments.index(a):
+            named.append(ast.keyword(a.name, value))
+        else:
+            args.append(value)
+    left = [v for v in waiting.values() if not (isinstance(v, ast.Constant) and v.value is None)]
+    return None if left else ast.Call(_torch(operator), args, named)

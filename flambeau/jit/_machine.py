@@ -35,6 +35,7 @@ class Function:
             raise Problem(f"{path}: parameters with stars and decorators are not TorchScript")
         self.parameters = [a.arg for a in (*given.args, *given.kwonlyargs)]
         self.annotations = [a.annotation for a in (*given.args, *given.kwonlyargs)]
+        self._repeated = [(i, n) for i, n in enumerate(map(_count, self.annotations)) if n]
         self._body: Closure | None = None
         self._slots = 0
         self._defaults: list[Closure | None] = []
@@ -58,6 +59,9 @@ class Function:
             frame = [*args, *(None,) * (self._slots - count)]
         else:
             frame = self._bound(args, named)
+        for i, count in self._repeated:
+            if frame[i].__class__ in (int, float):
+                frame[i] = [frame[i]] * count
         result = self._body(frame)  # type: ignore[misc]
         return result[0] if result.__class__ is tuple else None
 
@@ -114,6 +118,16 @@ class Function:
         if unknown:
             raise RuntimeError(f"Unknown keyword argument '{min(unknown)}' for operator '{self.name}'")
         return frame
+
+
+def _count(annotation: ast.expr | None) -> int:
+    """How many numbers one stands for where a parameter is a `BroadcastingList3[int]`; 0 for other types."""
+    if isinstance(annotation, ast.Subscript) and isinstance(annotation.value, ast.Name):
+        if annotation.value.id == "Optional":
+            return _count(annotation.slice)
+        name, _, count = annotation.value.id.partition("BroadcastingList")
+        return int(count) if not name and count in ("1", "2", "3", "4", "5", "6") else 0
+    return 0
 
 
 class Statements(Expressions):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: UP035  (programs import them from here)
+from typing import Annotated, Any, Dict, List, Optional, Tuple, Union  # noqa: UP035  (programs import them from here)
 
 from .._tensor import Tensor
 
@@ -15,10 +15,13 @@ __all__ = [
 class _Broadcasting:
     """`BroadcastingList2[int]`: an integer or a list of two."""
 
+    def __init__(self, count: int):
+        self.count = count
+
     def __getitem__(self, kind: Any) -> Any:
-        return Union[kind, List[kind]]  # noqa: UP006
+        return Annotated[Union[kind, List[kind]], self.count]  # noqa: UP006
 
 
 BroadcastingList1, BroadcastingList2, BroadcastingList3, BroadcastingList4, BroadcastingList5, BroadcastingList6 = (
-    _Broadcasting() for _ in range(6)
+    _Broadcasting(n) for n in range(1, 7)
 )

@@ -188,7 +188,15 @@ def functional_embedding(
     return embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
+@public(method=False)
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Rows that `indices` name and whose norm is above max_norm are made that long, in place."""
+    _renormalise(input, indices, max_norm, norm_type)
+    return input
+
+
 SCHEMAS = """
+embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> Tensor(a!)
 embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor  # autocast=whole
 embedding_backward  # record=embedding_dense_backward
 """

@@ -130,7 +130,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     return hardtanh_op.call(input, *_limits(input, min_val, max_val))
 
 
-@_functional()
+@_functional(inplace=lambda input: _hardtanh_(input, 0.0, 6.0))
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x, 0), 6)."""
     if modes.overrides and (taken := _watched(relu6, (input,), inplace=inplace)) is not NotImplemented:
