@@ -60,7 +60,7 @@ def joined(separator: str, values: list[str]) -> str:
 
 
 def as_text(value: Any) -> str:
-    """`str(value)`. Lists may hold one list many times over: their parts are counted first."""
+    """`str(value)`, as PyTorch writes values. Lists may hold one list many times over: their parts are counted first."""
     if isinstance(value, (list, tuple, dict)):
         left, count = [value], 0
         while left:
@@ -72,7 +72,26 @@ def as_text(value: Any) -> str:
                 left += [*part.keys(), *part.values()] if isinstance(part, dict) else part
             elif part.__class__ is str:
                 count += len(part) >> 6
-    return str(value)
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    if value.__class__ is float:
+        return _number(value)
+    if value.__class__ is complex:
+        return f"{_number(value.real)}{'' if value.imag < 0 else '+'}{_number(value.imag)}j"
+    if isinstance(value, dict):
+        return f"{{{', '.join([f'{_text(k)}: {_text(v)}' for k, v in value.items()])}}}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_text, value))}{',' * (len(value) == 1)})"
+    return f"[{', '.join(map(_text, value))}]" if isinstance(value, list) else str(value)
+
+
+def _number(value: float) -> str:
+    """A float: a whole number with a point behind it, others with all 17 digits."""
+    if value.is_integer() and abs(value) < 1 << 63:
+        return f"{int(value)}."
+    return f"{value:.17g}"
 
 
 def formatted(text: str, *values: Any) -> str:
@@ -88,12 +107,16 @@ def percent(text: str, *values: Any) -> str:
     """`text % values` with plain directives only."""
     if len(values) == 1 and isinstance(values[0], tuple):
         values = values[0]
+    kinds = []
     for found in _DIRECTIVE.finditer(text):
         if found.group(1) is not None:
             raise RuntimeError(f"The specifier %{found.group(1)} is not supported in TorchScript format strings")
+        if found.group() != "%%":
+            kinds.append(found.group())
+    plain = [v.item() if isinstance(v, Tensor) else v for v in values]
     shown = tuple(
-        [v if isinstance(v, (int, float, str)) else v.item() if isinstance(v, Tensor) else as_text(v) for v in values]
-    )
+        [as_text(v) if k == "%s" or not isinstance(v, (int, float, str)) else v for k, v in zip(kinds, plain)]
+    ) + tuple(plain[len(kinds) :])
     room(len(text) + sum(len(v) for v in shown if isinstance(v, str)))
     return text % shown
 

@@ -131,3 +131,16 @@ def test_what_is_not_known_when_a_script_is_written_is_refused():
 
     with pytest.raises(RuntimeError, match="return_indices must be True or False itself"):
         _again(jit.script(chosen))
+
+
+def texts(a: float, c: complex, names: List[str], x: torch.Tensor):  # noqa: UP006
+    values = {"k": (a, 1)}
+    return [f"{a} {[a, 0.1]} {values} {c}", str(names), "{}".format((a,)), "%s %d" % (a, 3), f"{x.shape} {x.dtype}"]  # noqa: UP031, UP032
+
+
+def test_programs_write_values_as_PyTorch_does(capsys):
+    found = _again(jit.script(texts))(2.0, 1 - 2j, ["it's"], torch.ones(2, 3))
+    assert found == ["2. [2., 0.10000000000000001] {k: (2., 1)} 1.-2.j", "[it's]", "(2.,)", "2. 3", "[2, 3] 6"]
+    assert [_again(jit.script(texts))(v, 0j, [""], torch.ones(1))[3] for v in (1e18, 1e20, float("nan"), 2.5)] == [
+        "1000000000000000000. 3", "1e+20 3", "nan 3", "2.5 3"
+    ]  # fmt: skip
