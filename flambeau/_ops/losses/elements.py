@@ -96,13 +96,20 @@ _square = pointwise(
     {"x": lambda m, g, x, y: 2.0 * (x - y) * g, "y": lambda m, g, x, y: 2.0 * (y - x) * g},
     public=False, numbers="none", backward_name="MseLossBackward0",
 )  # fmt: skip
+
+
+def _direction(m: Any, x: Any) -> Any:
+    """The sign of a difference; NaN of one that is NaN."""
+    return m.where(x == x, m.sgn(x), x)
+
+
 _smooth = pointwise(
     "smooth_absolute", lambda m, x, y, beta: m.where(
         m.abs(x - y) < beta, 0.5 * (x - y) * (x - y) / beta, m.abs(x - y) - 0.5 * beta
     ), real_floating_only,
     {
-        "x": lambda m, g, x, y, beta: g * m.where(m.abs(x - y) < beta, (x - y) / beta, m.sgn(x - y)),
-        "y": lambda m, g, x, y, beta: g * m.where(m.abs(x - y) < beta, (y - x) / beta, m.sgn(y - x)),
+        "x": lambda m, g, x, y, beta: g * m.where(m.abs(x - y) < beta, (x - y) / beta, _direction(m, x - y)),
+        "y": lambda m, g, x, y, beta: g * m.where(m.abs(x - y) < beta, (y - x) / beta, _direction(m, y - x)),
     },
     params=("beta",), public=False, numbers="none", backward_name="SmoothL1LossBackward0",
 )  # fmt: skip
@@ -111,13 +118,14 @@ _huber = pointwise(
         m.abs(x - y) <= delta, 0.5 * (x - y) * (x - y), delta * (m.abs(x - y) - 0.5 * delta)
     ), real_floating_only,
     {
-        "x": lambda m, g, x, y, delta: g * m.where(m.abs(x - y) <= delta, x - y, delta * m.sgn(x - y)),
-        "y": lambda m, g, x, y, delta: g * m.where(m.abs(x - y) <= delta, y - x, delta * m.sgn(y - x)),
+        "x": lambda m, g, x, y, delta: g * m.where(m.abs(x - y) <= delta, x - y, delta * _direction(m, x - y)),
+        "y": lambda m, g, x, y, delta: g * m.where(m.abs(x - y) <= delta, y - x, delta * _direction(m, y - x)),
     },
     params=("delta",), public=False, numbers="none", backward_name="HuberLossBackward0",
 )  # fmt: skip
 _logits = pointwise(
-    "logistic_loss", lambda m, x, y: m.maximum(x, 0.0) - x * y + m.log1p(m.exp(-m.abs(x))), real_floating_only,
+    "logistic_loss", lambda m, x, y: m.where(x >= 0.0, x * (1.0 - y), -x * y) + m.log1p(m.exp(-m.abs(x))),
+    real_floating_only,
     {"x": lambda m, g, x, y: (m.sigmoid(x) - y) * g, "y": lambda m, g, x: -g * x}, stepwise=True,
     public=False, numbers="none", backward_name="BinaryCrossEntropyWithLogitsBackward0",
     short=lambda m, cut, x, y: cut(cut(1.0 - y) * x) + cut(m.maximum(-x, 0.0) + m.log1p(m.exp(-m.abs(x)))),

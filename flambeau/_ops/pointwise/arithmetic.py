@@ -416,6 +416,8 @@ sign_op = pointwise("sign", _sign, real, {"x": lambda m, g: m.zeros_like(g)}, ex
 
 def _sgn_gradient(m: Any, g: Any, x: Any, out: Any) -> Any:
     """Zero for real values; a complex sign turns with the part of g across it."""
+    if not m.is_complex(x):
+        return m.zeros_like(g)
     size = m.abs(x)
     along = m.real(g * m.conj(out))
     safe = m.where(size == 0.0, 1.0, size)

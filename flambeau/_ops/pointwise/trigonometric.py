@@ -32,9 +32,17 @@ asinh_op = pointwise(
     "asinh", lambda m, x: m.asinh(x), floating, {"x": lambda m, g, x: g * m.conj(m.rsqrt(x * x + 1.0))},
     aliases=("arcsinh",), in_place_name="AsinhBackward1",
 )  # fmt: skip
+
+
+def _acosh_gradient(m: Any, g: Any, x: Any) -> Any:
+    """1 / sqrt(x^2 - 1): below -1, too, where the function is NaN and a mask may hide it."""
+    size = x if m.is_complex(x) else m.abs(x)
+    return g * m.conj(m.rsqrt(size - 1.0) * m.rsqrt(size + 1.0))
+
+
 acosh_op = pointwise(
     "acosh", lambda m, x: m.acosh(x), floating,
-    {"x": lambda m, g, x: g * m.conj(m.rsqrt(x - 1.0) * m.rsqrt(x + 1.0))}, aliases=("arccosh",),
+    {"x": _acosh_gradient}, aliases=("arccosh",),
     in_place_name="AcoshBackward1",
 )  # fmt: skip
 atanh_op = pointwise(
