@@ -184,6 +184,7 @@ from ._names.rare import batch_norm_gather_stats_with_counts as batch_norm_gathe
 from ._names.rare import batch_norm_stats as batch_norm_stats
 from ._names.rare import batch_norm_update_stats as batch_norm_update_stats
 from ._names.rare import ccol_indices_copy as ccol_indices_copy
+from ._classes import classes as classes
 from .amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
 from ._names.rare import col_indices_copy as col_indices_copy
 from . import compat as compat
@@ -255,6 +256,7 @@ from . import onnx as onnx
 from ._library.namespaces import ops as ops
 from . import optim as optim
 from . import overrides as overrides
+from . import package as package
 from .jit._ir import parse_ir as parse_ir
 from ._library.schema import parse_schema as parse_schema
 from .jit._ir import parse_type_comment as parse_type_comment

@@ -50,6 +50,7 @@ MODULES = [
     "onnx",
     "optim",
     "overrides",
+    "package",
     "profiler",
     "quantization",
     "quasirandom",
@@ -82,6 +83,7 @@ NAMES = {
     "_check_value _check_with",
     "_library.schema": "Tag parse_schema",
     "_lobpcg": "lobpcg",
+    "_classes": "classes",
     "_library.namespaces": "ops",
     "_names.rare": "FatalError batch_norm_elemt batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_stats "
     "batch_norm_update_stats ccol_indices_copy col_indices_copy cond crow_indices_copy dsmm from_file "
