@@ -374,7 +374,7 @@ class Function(FunctionCtx):
                     "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it "
                     f"must override the setup_context staticmethod: {cls.__name__} does not."
                 )
-            if local.batches:
+            if local.batches and not cls._opened:
                 taken = on_batches(cls, args, named)
                 if taken is not NotImplemented:
                     return taken
@@ -409,6 +409,7 @@ class Function(FunctionCtx):
         made = _attach(cls, ctx, args, tensors, outs, output) if tracked else _unattached(args, ctx, outs)
         return (tuple(made) if isinstance(output, tuple) else made[0]), ctx, outs
 
+    _opened = False  # whether whoever applies it has opened batches before
     _transformable = False  # whether it may be used inside transforms without `setup_context`
 
 

@@ -12,6 +12,7 @@ from .._interception.torch_dispatch import take_operator
 from .._ops import registry
 from .._tensor import Tensor, bump
 from ..func.batched import Batched, flat_tensors, make_batched, unwrap
+from ..func.custom_functions import VmapInfo
 from ..func.fallback import each_sample
 from .schema import FunctionSchema
 
@@ -176,7 +177,13 @@ class Operator:
         pairs = [_unwrapped(a, level) for a in args]
         values, dims = [p[0] for p in pairs], tuple(p[1] for p in pairs)
         sizes = [t.shape[d] for t, d in _flat_pairs(values, dims) if d is not None]
-        out, out_dims = self.batch(_Info(sizes[0]), dims, *values, **named)
+        before = local.batches
+        randomness = next((r for n, _, r in before if n == level), "error")
+        local.batches = tuple(entry for entry in before if entry[0] != level)  # the rule itself is outside of it
+        try:
+            out, out_dims = self.batch(VmapInfo(sizes[0], randomness), dims, *values, **named)
+        finally:
+            local.batches = before
         if isinstance(out, (tuple, list)):
             dims_of = out_dims if isinstance(out_dims, (tuple, list)) else [out_dims] * len(out)
             return type(out)(o if d is None else make_batched(o, d, level) for o, d in zip(out, dims_of))
@@ -194,13 +201,6 @@ class Operator:
             return type(a)(cast(b) for b in a) if isinstance(a, (list, tuple)) else a
 
         return tuple(cast(a) for a in args)
-
-
-class _Info:
-    """What a rule for batches is told."""
-
-    def __init__(self, batch_size: int):
-        self.batch_size, self.randomness = batch_size, "error"
 
 
 def _unwrapped(a: Any, level: int) -> tuple[Any, Any]:
@@ -259,7 +259,13 @@ def _function_of(op: Operator) -> type[Function]:
         return tuple(flat)
 
     name = f"GeneratedBackwardFor_{op.dotted.replace('.', '_')}"
-    return type(name, (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+    parts = {
+        "forward": staticmethod(forward),
+        "backward": staticmethod(backward),
+        "_transformable": True,
+        "_opened": True,
+    }
+    return type(name, (Function,), parts)
 
 
 make_public: Callable[[Operator], Any] = lambda op: op  # set by the module of `torch.ops`

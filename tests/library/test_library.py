@@ -123,6 +123,19 @@ def test_vmap():
     assert calls == [(3, (1,))]
 
 
+@pytest.mark.parametrize("rule", [False, True])
+def test_vmap_with_gradients(rule):
+    sine = with_derivative(make_sine())
+    if rule:
+        sine.register_vmap(lambda info, in_dims, x: (sine(x), in_dims[0]))
+    x = torch.randn(2, 3, requires_grad=True)
+    (g,) = torch.autograd.grad(torch.vmap(sine)(x).sum(), x)
+    assert torch.allclose(g, x.cos())
+    y = torch.vmap(lambda t, u: t + sine(u), in_dims=(0, None))(x, x[0])  # nothing of the call is batched
+    assert torch.allclose(y, x + x[0].sin())
+    assert torch.allclose(torch.vmap(torch.func.grad(lambda t: sine(t).sum()))(x.detach()), x.cos())
+
+
 def test_traces_hold_operators():
     sine = make_sine()
     traced = torch.fx.symbolic_trace(lambda x: sine(x) + 1)

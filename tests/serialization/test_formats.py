@@ -432,3 +432,12 @@ def test_functions_and_classes_are_saved_under_pytorchs_names():
     with zipfile.ZipFile(buffer) as archive:
         data = next(archive.read(name) for name in archive.namelist() if name.endswith("data.pkl"))
     assert b"torch.nn.modules.linear" in data and b"flambeau" not in data
+
+
+@pytest.mark.parametrize("name", [*DTYPES, "float8_e8m0fnu", "float8_e4m3fnuz"])
+def test_single_numbers(name):
+    file = io.BytesIO()
+    torch.save(torch.tensor(1, dtype=getattr(torch, name)), file)
+    file.seek(0)
+    loaded = torch.load(file)
+    assert loaded.shape == () and loaded.dtype is getattr(torch, name) and loaded.item() == 1

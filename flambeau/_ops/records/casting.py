@@ -240,7 +240,7 @@ def cast_array(array: Any, d: dtype) -> Any:
         wide = cast_array(array, complex64) if array.dtype != complex32.numpy else array.astype(np.complex64)
         return wide.astype(d.numpy) if d is complex32 else cast_array(wide, d)
     if kind == "c" and d.category != COMPLEX:
-        array = array.real if d.category != BOOL else array != 0
+        array = array.real if d.category != BOOL else np.asarray(array != 0)
     call = cast_kernel(BY_NUMPY[array.dtype], d) if array.size > _FEW else None
     if call is not None:
         return cpu.into(call, [array], empty_like(array, d.numpy))
@@ -252,10 +252,10 @@ def cast_array(array: Any, d: dtype) -> Any:
                 return array.astype(np.int64).astype(d.numpy)
             return array.astype(d.numpy)
     if d is float8_e8m0fnu:  # powers of two alone: no sign, and the smallest for zero
-        array = np.maximum(np.abs(array.astype(np.float32)), np.float32(2.0**-127))
+        array = np.asarray(np.maximum(np.abs(array.astype(np.float32)), np.float32(2.0**-127)))
     if d is float8_e4m3fn:  # it has no infinity: what is too large is its largest number
         with np.errstate(all="ignore"):
-            array = array.astype(np.float32).clip(-448.0, 448.0)
+            array = np.asarray(array.astype(np.float32).clip(-448.0, 448.0))
     if 0 in array.strides and not array.flags.c_contiguous:  # NumPy would put what is repeated innermost
         made = empty_like(array, d.numpy)
         with np.errstate(all="ignore"):
