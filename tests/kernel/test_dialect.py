@@ -3,7 +3,7 @@
 import ctypes
 import importlib.util
 
-from flambeau._kernel.loops.dialect import compile_function
+from flambeau._kernel.loops.dialect import compile_function, inline
 
 
 def _called(path, text):
@@ -19,3 +19,33 @@ def test_a_function_of_a_file_that_is_not_watched_is_known_by_its_text(tmp_path)
     text = "def more(m, word):\n    return word + 1\n"
     assert _called(tmp_path / "one.py", text) == 6
     assert _called(tmp_path / "two.py", text.replace("1", "2")) == 7
+
+
+@inline
+def _first_divisor(m, n):
+    """The smallest divisor from 2 on and how often it divides, both 0 if there is none below 8."""
+    if n < 2:
+        return 0, 0
+    for d in range(2, 8):
+        left, times = n, 0
+        while left % d == 0:
+            left = left // d
+            times += 1
+            if times == 3:
+                return d, 3
+        if times != 0:
+            return d, times
+    return 0, 0
+
+
+def _divided(m, n):
+    divisor, times = _first_divisor(m, n)
+    if divisor == 0:
+        return 0 - 1
+    again, _ = _first_divisor(m, divisor + 1)
+    return divisor * 100 + times * 10 + again
+
+
+def test_an_inlined_function_may_return_anywhere():
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(compile_function("divided", _divided, ["n"]))
+    assert [call(n) for n in (1, 121, 2, 16, 9, 35, 7)] == [-1, -1, 213, 233, 322, 512, 712]

@@ -3,7 +3,7 @@
 The source of a kernel is walked once for each set of operand types. Whatever is known while walking (Python
 numbers, types, options) is computed then; only what depends on `Value`s is written down. Supported: assignment,
 `for … in range(…)`, `while`, `if`, `break`, `continue`, subscripts of arrays, calls of other Python functions
-(executed while walking) and of functions marked `@inline` (walked in place; one `return` at their end).
+(executed while walking) and of functions marked `@inline` (walked in place; `return` may stand anywhere in them).
 """
 
 from __future__ import annotations
@@ -206,6 +206,11 @@ def _reassigned(tree: ast.FunctionDef) -> set[str]:
     return again
 
 
+@functools.cache
+def _returns_early(tree: ast.FunctionDef) -> bool:
+    return any(isinstance(node, ast.Return) and node is not tree.body[-1] for node in ast.walk(tree))
+
+
 _BINARY = {
     ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
     ast.Div: lambda a, b: a / b, ast.FloorDiv: lambda a, b: a // b, ast.Mod: lambda a, b: a % b,
@@ -233,10 +238,22 @@ class Walker:
                 self.bind(name, self.names.pop(name))
         self.exits: list[tuple[str, str]] = []  # labels of (continue, break)
         self.result: Any = None
+        self.end = ""  # where an inlined function that may return early ends
+        self.returned: list[Variable] = []  # what it returns
 
     def run(self) -> Any:
         self.block(self.tree.body)
         return self.result
+
+    def run_inline(self) -> Any:
+        """The same for a function that another one calls."""
+        if not _returns_early(self.tree):
+            return self.run()
+        self.end = self.r.label()
+        self.block(self.tree.body)
+        self._close(self.end)
+        found = tuple([variable.read() for variable in self.returned])
+        return found if self.result else found[0]
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -252,7 +269,17 @@ class Walker:
             self.eval(node.value)
 
     def do_Return(self, node: ast.Return) -> None:
-        self.result = self.eval(node.value) if node.value else None
+        value: Any = self.eval(node.value) if node.value else None
+        if not self.end:
+            self.result = value
+            return
+        self.result = isinstance(value, tuple)  # it is so for each of them
+        values = [self.r.constant("i64", v) if isinstance(v, int) else v for v in (value if self.result else [value])]
+        if not self.returned:
+            self.returned = [Variable(self.r, v) for v in values]
+        for variable, v in zip(self.returned, values, strict=True):
+            variable.write(v)
+        self._jump(self.end)
 
     def bind(self, name: str, value: Any) -> None:
         if name not in self.slotted:
@@ -426,7 +453,7 @@ class Walker:
         if getattr(function, "__kernel_inline__", False):
             bound = inspect.signature(function).bind(*args, **keywords)
             bound.apply_defaults()
-            return Walker(self.r, function, dict(bound.arguments)).run()
+            return Walker(self.r, function, dict(bound.arguments)).run_inline()
         return function(*args, **keywords)
 
 

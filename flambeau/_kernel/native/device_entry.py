@@ -23,14 +23,16 @@ from .entry import (
     PARTS,
     SLOW,
     Offsets,
+    as_tensors,
     casting,
     count_write,
-    fill,
     in_tuple,
+    of_this_thread,
     plan_of,
+    release,
     without_plan,
 )
-from .plan import ABSENT, DEVICE, FLOAT, INT, KEPT, LOOPS, PATTERN, PLAN, RETURNED, TOGETHER, VIEWS
+from .plan import ABSENT, DEVICE, FLOAT, INT, LOOPS, PLAN, RETURNED, TOGETHER, VIEWS
 from .views import storage_of
 
 _HEAD = object.__basicsize__
@@ -177,11 +179,7 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
         m.put(key, n * 8, INT)
         m.put(key, n * 8 + 8, value)
         n += 2
-    if history != 0:  # does this thread record?
-        recording = m.call("PyObject_GetAttr", at.local, at.grad)
-        m.run("Py_DecRef", recording)
-        if recording != at.true:
-            history = 0
+    history = of_this_thread(m, history, at)
     m.put(key, 0, history | casting(m, at, place_of))
     m.put(key, 8, DEVICE)
     stream = m.call(there.stream)
@@ -191,7 +189,7 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
     plan, h = plan_of(m, site, key, n)
     if plan == 0:
         return m.call("PyObject_Vectorcall", without_plan(m, site, h, at), args, given, names)
-    results, returned, calls = m.word(plan, 0), m.word(plan, RETURNED), m.word(plan, LOOPS)
+    results, calls = m.word(plan, 0), m.word(plan, LOOPS)
     if results == VIEWS:
         made = m.call(at.device_views, plan, m.word(parts, 8), m.word(site, KNOWN), at.two, at.three)
         if made != 0:
@@ -212,8 +210,7 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
             continue
         made = m.call("PyObject_Vectorcall", m.word(plan, PLAN + i * RESULT), objects, 0, 0)
         if made == 0:  # no memory: Python says so
-            for j in range(i):
-                m.run("Py_DecRef", m.word(objects, j * 8))
+            release(m, objects, i)
             m.run("PyErr_Clear")
             return m.call("PyObject_Vectorcall", slow, args, given, names)
         m.put(objects, i * 8, made)
@@ -226,49 +223,24 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
     wrong = carry_out(m, plan + PLAN + results * RESULT, calls, bases, there.launch, stream)
     m.run("PyEval_RestoreThread", thread)
     if wrong != 0:  # Python finds out what
-        for j in range(results):
-            m.run("Py_DecRef", m.word(objects, j * 8))
+        release(m, objects, results)
         return m.call("PyObject_Vectorcall", slow, args, given, names)
     for i in range(count):
         if ((writes >> i) & 1) != 0:
             count_write(m, m.word(parts, i * 8 + 8), place_of)
-    wrapped = returned
-    if (history != 0) & (m.word(plan, PATTERN) != 0):
-        wrapped = m.word(plan, KEPT)
-    for i in range(results - wrapped):
-        m.run("Py_DecRef", m.word(objects, (wrapped + i) * 8))
-    meta = at.none
-    if m.word(at.modes, place_of.inferring) != at.none:  # some thread is in inference mode: is it this one?
-        meta = m.call("PyObject_Vectorcall", at.mark, parts, 0, 0)
-        m.run("Py_DecRef", meta)  # it has another owner
     # 5. Tensors around the arrays, several in a tuple, and their history.
-    for i in range(wrapped):
-        if m.word(plan, PLAN + i * RESULT) == 0:
-            continue
-        t = m.call("PyType_GenericAlloc", at.tensor, 0)
-        if t == 0:
-            for j in range(wrapped):
-                m.run("Py_DecRef", m.word(objects, j * 8))
-            return 0
-        fill(m, t, m.word(objects, i * 8), m.word(plan, PLAN + i * RESULT + 8), at.two, meta, at, place_of)
-        m.put(objects, i * 8, t)
-    if (history != 0) & (m.word(plan, PATTERN) != 0):
-        keeps = m.call(at.attach, m.word(plan, PATTERN), parts, objects, wrapped, m.word(site, KNOWN), at.two, at.three)
-        if keeps < 0:
-            return 0
-        for i in range(wrapped - returned):
-            m.run("Py_DecRef", m.word(objects, (returned + i) * 8))
-        if keeps == 0:
-            for i in range(returned):
-                m.run("Py_DecRef", m.word(objects, i * 8))
-            return m.call("PyObject_Vectorcall", slow, args, given, names)
+    done = as_tensors(m, site, plan, results, objects, parts, history, at.two, at.three, at, place_of, RESULT, 8)
+    if done < 0:
+        return 0
+    if done == 0:
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
     if writes != 0:
         if m.word(m.word(plan, ABOUT), FIRST) != 0:
             m.run("Py_IncRef", m.word(parts, 8))
             return m.word(parts, 8)
     made, together = m.word(objects, 0), m.word(plan, TOGETHER)
     if together != 0:
-        made = in_tuple(m, objects, returned, together, at)
+        made = in_tuple(m, objects, m.word(plan, RETURNED), together, at)
         if made == 0:
             return 0
     return made

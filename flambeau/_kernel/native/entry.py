@@ -188,20 +188,13 @@ def casting(m, at, place_of):
     return bits
 
 
-def _entry(m, self, args, given, names, place_of):
-    site = m.word(m.word(self, place_of.words), place_of.buffer)
-    at = m.fields(m.word(site, KNOWN), KNOWN_NAMES)
-    slow, count, arguments = m.word(site, SLOW), given, m.word(site, COUNT)
-    on = m.word(at.modes, place_of.on)
-    if (on != at.zero) & (on != at.autocast):
-        return m.call("PyObject_Vectorcall", slow, args, given, names)
-    if count > m.word(site, POSITIONAL):
-        return m.call("PyObject_Vectorcall", slow, args, given, names)
-    # 1. The arguments in their order, those that were named too; none where one is missing.
-    values = m.space(ARGUMENTS + 1)
+@inline
+def in_order(m, site, args, given, names, values, at):
+    """Puts the arguments in their order, those that were named too, 0 where one is missing; gives 0 if Python must look at them."""
+    arguments = m.word(site, COUNT)
     for i in range(arguments):
         m.put(values, i * 8 + 8, 0)
-    for i in range(count):
+    for i in range(given):
         m.put(values, i * 8 + 8, m.word(args, i * 8))
     if names != 0:
         for j in range(m.call("PyTuple_Size", names)):
@@ -210,15 +203,20 @@ def _entry(m, self, args, given, names, place_of):
             for i in range(arguments):
                 if m.word(m.word(site, NAMES), i * 8) == name:
                     found = i
-            if found >= count:
-                m.put(values, found * 8 + 8, m.word(args, (count + j) * 8))
+            if found >= given:
+                m.put(values, found * 8 + 8, m.word(args, (given + j) * 8))
             else:  # unknown, or given by position; `out=None` says nothing
-                if (name != at.out) | (m.word(args, (count + j) * 8) != at.none):
-                    return m.call("PyObject_Vectorcall", slow, args, given, names)
-    # Lists are taken apart: a number that says how many there are, then each by itself.
-    parts, all_parts = m.space(PARTS + 1), 0
+                if (name != at.out) | (m.word(args, (given + j) * 8) != at.none):
+                    return 0
+    return 1
+
+
+@inline
+def take_apart(m, values, arguments, parts, at):
+    """Lists become a number that says how many there are, then each by itself. Gives how many parts there are, -1 if too many."""
+    count = 0
     for i in range(arguments):
-        a, listed = m.word(values, i * 8 + 8), 0 - 1
+        a, kind, listed = m.word(values, i * 8 + 8), 0, 0 - 1
         if a != 0:
             kind = m.word(a, _TYPE)
             if (kind == at.tuple) | (kind == at.size):
@@ -227,19 +225,25 @@ def _entry(m, self, args, given, names, place_of):
                 listed = m.call("PyList_Size", a)
             if listed >= 0:
                 a = SEVERAL + (listed << 8)
-        if all_parts + listed >= PARTS:
-            return m.call("PyObject_Vectorcall", slow, args, given, names)
-        m.put(parts, all_parts * 8 + 8, a)
-        all_parts += 1
+        if count + listed >= PARTS:
+            return -1
+        m.put(parts, count * 8 + 8, a)
+        count += 1
         for j in range(listed):
             if kind == at.list:
-                m.put(parts, all_parts * 8 + 8, m.call("PyList_GetItem", m.word(values, i * 8 + 8), j))
+                m.put(parts, count * 8 + 8, m.call("PyList_GetItem", m.word(values, i * 8 + 8), j))
             else:
-                m.put(parts, all_parts * 8 + 8, m.call("PyTuple_GetItem", m.word(values, i * 8 + 8), j))
-            all_parts += 1
-    # 2. Are all tensors of one shape and row-major? Then that is all a pointwise plan has to know.
-    first, alike, history, size = 0, m.word(site, BY_ELEMENT), 0, 1  # history: which arguments require gradients
-    for i in range(all_parts):
+                m.put(parts, count * 8 + 8, m.call("PyTuple_GetItem", m.word(values, i * 8 + 8), j))
+            count += 1
+    return count
+
+
+@inline
+def look_at(m, parts, count, by_element, at, place_of):
+    """The array of the first tensor (0 if Python must look at the arguments, 1 if one is on a GPU); whether all have one shape and are
+    row-major, which is then all that a pointwise plan has to know; which arguments require gradients; how many elements the first has."""
+    first, alike, history, size = 0, by_element, 0, 1
+    for i in range(count):
         a = m.word(parts, i * 8 + 8)
         if a < MARK:
             continue
@@ -248,18 +252,18 @@ def _entry(m, self, args, given, names, place_of):
             k = m.word(a, place_of.k)
             if k != at.zero:
                 if k != at.one:
-                    if ((k == at.two) | (k == at.three)) & (at.device != 0):  # on a GPU
-                        return m.call(at.device, site, parts, all_parts, args, given, names, at.gpu)
-                    return m.call("PyObject_Vectorcall", slow, args, given, names)
+                    if ((k == at.two) | (k == at.three)) & (at.device != 0):
+                        return 1, 0, 0, 0
+                    return 0, 0, 0, 0
                 history = history | (m.number(1) << i)
             own = m.word(a, place_of.array)
             if own == 0:  # a tensor that nobody has made
-                return m.call("PyObject_Vectorcall", slow, args, given, names)
+                return 0, 0, 0, 0
             if m.word(own, _TYPE) != at.ndarray:
-                return m.call("PyObject_Vectorcall", slow, args, given, names)
+                return 0, 0, 0, 0
             rank = m.half(own, _HEAD + 8)
             if rank > _RANK:
-                return m.call("PyObject_Vectorcall", slow, args, given, names)
+                return 0, 0, 0, 0
             if (m.half(own, _HEAD + 48) & 0x101) != 0x101:
                 alike = 0
             if first == 0:
@@ -273,26 +277,34 @@ def _entry(m, self, args, given, names, place_of):
                     for d in range(rank):
                         if m.word(m.word(own, _HEAD + 16), d * 8) != m.word(m.word(first, _HEAD + 16), d * 8):
                             alike = 0
-    if first == 0:
-        return m.call("PyObject_Vectorcall", slow, args, given, names)
-    if history != 0:  # does this thread record?
+    return first, alike, history, size
+
+
+@inline
+def of_this_thread(m, history, at):
+    """Which arguments require gradients, none if this thread does not record."""
+    if history != 0:
         recording = m.call("PyObject_GetAttr", at.local, at.grad)
         m.run("Py_DecRef", recording)
         if recording != at.true:
-            history = 0
-    # 3. The description, and where operands lie.
-    key, bases, numbers = m.space(_WORDS), m.space(_OPERANDS), m.space(3 * PARTS)
-    n, inputs, runtime = 0, 1, m.word(site, RUNTIME)
+            return 0
+    return history
+
+
+@inline
+def describe(m, parts, count, runtime, alike, history, key, bases, at, place_of):
+    """Writes the description of the arguments, and where operands lie; gives how long it is, 0 if Python must look at them, and how many
+    operands there are. Those that are other numbers in each call lie on the stack."""
+    numbers, inputs, n = m.space(3 * PARTS), 1, 2
     m.put(bases, 0, 0)  # from here a constant's own address leads to it
     m.put(key, 0, history | casting(m, at, place_of))
     m.put(key, 8, m.word(at.modes, place_of.default))  # what integers become beside floats
-    n = 2
     if alike != 0:
         m.put(key, 16, ALIKE)
         n = 3
-    for i in range(all_parts):
+    for i in range(count):
         if (n > _WORDS - 2 * _RANK - 4) | (inputs >= _OPERANDS - RESULTS):
-            return m.call("PyObject_Vectorcall", slow, args, given, names)
+            return 0, 0
         a = m.word(parts, i * 8 + 8)
         if a < MARK:
             m.put(key, n * 8, a)
@@ -320,46 +332,143 @@ def _entry(m, self, args, given, names, place_of):
             m.put(key, n * 8, a)  # one object stands for one value; its plan keeps it
             n += 1
             continue
+        if (kind != at.float) & (kind != at.int):
+            return 0, 0
+        bits, value = 0, 0
         if kind == at.float:
             m.put(key, n * 8, FLOAT)
-            n += 1
             bits = m.word(a, _HEAD)
-            if ((runtime >> i) & 1) != 0:
-                if m.beyond(bits):
-                    return m.call("PyObject_Vectorcall", slow, args, given, names)
-                m.put(numbers, i * 24, bits)
-                m.put_single(numbers, i * 24 + 8, bits)
-                m.put(bases, inputs * 8, numbers + i * 24)
-                inputs += 1
-            else:
-                m.put(key, n * 8, bits)
-                n += 1
-            continue
-        if kind == at.int:
+            value = bits
+        else:
+            m.put(key, n * 8, INT)
             value = m.call("PyLong_AsLong", a)
             if value == -1:
                 if m.call("PyErr_Occurred") != 0:
                     m.run("PyErr_Clear")
-                    return m.call("PyObject_Vectorcall", slow, args, given, names)
-            m.put(key, n * 8, INT)
+                    return 0, 0
+            bits = m.as_float(value)
+        n += 1
+        if ((runtime >> i) & 1) != 0:
+            if (kind == at.float) & m.beyond(bits):
+                return 0, 0
+            m.put(numbers, i * 24, bits)
+            m.put_single(numbers, i * 24 + 8, bits)
+            m.put(numbers, i * 24 + 16, value)
+            m.put(bases, inputs * 8, numbers + i * 24)
+            inputs += 1
+        else:
+            m.put(key, n * 8, value)
             n += 1
-            if ((runtime >> i) & 1) != 0:
-                bits = m.as_float(value)
-                m.put(numbers, i * 24, bits)
-                m.put_single(numbers, i * 24 + 8, bits)
-                m.put(numbers, i * 24 + 16, value)
-                m.put(bases, inputs * 8, numbers + i * 24)
-                inputs += 1
-            else:
-                m.put(key, n * 8, value)
-                n += 1
+    return n, inputs
+
+
+@inline
+def make_arrays(m, plan, results, first, alike, large, size, t, bases, inputs, objects, at, place_of):
+    """Makes the arrays of the results, and of what is needed on the way to them; gives 0 if Python must make them. Those that are `alike`
+    have the first operand's shape; `t` is the argument that a plan may write to."""
+    for i in range(results):
+        about = plan + PLAN + i * RESULT
+        rank, shape, bytes = m.word(about, 8), m.word(about, 16), m.word(about, 48)
+        if alike != 0:
+            rank, shape, bytes = m.half(first, _HEAD + 8), m.word(first, _HEAD + 16), large
+        if m.word(about, 0) == 0:  # None in its place
+            m.run("Py_IncRef", at.none)
+            m.put(objects, i * 8, at.none)
             continue
+        if m.word(about, 0) == WRITTEN:  # the first result, if any
+            if may_write(m, t, bases, m.word(about, 16), inputs, alike, size, at, place_of) == 0:
+                return 0
+            m.run("Py_IncRef", t)
+            m.put(objects, 0, t)
+            m.put(bases, inputs * 8, m.word(bases, 8))
+            continue
+        before = 0
+        if (bytes >= LARGE) & (at.exchange != 0):  # it begins at a cache line
+            before = m.call(at.exchange, at.aligned)
+        m.run("Py_IncRef", m.word(about, 0))
+        made = m.call(at.new, at.ndarray, m.word(about, 0), rank, shape, m.word(about, 24), 0, 0, 0)
+        if before != 0:
+            m.run("Py_DecRef", m.call(at.exchange, before))
+            m.run("Py_DecRef", before)
+        if made == 0:  # Python says what the matter is
+            m.run("PyErr_Clear")
+            release(m, objects, i)
+            return 0
+        m.put(objects, i * 8, made)
+        m.put(bases, (inputs + i) * 8, m.word(made, _HEAD))
+    return 1
+
+
+@inline
+def release(m, objects, count):
+    """Gives up so many objects."""
+    for i in range(count):
+        m.run("Py_DecRef", m.word(objects, i * 8))
+
+
+@inline
+def as_tensors(m, site, plan, results, objects, parts, history, plain, recorded, at, place_of, each, dtype):
+    """Puts tensors around the arrays that a plan returns, with nodes if it has a pattern of them; gives up the others. Gives 1, 0 if Python
+    must do all again, -1 with an exception. A plan says of each result in `each` bytes what it is, and its dtype after `dtype` of them."""
+    returned, wrapped, attaches = (
+        m.word(plan, RETURNED),
+        m.word(plan, RETURNED),
+        (history != 0) & (m.word(plan, PATTERN) != 0),
+    )
+    if attaches:
+        wrapped = m.word(plan, KEPT)
+    release(m, objects + wrapped * 8, results - wrapped)
+    meta = at.none
+    if m.word(at.modes, place_of.inferring) != at.none:  # some thread is in inference mode: is it this one?
+        meta = m.call("PyObject_Vectorcall", at.mark, parts, 0, 0)
+        m.run("Py_DecRef", meta)  # it has another owner
+    for i in range(wrapped):
+        if m.word(plan, PLAN + i * each) < MARK:  # None, or the argument itself
+            continue
+        t = m.call("PyType_GenericAlloc", at.tensor, 0)
+        if t == 0:
+            release(m, objects, wrapped)
+            return -1
+        fill(m, t, m.word(objects, i * 8), m.word(plan, PLAN + i * each + dtype), plain, meta, at, place_of)
+        m.put(objects, i * 8, t)
+    if attaches:
+        keeps = m.call(at.attach, m.word(plan, PATTERN), parts, objects, wrapped, m.word(site, KNOWN), plain, recorded)
+        if keeps < 0:
+            return -1
+        release(m, objects + returned * 8, wrapped - returned)
+        if keeps == 0:
+            release(m, objects, returned)
+            return 0
+    return 1
+
+
+def _entry(m, self, args, given, names, place_of):
+    site = m.word(m.word(self, place_of.words), place_of.buffer)
+    at = m.fields(m.word(site, KNOWN), KNOWN_NAMES)
+    slow, arguments, on = m.word(site, SLOW), m.word(site, COUNT), m.word(at.modes, place_of.on)
+    if ((on != at.zero) & (on != at.autocast)) | (given > m.word(site, POSITIONAL)):
         return m.call("PyObject_Vectorcall", slow, args, given, names)
-    # 4. The plan that is kept under it.
+    # 1. The arguments, and whether all tensors are plain ones.
+    values, parts = m.space(ARGUMENTS + 1), m.space(PARTS + 1)
+    if in_order(m, site, args, given, names, values, at) == 0:
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
+    count = take_apart(m, values, arguments, parts, at)
+    if count < 0:
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
+    first, alike, requires, size = look_at(m, parts, count, m.word(site, BY_ELEMENT), at, place_of)
+    if first == 1:
+        return m.call(at.device, site, parts, count, args, given, names, at.gpu)
+    if first == 0:
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
+    # 2. Their description, and the plan that is kept under it.
+    key, bases, history = m.space(_WORDS), m.space(_OPERANDS), of_this_thread(m, requires, at)
+    n, inputs = describe(m, parts, count, m.word(site, RUNTIME), alike, history, key, bases, at, place_of)
+    if n == 0:
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
     plan, h = plan_of(m, site, key, n)
     if plan == 0:
         return m.call("PyObject_Vectorcall", without_plan(m, site, h, at), args, given, names)
-    results, returned, loops = m.word(plan, 0), m.word(plan, RETURNED), m.word(plan, LOOPS)
+    results = m.word(plan, 0)
     if results == VIEWS:
         made = m.call(at.views, plan, m.word(values, 8), m.word(site, KNOWN), at.zero, at.one)
         if made != 0:
@@ -382,93 +491,36 @@ def _entry(m, self, args, given, names, place_of):
         m.run("Py_DecRef", target)
         if target != at.none:  # `out=`
             return m.call("PyObject_Vectorcall", slow, args, given, names)
-    # 5. Arrays for the results, and for what is needed on the way to them.
-    objects = m.space(RESULTS)
-    for i in range(results):
-        about = plan + PLAN + i * RESULT
-        rank, shape, bytes = m.word(about, 8), m.word(about, 16), m.word(about, 48)
-        if alike != 0:
-            rank, shape, bytes = m.half(first, _HEAD + 8), m.word(first, _HEAD + 16), large
-        if m.word(about, 0) == 0:  # None in its place
-            m.run("Py_IncRef", at.none)
-            m.put(objects, i * 8, at.none)
-            continue
-        if m.word(about, 0) == WRITTEN:  # the first result, if any
-            t = m.word(values, 8)
-            if may_write(m, t, bases, m.word(about, 16), inputs, alike, size, at, place_of) == 0:
-                return m.call("PyObject_Vectorcall", slow, args, given, names)
-            m.run("Py_IncRef", t)
-            m.put(objects, 0, t)
-            m.put(bases, inputs * 8, m.word(bases, 8))
-            continue
-        before = 0
-        if (bytes >= LARGE) & (at.exchange != 0):  # it begins at a cache line
-            before = m.call(at.exchange, at.aligned)
-        m.run("Py_IncRef", m.word(about, 0))
-        made = m.call(at.new, at.ndarray, m.word(about, 0), rank, shape, m.word(about, 24), 0, 0, 0)
-        if before != 0:
-            m.run("Py_DecRef", m.call(at.exchange, before))
-            m.run("Py_DecRef", before)
-        if made == 0:  # Python says what the matter is
-            m.run("PyErr_Clear")
-            for j in range(i):
-                m.run("Py_DecRef", m.word(objects, j * 8))
-            return m.call("PyObject_Vectorcall", slow, args, given, names)
-        m.put(objects, i * 8, made)
-        m.put(bases, (inputs + i) * 8, m.word(made, _HEAD))
-    # 6. Loops, each repeated over the dimensions that it does not know itself.
-    pointers, thread, count = m.space(_OPERANDS), 0, 0
+    # 3. Arrays, and loops over them, each repeated over the dimensions that it does not know itself.
+    objects, written = m.space(RESULTS), m.word(values, 8)
+    if make_arrays(m, plan, results, first, alike, large, size, written, bases, inputs, objects, at, place_of) == 0:
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
+    pointers, thread, length = m.space(_OPERANDS), 0, 0
     if alike != 0:
-        count = m.space(1)
-        m.put(count, 0, size)
+        length = m.space(1)
+        m.put(length, 0, size)
     if large != 0:  # other threads of the interpreter run meanwhile
         thread = m.call("PyEval_SaveThread")
-    left = run_loops(m, plan + PLAN + results * RESULT, loops, bases, pointers, count)
+    left = run_loops(m, plan + PLAN + results * RESULT, m.word(plan, LOOPS), bases, pointers, length)
     if large != 0:
         m.run("PyEval_RestoreThread", thread)
     if left != 0:  # a question was answered in another way than expected
-        for j in range(results):
-            m.run("Py_DecRef", m.word(objects, j * 8))
+        release(m, objects, results)
         return m.call("PyObject_Vectorcall", slow, args, given, names)
     if m.word(plan, PLAN) == WRITTEN:
-        count_write(m, m.word(values, 8), place_of)
-    wrapped = returned
-    if (history != 0) & (m.word(plan, PATTERN) != 0):
-        wrapped = m.word(plan, KEPT)
-    for i in range(results - wrapped):
-        m.run("Py_DecRef", m.word(objects, (wrapped + i) * 8))
-    meta = at.none
-    if m.word(at.modes, place_of.inferring) != at.none:  # some thread is in inference mode: is it this one?
-        meta = m.call("PyObject_Vectorcall", at.mark, values, 0, 0)
-        m.run("Py_DecRef", meta)  # it has another owner
-    # 7. Tensors around the arrays, several in a tuple, and their history.
-    for i in range(wrapped):
-        if m.word(plan, PLAN + i * RESULT) < MARK:  # None, or the argument itself
-            continue
-        t = m.call("PyType_GenericAlloc", at.tensor, 0)
-        if t == 0:
-            for j in range(wrapped):
-                m.run("Py_DecRef", m.word(objects, j * 8))
-            return 0
-        fill(m, t, m.word(objects, i * 8), m.word(plan, PLAN + i * RESULT + 32), at.zero, meta, at, place_of)
-        m.put(objects, i * 8, t)
-    if (history != 0) & (m.word(plan, PATTERN) != 0):
-        keeps = m.call(at.attach, m.word(plan, PATTERN), parts, objects, wrapped, m.word(site, KNOWN), at.zero, at.one)
-        if keeps < 0:
-            return 0
-        for i in range(wrapped - returned):
-            m.run("Py_DecRef", m.word(objects, (returned + i) * 8))
-        if keeps == 0:
-            for i in range(returned):
-                m.run("Py_DecRef", m.word(objects, i * 8))
-            return m.call("PyObject_Vectorcall", slow, args, given, names)
-        history = 0
+        count_write(m, written, place_of)
+    # 4. Tensors around the arrays, several in a tuple, and their history.
+    done = as_tensors(m, site, plan, results, objects, parts, history, at.zero, at.one, at, place_of, RESULT, 32)
+    if done < 0:
+        return 0
+    if done == 0:
+        return m.call("PyObject_Vectorcall", slow, args, given, names)
     made, together = m.word(objects, 0), m.word(plan, TOGETHER)
     if together != 0:
-        made = in_tuple(m, objects, returned, together, at)
+        made = in_tuple(m, objects, m.word(plan, RETURNED), together, at)
         if made == 0:
             return 0
-    if history != 0:
+    if (history != 0) & (m.word(plan, PATTERN) == 0):
         m.put(values, 0, made)
         for i in range(arguments):
             if m.word(values, i * 8 + 8) == 0:
@@ -479,139 +531,179 @@ def _entry(m, self, args, given, names, place_of):
     return made
 
 
+@inline
+def is_tensor(m, v, at):
+    return (m.word(v, _TYPE) == at.tensor) | (m.word(v, _TYPE) == at.parameter)
+
+
+@inline
+def look_through(m, nodes, about, values, at, place_of):
+    """Whether nodes of a pattern would keep an inference tensor, and where their descriptions end."""
+    refused, place = 0, about
+    for _ in range(nodes):
+        items, kept = place + 48 + m.word(place, 32) * 8, m.word(place, 40)
+        for i in range(kept):
+            if m.word(items, i * 16) == 1:
+                v = m.word(values, m.word(items, i * 16 + 8) * 8 + 8)
+                if is_tensor(m, v, at):
+                    if m.word(m.word(v, place_of.meta), _TYPE) == at.inference:
+                        refused = 1
+        place = items + kept * 16
+    return refused, place
+
+
+@inline
+def version_of(m, v, at, place_of):
+    """How often a value's memory has been written to, an object."""
+    if is_tensor(m, v, at):
+        owner = m.word(v, place_of.storage)
+        if owner != at.none:
+            return m.word(owner, place_of.version)
+    return at.zero
+
+
+@inline
+def are_written(m, items, kept, values, at, place_of):
+    """Whether the memory of an argument that a node keeps has been written to."""
+    for i in range(kept):
+        if m.word(items, i * 16) == 1:
+            v = m.word(values, m.word(items, i * 16 + 8) * 8 + 8)
+            if version_of(m, v, at, place_of) != at.zero:
+                return 1
+    return 0
+
+
+@inline
+def edge_to(m, target, number):
+    """An edge to a result of a node, or to a leaf; 0 if there is no memory."""
+    end = m.call("PyTuple_New", 2)
+    if end != 0:
+        m.run("Py_IncRef", target)
+        m.call("PyTuple_SetItem", end, 0, target)
+        m.call("PyTuple_SetItem", end, 1, m.call("PyLong_FromLong", number))
+    return end
+
+
+@inline
+def edge_from(m, place, values, made, at, place_of):
+    """The edge of a node that a pattern says begins at a place: an argument's, one to a node made before, or None; 0 if there is no memory."""
+    end = at.none
+    if place >= 0:
+        v = m.word(values, place * 8 + 8)
+        end = m.word(v, place_of.edge)
+        if end == at.none:
+            return edge_to(m, v, 0)
+    else:
+        if place < -1:  # a node before this one
+            return edge_to(m, m.word(made, ((0 - 2 - place) >> 8) * 8), (0 - 2 - place) & 0xFF)
+    m.run("Py_IncRef", end)
+    return end
+
+
+@inline
+def keep_result(m, t, number, k, at, place_of):
+    """What a node keeps of a tensor that is its own result, and what counts the writes to it from now on; 0 if there is no memory."""
+    own = m.call("PyType_GenericAlloc", at.kept, 0)
+    if own != 0:
+        m.put(own, place_of.kept_number, m.call("PyLong_FromLong", number))
+        m.put(own, place_of.kept_array, m.word(t, place_of.array))
+        m.put(own, place_of.kept_dtype, m.word(t, place_of.dtype))
+        m.put(own, place_of.version, at.zero)
+        m.put(own, place_of.kept_k, k)
+        m.put(own, place_of.kept_shared, at.none)
+        m.put(own, place_of.kept_views, at.none)
+        m.run("Py_IncRef", m.word(own, place_of.kept_array))
+        m.run("Py_IncRef", m.word(own, place_of.kept_dtype))
+        m.run("Py_IncRef", k)
+        m.run("Py_IncRef", at.zero)
+        m.run("Py_IncRef", at.none)  # two, less the one in the tensor
+        m.put(t, place_of.storage, own)
+    return own
+
+
+@inline
+def new_node(m, about, values, objects, made, numbered, plain, recorded, at, place_of):
+    """A node as a pattern describes it; 0 if there is no memory."""
+    ends, kept = m.word(about, 32), m.word(about, 40)
+    items = about + 48 + ends * 8
+    written = are_written(m, items, kept, values, at, place_of)
+    node, edges = m.call("PyType_GenericAlloc", at.node, 0), m.call("PyTuple_New", ends)
+    saved, versions = m.call("PyList_New", kept), at.none
+    if written != 0:
+        versions = m.call("PyList_New", kept)
+    else:
+        m.run("Py_IncRef", versions)
+    if (node == 0) | (edges == 0) | (saved == 0) | (versions == 0):
+        return 0
+    for i in range(ends):
+        end = edge_from(m, m.word(about, 48 + i * 8), values, made, at, place_of)
+        if end == 0:
+            return 0
+        m.call("PyTuple_SetItem", edges, i, end)
+    for i in range(kept):
+        how, item, version = m.word(items, i * 16), m.word(items, i * 16 + 8), at.zero
+        if how == 2:
+            k = plain
+            if m.word(numbered, (item & 0xFF) * 8) >= 0:
+                k = recorded
+            item = keep_result(m, m.word(objects, (item & 0xFF) * 8), item >> 8, k, at, place_of)
+            if item == 0:
+                return 0
+        if how == 3:
+            item = m.word(objects, item * 8)
+        if how == 1:
+            item = m.word(values, item * 8 + 8)
+            version = version_of(m, item, at, place_of)
+        m.run("Py_IncRef", item)
+        m.call("PyList_SetItem", saved, i, item)
+        if written != 0:
+            m.run("Py_IncRef", version)
+            m.call("PyList_SetItem", versions, i, version)
+    m.put(node, place_of.node_op, m.word(about, 0))
+    m.put(node, place_of.node_info, m.word(about, 8))
+    m.put(node, place_of.node_outputs, m.word(about, 16))
+    for i in range(3):
+        m.run("Py_IncRef", m.word(about, i * 8))
+    if m.word(about, 24) != 0:
+        m.put(node, place_of.node_label, m.word(about, 24))
+        m.run("Py_IncRef", m.word(about, 24))
+    m.put(node, place_of.node_edges, edges)
+    m.put(node, place_of.node_saved, saved)
+    m.put(node, place_of.node_versions, versions)
+    m.put(node, place_of.node_hooks, at.none)
+    m.put(node, place_of.node_pre_hooks, at.none)
+    m.run("Py_IncRef", at.none)
+    m.run("Py_IncRef", at.none)
+    m.put(node, place_of.node_seq, m.call("PyObject_Vectorcall", at.sequence, values, 0, 0))
+    return node
+
+
 def _attach(m, pattern, values, objects, count, known, plain, recorded, place_of):
     """Gives tensors nodes like the pattern's; 1, or 0 if Python must, or -1 with an exception.
 
     Properties of tensors without history are `plain`, of those with one `recorded`."""
-    at = m.fields(known, KNOWN_NAMES)
-    nodes, about, made = m.word(pattern, 0), pattern + 8, m.space(NODES)
-    for _ in range(nodes):
-        items = about + 48 + m.word(about, 32) * 8
-        for i in range(m.word(about, 40)):
-            if m.word(items, i * 16) == 1:
-                v = m.word(values, m.word(items, i * 16 + 8) * 8 + 8)
-                kind = m.word(v, _TYPE)
-                if (kind == at.tensor) | (kind == at.parameter):
-                    if m.word(m.word(v, place_of.meta), _TYPE) == at.inference:
-                        return 0  # nobody counts the writes to it: Python says so
-        about = items + m.word(about, 40) * 16
-    numbered = about
-    about = pattern + 8
+    at, nodes, about, made = m.fields(known, KNOWN_NAMES), m.word(pattern, 0), pattern + 8, m.space(NODES)
+    refused, numbered = look_through(m, nodes, about, values, at, place_of)
+    if refused != 0:  # nobody counts the writes to it: Python says so
+        return 0
     for j in range(nodes):
-        ends, kept, written = m.word(about, 32), m.word(about, 40), 0
-        items = about + 48 + ends * 8
-        for i in range(kept):
-            if m.word(items, i * 16) == 1:
-                v = m.word(values, m.word(items, i * 16 + 8) * 8 + 8)
-                kind = m.word(v, _TYPE)
-                if (kind == at.tensor) | (kind == at.parameter):
-                    owner = m.word(v, place_of.storage)
-                    if owner != at.none:
-                        if m.word(owner, place_of.version) != at.zero:
-                            written = 1
-        node = m.call("PyType_GenericAlloc", at.node, 0)
-        edges, saved, versions = m.call("PyTuple_New", ends), m.call("PyList_New", kept), at.none
-        if (node == 0) | (edges == 0) | (saved == 0):
-            return 0 - 1
-        if written != 0:
-            versions = m.call("PyList_New", kept)
-            if versions == 0:
-                return 0 - 1
-        else:
-            m.run("Py_IncRef", versions)
-        for i in range(ends):
-            place = m.word(about, 48 + i * 8)
-            end = at.none
-            if place >= 0:
-                v = m.word(values, place * 8 + 8)
-                end = m.word(v, place_of.edge)
-                if end == at.none:
-                    end = m.call("PyTuple_New", 2)
-                    m.run("Py_IncRef", v)
-                    m.run("Py_IncRef", at.zero)
-                    m.call("PyTuple_SetItem", end, 0, v)
-                    m.call("PyTuple_SetItem", end, 1, at.zero)
-                else:
-                    m.run("Py_IncRef", end)
-            else:
-                if place < -1:  # a node before this one
-                    end = m.call("PyTuple_New", 2)
-                    m.run("Py_IncRef", m.word(made, ((0 - 2 - place) >> 8) * 8))
-                    m.call("PyTuple_SetItem", end, 0, m.word(made, ((0 - 2 - place) >> 8) * 8))
-                    m.call("PyTuple_SetItem", end, 1, m.call("PyLong_FromLong", (0 - 2 - place) & 0xFF))
-                else:
-                    m.run("Py_IncRef", end)
-            m.call("PyTuple_SetItem", edges, i, end)
-        for i in range(kept):
-            how, item, version = m.word(items, i * 16), m.word(items, i * 16 + 8), at.zero
-            if how == 2:
-                t, number = m.word(objects, (item & 0xFF) * 8), item >> 8
-                own = m.call("PyType_GenericAlloc", at.kept, 0)
-                if own == 0:
-                    return 0 - 1
-                m.put(own, place_of.kept_number, m.call("PyLong_FromLong", number))
-                m.put(own, place_of.kept_array, m.word(t, place_of.array))
-                m.put(own, place_of.kept_dtype, m.word(t, place_of.dtype))
-                m.put(own, place_of.version, at.zero)
-                m.put(own, place_of.kept_k, plain)
-                if m.word(numbered, (item & 0xFF) * 8) >= 0:
-                    m.put(own, place_of.kept_k, recorded)
-                m.put(own, place_of.kept_shared, at.none)
-                m.put(own, place_of.kept_views, at.none)
-                m.run("Py_IncRef", m.word(own, place_of.kept_array))
-                m.run("Py_IncRef", m.word(own, place_of.kept_dtype))
-                m.run("Py_IncRef", m.word(own, place_of.kept_k))
-                m.run("Py_IncRef", at.zero)
-                m.run("Py_IncRef", at.none)  # two, less the one in the tensor
-                m.put(t, place_of.storage, own)
-                item = own
-            if how == 3:
-                item = m.word(objects, item * 8)
-            if how == 1:
-                item = m.word(values, item * 8 + 8)
-                kind = m.word(item, _TYPE)
-                if (kind == at.tensor) | (kind == at.parameter):
-                    owner = m.word(item, place_of.storage)
-                    if owner != at.none:
-                        version = m.word(owner, place_of.version)
-            m.run("Py_IncRef", item)
-            m.call("PyList_SetItem", saved, i, item)
-            if written != 0:
-                m.run("Py_IncRef", version)
-                m.call("PyList_SetItem", versions, i, version)
-        m.put(node, place_of.node_op, m.word(about, 0))
-        m.put(node, place_of.node_info, m.word(about, 8))
-        m.put(node, place_of.node_outputs, m.word(about, 16))
-        for i in range(3):
-            m.run("Py_IncRef", m.word(about, i * 8))
-        if m.word(about, 24) != 0:
-            m.put(node, place_of.node_label, m.word(about, 24))
-            m.run("Py_IncRef", m.word(about, 24))
-        m.put(node, place_of.node_edges, edges)
-        m.put(node, place_of.node_saved, saved)
-        m.put(node, place_of.node_versions, versions)
-        m.put(node, place_of.node_hooks, at.none)
-        m.put(node, place_of.node_pre_hooks, at.none)
-        m.run("Py_IncRef", at.none)
-        m.run("Py_IncRef", at.none)
-        m.put(node, place_of.node_seq, m.call("PyObject_Vectorcall", at.sequence, values, 0, 0))
+        node = new_node(m, about, values, objects, made, numbered, plain, recorded, at, place_of)
+        if node == 0:
+            return -1
         m.put(made, j * 8, node)
-        about = items + kept * 16
+        about = about + 48 + m.word(about, 32) * 8 + m.word(about, 40) * 16
     for i in range(count):
-        if m.word(numbered, i * 8) >= 0:
-            t, end, whose = m.word(objects, i * 8), m.call("PyTuple_New", 2), m.word(numbered, i * 8)
+        whose = m.word(numbered, i * 8)
+        if whose >= 0:
+            t, end = m.word(objects, i * 8), edge_to(m, m.word(made, (whose >> 8) * 8), whose & 0xFF)
             if end == 0:
-                return 0 - 1
-            m.run("Py_IncRef", m.word(made, (whose >> 8) * 8))
-            m.call("PyTuple_SetItem", end, 0, m.word(made, (whose >> 8) * 8))
-            m.call("PyTuple_SetItem", end, 1, m.call("PyLong_FromLong", whose & 0xFF))
+                return -1
             m.put(t, place_of.edge, end)
             m.put(t, place_of.k, recorded)
             m.run("Py_DecRef", at.none)
             m.run("Py_DecRef", plain)
             m.run("Py_IncRef", recorded)
-    for j in range(nodes):
-        m.run("Py_DecRef", m.word(made, j * 8))
+    release(m, made, nodes)
     return 1
 
 

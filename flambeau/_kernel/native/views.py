@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..loops.dialect import compile_function, inline
-from .entry import KNOWN_NAMES, Offsets, in_tuple
+from .entry import KNOWN_NAMES, Offsets, edge_to, in_tuple
 from .plan import VIEWS
 
 _HEAD = object.__basicsize__
@@ -70,11 +70,7 @@ def new_node(m, plan, about, x, at, place_of):
         node = 0
     else:
         if end == at.none:
-            end = m.call("PyTuple_New", 2)
-            m.run("Py_IncRef", x)
-            m.call("PyTuple_SetItem", end, 0, x)
-            m.run("Py_IncRef", at.zero)
-            m.call("PyTuple_SetItem", end, 1, at.zero)
+            end = edge_to(m, x, 0)
         else:
             m.run("Py_IncRef", end)
         m.call("PyTuple_SetItem", edges, 0, end)
