@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._autograd.rehearsal import recorded
 from ._backend.cpu import cpu
 from ._backend.placement import gpu_count
 from ._core.config import memory_problem
@@ -35,6 +36,7 @@ from ._tensor import Tensor, computed
 # handler(op, args, k) -> result, or NotImplemented to go on.
 handlers: dict[int, Any] = {}
 IN_PARTS = 0  # what shows an operation as several to those who look below autograd
+_PLAIN = GRAD | CAPTURE | FUNCTION_MODE  # neither tensors that are special nor who looks at derivatives
 _ORDER = (FUNCTION_MODE, OVERRIDE, BATCHED, AUTOCAST, DUAL, SPARSE, QUANTIZED)
 
 
@@ -97,7 +99,10 @@ def run_special(op: Any, args: tuple[Any, ...], k: int) -> Any:
     finally:
         local.captures = tapes
     if k & GRAD and local.grad:
-        op.record(args, out, bool(k & ANOMALY))
+        if k & ~_PLAIN:
+            op.record(args, out, bool(k & ANOMALY))
+        else:
+            recorded(op, args, out)
     if k & CAPTURE and tapes:
         tapes[-1].add(op, args, out)
     return out

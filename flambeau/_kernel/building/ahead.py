@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._core.state import HELPING, MOMENT, held_over_forks
-from . import jit
+from . import jit, llvm
 
 
 class _Helper:
@@ -57,6 +57,14 @@ class _Helper:
                 task = self.tasks.pop(0)
             with self.busy, contextlib.suppress(Exception):  # whoever needs the kernel meets the error himself
                 task()
+
+
+def pays() -> bool:
+    """Whether this thread has waited for the compiler since that was last asked, and another core can compile what comes next."""
+    if not jit.waits.waited:
+        return False
+    jit.waits.waited = False
+    return llvm.cores() > 1
 
 
 _helper = _Helper()

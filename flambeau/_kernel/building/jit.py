@@ -26,6 +26,15 @@ _lock = threading.RLock()  # finalizers and signal handlers that run in the mids
 held_over_forks(_compiling, COMPILING)
 held_over_forks(_lock, COMPILING)
 _notice = Notice()
+
+
+class _Waits(threading.local):
+    """Whether a thread had to wait for the compiler."""
+
+    waited = False
+
+
+waits = _Waits()
 _addresses: dict[str, int] = {}  # of the functions of parts, by symbol
 _words: dict[str, Any] = {}  # that kernels read, by name
 _BEGAN = time.time_ns()
@@ -323,6 +332,7 @@ def _from_source(setting: _Setting, parts: Sequence[Part]) -> int:
             parts = [part for part in parts if part.symbol not in _addresses]
         found = {part.digest: setting.read(part.digest) for part in parts}
         missing = [part for part in parts if found[part.digest] is None] or list(parts)
+    waits.waited = waits.waited or bool(missing)
     while missing:
         mine = _compiling.begin(missing)
         try:

@@ -103,7 +103,8 @@ def _passable() -> _Passable | None:
     return holder._lock
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Those that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -133,9 +134,7 @@ def objects_of(target: Target, parts: Sequence[Part]) -> dict[str, bytes]:
                 passing.discard(me)
 
     lock = _passable()  # others may compile at the same time
-    threads = (
-        [threading.Thread(target=work, args=(lock,)) for _ in range(min(len(parts), _cores()) - 1)] if lock else []
-    )
+    threads = [threading.Thread(target=work, args=(lock,)) for _ in range(min(len(parts), cores()) - 1)] if lock else []
     with uncollected():  # a finalizer that waits in one of them for this lock would never get it
         for thread in threads:
             thread.start()

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._autograd import engine
 from ..._autograd.node import Node
+from ..._autograd.rehearsal import recorded
 from ..._backend.cpu import cpu
 from ..._core.config import memory_problem
 from ..._core.dtypes import BY_NUMPY, from_numpy_dtype
@@ -56,7 +57,7 @@ def plain_call(op: Any) -> Callable[..., Any]:
             return special(op, args, k)
         out = op.compute(args, 0)
         if k and local.grad:
-            op.record(args, out)
+            recorded(op, args, out)
         return out
 
     return call
@@ -81,7 +82,7 @@ def list_call(op: Any) -> Callable[..., Any]:
             raise (memory_problem(error) or error) from None
         out = wrapped(made, 0)
         if k and local.grad:
-            op.record((xs, *static), out)
+            recorded(op, (xs, *static), out)
         return out
 
     return call
@@ -105,7 +106,7 @@ def arrays_call(op: Any) -> Callable[..., Any]:
             raise (memory_problem(error) or error) from None
         out = wrapped(made, 0)
         if k and local.grad:
-            op.record(args, out)
+            recorded(op, args, out)
         return out
 
     return call
