@@ -33,3 +33,20 @@ def test_infinite_logits(dtype):
     x, y = torch.tensor([INF, -INF, INF], dtype=dtype), torch.tensor([0.0, 1.0, 0.5], dtype=dtype)
     found = F.binary_cross_entropy_with_logits(x, y, reduction="none").tolist()
     assert found[0] == INF and found[2] == INF and F.binary_cross_entropy_with_logits(x[:1], y[:1]).item() == INF
+
+
+def test_forward_mode_of_lengths_and_deviations_at_zero():
+    x, t = torch.zeros(2, 3, dtype=torch.float64), torch.ones(2, 3, dtype=torch.float64)
+    for function in (
+        torch.std,
+        lambda x: torch.std_mean(x, 1)[0],
+        lambda x: torch.linalg.vector_norm(x, 3),
+        lambda x: torch.linalg.vector_norm(x, 1.5, 1),
+    ):
+        assert not torch.func.jvp(function, (x,), (t,))[1].any()
+
+
+def test_places_of_the_extremes_of_numbers_in_a_batch():
+    x = torch.tensor([3.0, 1.0, 2.0])
+    assert torch.vmap(torch.argmax)(x).tolist() == [0, 0, 0]
+    assert torch.vmap(lambda t: torch.argmin(t, keepdim=True))(x).tolist() == [0, 0, 0]

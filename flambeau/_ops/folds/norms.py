@@ -59,7 +59,8 @@ def _norm_grad(g: Tensor, x: Tensor, out: Tensor, p: float, dims: Any, keepdim: 
         return ops.sgn(x) * same * (g / ops.sum(same, dims, True))
     if p < 1.0:
         return ops.masked_fill(ops.sgn(x) * ops.pow(size, p - 1), ops.eq(x, 0), 0) * g * ops.pow(out, 1 - p)
-    scale = ops.masked_fill(g / ops.pow(out, p - 1), ops.eq(out, 0), 0)
+    none = ops.eq(out, 0)
+    scale = ops.masked_fill(g / ops.pow(ops.masked_fill(out, none, 1), p - 1), none, 0)
     if p < 2.0:
         return ops.sgn(x) * ops.pow(size, p - 1) * scale
     return x * ops.pow(size, p - 2) * scale

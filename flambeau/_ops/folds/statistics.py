@@ -79,7 +79,8 @@ def _std_grad(g: Tensor, x: Tensor, out: Tensor, dims: Any, keepdim: bool, corre
         made = along_rows("std_backward", _deviations(True, x.dtype.code), g, x, out, dims, (free,))
         if made is not None:
             return made
-    scaled = ops.masked_fill(g / (out * 2), ops.eq(out, 0), 0)
+    none = ops.eq(out, 0)
+    scaled = ops.masked_fill(g / (ops.masked_fill(out, none, 1) * 2), none, 0)  # forward mode differentiates it by g
     return _var_grad(scaled, x, dims, keepdim, correction)
 
 

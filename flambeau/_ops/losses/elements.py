@@ -118,8 +118,8 @@ _huber = pointwise(
         m.abs(x - y) <= delta, 0.5 * (x - y) * (x - y), delta * (m.abs(x - y) - 0.5 * delta)
     ), real_floating_only,
     {
-        "x": lambda m, g, x, y, delta: g * m.where(m.abs(x - y) <= delta, x - y, delta * _direction(m, x - y)),
-        "y": lambda m, g, x, y, delta: g * m.where(m.abs(x - y) <= delta, y - x, delta * _direction(m, y - x)),
+        "x": lambda m, g, x, y, delta: g * m.where(m.abs(x - y) < delta, x - y, delta * _direction(m, x - y)),
+        "y": lambda m, g, x, y, delta: g * m.where(m.abs(x - y) < delta, y - x, delta * _direction(m, y - x)),
     },
     params=("delta",), public=False, numbers="none", backward_name="HuberLossBackward0",
 )  # fmt: skip

@@ -112,7 +112,10 @@ def along(op: Any, size: int, mapped: Any, args: Any) -> Any:
         if op.view:
             return args[0] if op.name == "transpose" else NotImplemented
         one = [ops.unsqueeze(t, 1) if isinstance(t, Tensor) else t for t in given]
-        made = op(*one, *[_behind(n, v, size, 1) for n, v in zip(names, static)])
+        whole = "keepdim" in names  # without a dimension, of all elements of a sample
+        made = op(
+            *one, *[1 if n == "dim" and v is None and whole else _behind(n, v, size, 1) for n, v in zip(names, static)]
+        )
         return each(made, lambda t: ops.reshape(t, (size,)) if t._array.size == size else t)
     if not min(ranks):
         return NotImplemented
