@@ -412,3 +412,18 @@ def test_names_of_what_classes_are_given():
         "torch.Tensor.shape.__get__", "torch.Tensor.__len__", "torch.Tensor.__eq__", "torch.Tensor.__pow__", "torch.Tensor.__rsub__",
         "torch.Tensor.size", "torch.Tensor.clone", "torch.Tensor.__getitem__", "torch.Tensor.__bool__", "torch.sin", "torch.Tensor.__repr__",
     ]  # fmt: skip
+
+
+def test_parts_that_loops_give_are_of_the_subclass():
+    x = torch.ones(2, 3, requires_grad=True).as_subclass(Logged)
+    Logged.log.clear()
+    assert [type(row) for row in x] == [Logged, Logged]
+    assert Logged.log == ["dim", "unbind"]
+    first, _ = x
+    assert type(first) is Logged
+    Logged.log.clear()
+    del x.grad
+    assert Logged.log == ["__delete__"]
+    with Recorder() as mode:
+        list(torch.ones(2))
+    assert mode.log == ["ones", "dim", "unbind", "__len__"]

@@ -193,7 +193,7 @@ def _watched(name: str, plain: Any) -> Any:
         return property(
             lambda self: _ask(plain.__get__, plain.fget, (self,), {}),
             None if plain.fset is None else lambda self, value: _ask(plain.__set__, plain.fset, (self, value), {}),
-            plain.fdel,
+            None if plain.fdel is None else lambda self: _ask(plain.__delete__, plain.fdel, (self,), {}),
         )
 
     def method(self: Any, *args: Any, **named: Any) -> Any:
@@ -225,7 +225,7 @@ class _Attributes:
 
     def add(self, name: str, value: Any) -> None:
         parts = (
-            ((value.fget, value.__get__), (value.fset, value.__set__))
+            ((value.fget, value.__get__), (value.fset, value.__set__), (value.fdel, value.__delete__))
             if isinstance(value, property)
             else ((value, value),)
         )

@@ -114,7 +114,8 @@ def _len(self: Tensor) -> int:
 
 
 def _iter(self: Tensor) -> Iterator[Tensor]:
-    if not self._array.ndim:
+    """Asks classes and modes by what it calls: these make of the parts what they make of others."""
+    if not self.dim():
         raise TypeError("iteration over a 0-d tensor")
     return iter(ops.unbind(self, 0))
 
@@ -223,7 +224,7 @@ def _torch_dispatch(cls: type, func: Any, types: Any, args: Any = (), kwargs: An
 
 PROTOCOL: dict[str, Any] = {
     "item": item, "__bool__": _bool, "__float__": _float, "__int__": _int, "__complex__": _complex, "__index__": _index,
-    "__format__": _format, "__len__": _len, "__iter__": _iter, "__reversed__": _reversed, "__contains__": _contains,
+    "__format__": _format, "__len__": _len, "__reversed__": _reversed, "__contains__": _contains,
     "__repr__": _repr, "_repr_html_": _in_notebooks, "__dir__": _dir, "__array__": _array, "__array_wrap__": _array_wrap, "__dlpack__": dlpack,
     "__dlpack_device__": dlpack_device, "register_hook": register_hook, "retain_grad": retain_grad,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook, "reinforce": _reinforce,
@@ -237,5 +238,6 @@ def attach() -> None:
         if not name.startswith("__"):
             value.__name__ = name
         setattr(Tensor, name, value)
+    Tensor.__iter__ = _iter  # type: ignore[method-assign]
     Tensor.__torch_dispatch__ = classmethod(_torch_dispatch)
     Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]  # tensors decide what array ∘ tensor is

@@ -78,3 +78,11 @@ def test_samples_of_a_batch_take_their_own_branches():
     assert torch.equal(torch.vmap(torch.func.grad(loss))(rows), wanted)
     single = torch.vmap(torch.vmap(lambda x: torch.cond(x > 0, lambda x: x + 1, lambda x: x * 10, (x,))))
     assert torch.equal(single(rows), torch.where(rows > 0, rows + 1, rows * 10))
+
+
+def test_modules_are_where_pytorch_has_them():
+    from flambeau import _higher_order_ops as package
+    from flambeau._higher_order_ops.scan import scan
+    from flambeau._higher_order_ops.while_loop import while_loop
+
+    assert package.scan is scan and package.while_loop is while_loop
