@@ -27,6 +27,14 @@ def pytest_collection(session):
         gc.enable()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Each worker has neighbouring tests, which need the same kernels and fixtures; who is done takes some of another's."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
+
+
 def pytest_itemcollected(item):
     """A sweep goes through the usual dtypes by default, through all others with the slow tests."""
     if item.get_closest_marker("sweep") and hasattr(item, "callspec"):

@@ -16,19 +16,20 @@ _folder = pathlib.Path(tempfile.mkdtemp(prefix="flambeau_kernels_")) if COMPILER
 atexit.register(shutil.rmtree, _folder or "", ignore_errors=True)
 _libraries = {}
 _COMMAND = [COMPILER, "-std=c++20", "-ffp-contract=off", "-w", "-fpermissive", "-fPIC", "-fno-exceptions"]
-_WORDS = """#include <cmath>
-#include <cstring>
-struct dim { int x, y, z; };
+_WORDS = """struct dim { int x, y, z; };
 struct Barrier { int need, arrived, generation; void wait(); };
 extern dim blockIdx, blockDim, gridDim, places[1024];
 extern int current, exchanged[1024];
 extern Barrier block_barrier, warp_barriers[32];
+float from_half(unsigned short h);
+unsigned short to_half(float f);
 """
 # What runs all kernels. The threads of a block take turns: one goes on until it has to wait for others. Each keeps its stack from block
 # to block, and jumps leave signals alone: what the system has for it asks the kernel each time.
 _MACHINE = (
     _WORDS
-    + """#include <csetjmp>
+    + """#include <cmath>
+#include <csetjmp>
 #include <cstdlib>
 #include <ucontext.h>
 dim blockIdx, blockDim, gridDim, places[1024];
@@ -73,11 +74,32 @@ extern "C" void emulate(void (*function)(void**), void** arguments, int gx, int 
     }
   }
 }
+float from_half(unsigned short h) {
+  int e = (h >> 10) & 31, m = h & 1023;
+  float f = e == 31 ? (m ? NAN : INFINITY) : e ? std::ldexp(1024.0f + m, e - 25) : std::ldexp((float)m, -24);
+  return h & 0x8000 ? -f : f;
+}
+unsigned short to_half(float f) {
+  int e = 0, sign = std::signbit(f) ? 0x8000 : 0;
+  float a = std::fabs(f);
+  if (a != a) return 0x7fff;
+  if (a >= 65520.0f) return sign | 0x7c00;
+  if (a < 0x1p-14f) return sign | (int)std::nearbyint(a * 0x1p24f);
+  std::frexp(a, &e);
+  return sign | (((e + 13) << 10) + (int)std::nearbyint(std::ldexp(a, 11 - e)));
+}
 """
 )
+# What all kernels include. It includes nothing itself: the headers of the library take longer than any kernel.
 _HEAD = (
     _WORDS
-    + """using std::fma; using std::sqrt; using std::fabs; using std::floor; using std::ceil; using std::trunc; using std::rint;
+    + """#define ONE(name) extern "C" double name(double); extern "C" float name##f(float); \\
+  inline float name(float a) { return name##f(a); }
+#define TWO(name) extern "C" double name(double, double); extern "C" float name##f(float, float); \\
+  inline float name(float a, float b) { return name##f(a, b); }
+ONE(sqrt) ONE(fabs) ONE(floor) ONE(ceil) ONE(trunc) ONE(rint) ONE(exp) ONE(log2) TWO(copysign) TWO(fmin) TWO(fmax)
+extern "C" double fma(double, double, double); extern "C" float fmaf(float, float, float);
+inline float fma(float a, float b, float c) { return fmaf(a, b, c); }
 struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 #ifdef __aarch64__
@@ -106,27 +128,13 @@ static int __shfl_up_sync(unsigned, int value, int away, int width) {
 // no thread is ever in the middle of these
 template <class T> T atomicAdd(T* place, T value) { T old = *place; *place = old + value; return old; }
 template <class T> T atomicCAS(T* place, T expected, T made) { T old = *place; if (old == expected) *place = made; return old; }
-template <class To, class From> To bits(From f) { To t; std::memcpy(&t, &f, sizeof(t)); return t; }
+template <class To, class From> To bits(From f) { To t; __builtin_memcpy(&t, &f, sizeof(t)); return t; }
 #define __float_as_int bits<int, float>
 #define __float_as_uint bits<unsigned, float>
 #define __int_as_float bits<float, int>
 #define __uint_as_float bits<float, unsigned>
 #define __double_as_longlong bits<long long, double>
 #define __longlong_as_double bits<double, long long>
-static float from_half(unsigned short h) {
-  int e = (h >> 10) & 31, m = h & 1023;
-  float f = e == 31 ? (m ? NAN : INFINITY) : e ? std::ldexp(1024.0f + m, e - 25) : std::ldexp((float)m, -24);
-  return h & 0x8000 ? -f : f;
-}
-static unsigned short to_half(float f) {
-  int e = 0, sign = std::signbit(f) ? 0x8000 : 0;
-  float a = std::fabs(f);
-  if (a != a) return 0x7fff;
-  if (a >= 65520.0f) return sign | 0x7c00;
-  if (a < 0x1p-14f) return sign | (int)std::nearbyint(a * 0x1p24f);
-  std::frexp(a, &e);
-  return sign | (((e + 13) << 10) + (int)std::nearbyint(std::ldexp(a, 11 - e)));
-}
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 """
 )
@@ -151,10 +159,8 @@ def _machine():
 
 @functools.cache
 def _header():
-    """What all kernels include, compiled before them: that takes longer than any of them."""
     path = _folder / "head.hpp"
     path.write_text(_HEAD)
-    subprocess.run([*_COMMAND, "-O0", "-x", "c++-header", str(path)], check=True)
     return path
 
 
