@@ -88,6 +88,194 @@ def survey(body: Callable[..., Any], compute: Sequence[str]) -> tuple[bool, bool
     return bool(r.rare_conditions), r.slow_everywhere, len(r.lines)
 
 
+class _Loop:
+    """The loop of a body in the making: what it reads and writes, and forms of it for elements that lie side by side.
+
+    `single` has the operands that are one value for all elements, by number. A body with rare cases has a fast form, which says under which
+    conditions it is not right, and a slow one.
+    """
+
+    def __init__(
+        self, r: Llvm, body: Callable[..., Any], inputs: Sequence[str], outputs: Sequence[str], compute: Sequence[str],
+        stream: bool,
+    ):  # fmt: skip
+        self.stream = stream  # whether its only result goes past the caches
+        self.r, self.body, self.inputs, self.outputs, self.compute = r, body, inputs, outputs, compute
+        self.types = [*inputs, *outputs]
+        self.pointers = [_pointer(r, "%args", i) for i in range(len(self.types))]
+        self.steps = [_word(r, "%steps", i) for i in range(len(self.types))]
+        self.count = _word(r, "%dims", 0)
+        self.zero = r.constant("i64", 0)
+        self.rare, self.everywhere, self.length = survey(body, compute)
+        self.abreast = chains.abreast(self.length)
+        self.lines = chains.lines(self.abreast, [*compute, *self.types]) if self.abreast else LINES
+        self.group = width(self.types[-1], self.lines)
+        # vectors so wide have masks, but not for elements that are two numbers
+        self.masks = vectors()[0] == 64 and not stream and not any(t in PART for t in self.types)
+
+    def number(self, k: int, place: str) -> Any:
+        """An operand's element at a place, in the type in which it enters the body."""
+        return symbols.cast(load(self.r, place, self.inputs[k]), self.compute[k])
+
+    def evaluate(self, single: dict[int, Any], offsets: Callable[[int], Value]) -> tuple[Any, ...]:
+        values = [
+            single[k] if k in single else self.number(k, self.r.address(self.pointers[k], offsets(k)))
+            for k in range(len(self.inputs))
+        ]
+        results = self.body(symbols, *values)
+        return results if isinstance(results, tuple) else (results,)
+
+    def save(self, results: tuple[Any, ...], offsets: Callable[[int], Value]) -> None:
+        for k, (t, value) in enumerate(zip(self.outputs, results), len(self.inputs)):
+            store(self.r, self.r.address(self.pointers[k], offsets(k)), t, value)
+
+    def each(self, single: dict[int, Any], i: Value, fast: bool) -> list[Value]:
+        """Computes the results of an element; gives the conditions under which its fast form is not right."""
+        self.r.rare_conditions = [] if fast else None
+
+        def offsets(k: int) -> Value:
+            return i * SIZE[self.types[k]]
+
+        self.save(self.evaluate(single, offsets), offsets)
+        return self.r.rare_conditions or []
+
+    def wherever(self, i: Value) -> None:
+        """The same of operands that lie anyhow."""
+
+        def offsets(k: int) -> Value:
+            return i * self.steps[k]
+
+        self.save(self.evaluate({}, offsets), offsets)
+
+    def find_rare(self, single: dict[int, Any], start: Value, stop: Value) -> Value:
+        """Whether no element asks for the slow form; the compiler drops all else of the body here."""
+        r = self.r
+        found = self._none_found()
+        with r.loop(start, stop, independent=True) as i:
+            r.rare_conditions = []
+            self.evaluate(single, lambda k: i * SIZE[self.types[k]])
+            self._count(found, r.rare_conditions)
+        return r.read(found, "i32") == 0
+
+    def _none_found(self) -> str:
+        """A variable that counts elements which ask for the slow form."""
+        found = self.r.variable("i32")
+        self.r.write(found, "i32", self.r.constant("i32", 0))
+        return found
+
+    def _count(self, found: str, conditions: list[Value]) -> None:
+        for condition in conditions:
+            self.r.write(found, "i32", self.r.read(found, "i32") + symbols.cast(condition, "i32"))
+
+    def whole(self, start: Value, stop: Value) -> Value:
+        """Where the part of a range ends that consists of whole groups."""
+        return start + ((stop - start) & -self.group)
+
+    # -- ways through elements that lie side by side -------------------------------------------------------------------
+
+    def plain(self, single: dict[int, Any], start: Value, stop: Value, fast: bool) -> None:
+        parts = [(start, stop, 0, False)]
+        if self.masks:  # what is left of the vectors that go side by side is not done one by one
+            middle = start + ((stop - start) & -_WHOLE)
+            parts = [(start, middle, 0, False), (middle, stop, 1, True)]
+        for low, high, count, masked in parts:
+            with self.r.loop(low, high, independent=True, abreast=count, masked=masked) as i:
+                self.each(single, i, fast)
+            self.r.rare_conditions = None
+
+    def tried(self, single: dict[int, Any], start: Value, stop: Value) -> None:
+        """The fast form of all elements; if one of them asks for the slow form, that follows. Operands are still there, then."""
+        r = self.r
+        found = self._none_found()
+        last = self.whole(start, stop) if self.abreast else start
+        parts = [self._groups(start, last)] if self.abreast else []
+        for part in [*parts, r.loop(last, stop, independent=True, abreast=4)]:
+            with part as i:
+                self._count(found, self.each(single, i, self.rare))
+        r.rare_conditions = None
+        with r.when(r.read(found, "i32") != 0):
+            self.plain(single, start, stop, fast=False)
+
+    def contiguous(self, single: dict[int, Any], start: Value, stop: Value) -> None:
+        if self.abreast and not single:
+            last = self.whole(start, stop)
+            with self._groups(start, last) as i:
+                self.each(single, i, self.rare)
+            self.r.rare_conditions = None
+            start = last
+        self.plain(single, start, stop, self.rare)
+
+    def _groups(self, start: Value, stop: Value) -> Any:
+        return chains.groups(self.r, start, stop, self.types[-1], self.lines, self.abreast)
+
+    def streamed(self, single: dict[int, Any], start: Value, stop: Value) -> None:
+        """Whole cache lines are made in a local array, which becomes registers, and written as such."""
+        r, kind = self.r, self.types[-1]
+        size, part = SIZE[kind], PART.get(kind, kind)
+        first, last = lines_from(r, r.address(self.pointers[-1], start * size), start, stop, kind, self.lines)
+        made = r.local_array(part, width(part, self.lines))
+        self.plain(single, start, first, self.rare)
+        with r.loop(first, last, self.group) as block:
+            for k, t in enumerate(self.inputs):
+                if k not in single:
+                    prefetch(r, r.address(self.pointers[k], block * SIZE[t] + AHEAD), self.group * SIZE[t])
+            with chains.lanes(r, self.group, self.abreast) as i:
+                r.rare_conditions = [] if self.rare else None
+                (result,) = self.evaluate(single, lambda k: (block + i) * SIZE[self.types[k]])
+                store(r, r.address(made, i * size), kind, result)
+            r.rare_conditions = None
+            write_lines(r, r.address(self.pointers[-1], block * size), made, self.lines)
+        self.plain(single, last, stop, self.rare)
+
+    # -- whole loops ---------------------------------------------------------------------------------------------------
+
+    def write_once(self) -> None:
+        """One loop for all layouts: blocks of operands that do not lie side by side are gathered first."""
+        r = self.r
+        given = self.types, len(self.inputs), self.pointers, self.steps, self.count
+        with gathered(r, *given, _BLOCK if self.rare else 0) as (places, count):
+            self.pointers = places
+            after = r.label()
+            with r.when(self.find_rare({}, self.zero, count)) if self.rare else nullcontext():
+                self.contiguous({}, self.zero, count)
+                r.branch(after)
+                r.start_block(r.label())
+            if self.rare:
+                self.plain({}, self.zero, count, fast=False)
+            r.branch(after)
+            r.start_block(after)
+
+    def write_by_layout(self, layouts: Sequence[tuple[bool, ...]], certain: bool, apart: bool) -> None:
+        """A loop for each layout, of which each call takes the first that fits, and one for all others; only one if that is `certain`."""
+        r = self.r
+        way = self.streamed if self.stream else self.tried if apart else self.contiguous
+
+        def leave() -> None:
+            if not certain:
+                r.branch(end)
+                r.start_block(r.label())  # unreachable; `when` closes it
+
+        with r.loop(self.zero, self.count, _BLOCK) if self.rare else nullcontext(self.zero) as start:
+            stop = symbols.minimum(start + _BLOCK, self.count) if self.rare else self.count
+            end = r.label()
+            for layout in layouts:
+                wanted = [0 if one else SIZE[t] for one, t in zip([*layout, *[False] * len(self.outputs)], self.types)]
+                fits = functools.reduce(lambda a, b: a & b, (s == w for s, w in zip(self.steps, wanted)))
+                with nullcontext() if certain else r.when(fits):
+                    single = {k: self.number(k, self.pointers[k]) for k, one in enumerate(layout) if one}
+                    with r.when(self.find_rare(single, start, stop)) if self.rare and not apart else nullcontext():
+                        way(single, start, stop)
+                        leave()
+                    if self.rare and self.everywhere and not apart:
+                        self.plain(single, start, stop, fast=False)
+                        leave()
+            if not certain:
+                with r.loop(start, stop, brief=True) as i:
+                    self.wherever(i)
+            r.branch(end)
+            r.start_block(end)
+
+
 def render_pointwise(
     name: str,
     body: Callable[..., Any],
@@ -105,147 +293,15 @@ def render_pointwise(
     the loop's only result goes past the caches, which could not keep it: that saves reading its memory first.
     """
     r = Llvm(name, _PARAMETERS)
-    types = [*inputs, *outputs]
-    pointers = [_pointer(r, "%args", i) for i in range(len(types))]
-    steps = [_word(r, "%steps", i) for i in range(len(types))]
-    n = _word(r, "%dims", 0)
-    zero = r.constant("i64", 0)
-    rare, everywhere, length = survey(body, compute)
-    abreast = chains.abreast(length)
-    lines = chains.lines(abreast, [*compute, *types]) if abreast else LINES
-    group = width(types[-1], lines)
-    # vectors so wide have masks, but not for elements that are two numbers
-    masks = vectors()[0] == 64 and not stream and not any(t in PART for t in types)
-
-    def evaluate(single: dict[int, Any], offsets: Callable[[int], Value]) -> tuple[Any, ...]:
-        values = [
-            single[k] if k in single else symbols.cast(load(r, r.address(pointers[k], offsets(k)), t), compute[k])
-            for k, t in enumerate(inputs)
-        ]
-        results = body(symbols, *values)
-        return results if isinstance(results, tuple) else (results,)
-
-    def save(results: tuple[Any, ...], offsets: Callable[[int], Value]) -> None:
-        for k, (t, value) in enumerate(zip(outputs, results), len(inputs)):
-            store(r, r.address(pointers[k], offsets(k)), t, value)
-
-    def find_rare(single: dict[int, Any], start: Value, stop: Value) -> Value:
-        """Whether any element asks for the slow form; the compiler drops all else of the body here."""
-        found = r.variable("i32")
-        r.write(found, "i32", r.constant("i32", 0))
-        with r.loop(start, stop, independent=True) as i:
-            r.rare_conditions = []
-            evaluate(single, lambda k: i * SIZE[types[k]])
-            for condition in r.rare_conditions:
-                r.write(found, "i32", r.read(found, "i32") + symbols.cast(condition, "i32"))
-        return r.read(found, "i32") == 0
-
-    def whole(start: Value, stop: Value) -> Value:
-        """Where the part of a range ends that consists of whole groups."""
-        return start + ((stop - start) & -group)
-
-    def each(single: dict[int, Any], i: Value, fast: bool = rare) -> list[Value]:
-        """Computes the results of an element; gives the conditions under which its fast form is not right."""
-        r.rare_conditions = [] if fast else None
-        save(evaluate(single, lambda k: i * SIZE[types[k]]), lambda k: i * SIZE[types[k]])
-        return r.rare_conditions or []
-
-    def plain(single: dict[int, Any], start: Value, stop: Value, fast: bool = rare) -> None:
-        parts = [(start, stop, 0, False)]
-        if masks:  # what is left of the vectors that go side by side is not done one by one
-            middle = start + ((stop - start) & -_WHOLE)
-            parts = [(start, middle, 0, False), (middle, stop, 1, True)]
-        for low, high, count, masked in parts:
-            with r.loop(low, high, independent=True, abreast=count, masked=masked) as i:
-                each(single, i, fast)
-            r.rare_conditions = None
-
-    def tried(single: dict[int, Any], start: Value, stop: Value) -> None:
-        """The fast form of all elements; if one of them asks for the slow form, that follows. Operands are still there, then."""
-        found = r.variable("i32")
-        r.write(found, "i32", r.constant("i32", 0))
-        last = whole(start, stop) if abreast else start
-        parts = [chains.groups(r, start, last, types[-1], lines, abreast)] if abreast else []
-        for part in [*parts, r.loop(last, stop, independent=True, abreast=4)]:
-            with part as i:
-                for condition in each(single, i):
-                    r.write(found, "i32", r.read(found, "i32") + symbols.cast(condition, "i32"))
-        r.rare_conditions = None
-        with r.when(r.read(found, "i32") != 0):
-            plain(single, start, stop, fast=False)
-
-    def contiguous(single: dict[int, Any], start: Value, stop: Value) -> None:
-        if abreast and not single:
-            last = whole(start, stop)
-            with chains.groups(r, start, last, types[-1], lines, abreast) as i:
-                each(single, i)
-            r.rare_conditions = None
-            start = last
-        plain(single, start, stop)
-
-    def streamed(single: dict[int, Any], start: Value, stop: Value) -> None:
-        """Whole cache lines are made in a local array, which becomes registers, and written as such."""
-        kind = types[-1]
-        size, part = SIZE[kind], PART.get(kind, kind)
-        first, last = lines_from(r, r.address(pointers[-1], start * size), start, stop, kind, lines)
-        made = r.local_array(part, width(part, lines))
-        plain(single, start, first)
-        with r.loop(first, last, group) as block:
-            for k, t in enumerate(inputs):
-                if k not in single:
-                    prefetch(r, r.address(pointers[k], block * SIZE[t] + AHEAD), group * SIZE[t])
-            with chains.lanes(r, group, abreast) as i:
-                r.rare_conditions = [] if rare else None
-                (result,) = evaluate(single, lambda k: (block + i) * SIZE[types[k]])
-                store(r, r.address(made, i * size), kind, result)
-            r.rare_conditions = None
-            write_lines(r, r.address(pointers[-1], block * size), made, lines)
-        plain(single, last, stop)
-
-    if known is None and not stream and (rare or length >= _LONG):
-        with gathered(r, types, len(inputs), pointers, steps, n, _BLOCK if rare else 0) as (places, count):
-            pointers = places
-            after = r.label()
-            with r.when(find_rare({}, zero, count)) if rare else nullcontext():
-                contiguous({}, zero, count)
-                r.branch(after)
-                r.start_block(r.label())
-            if rare:
-                plain({}, zero, count, fast=False)
-            r.branch(after)
-            r.start_block(after)
-        r.clear_float_status()
-        return r.text()
-    layouts = _layouts(len(inputs), not length) if known is None else _known_layout(types, len(inputs), known)
-    apart = apart and rare and not stream
-    certain = known is not None and bool(layouts) and (apart or not rare)  # then there is no other loop
-
-    def leave() -> None:
-        if not certain:
-            r.branch(end)
-            r.start_block(r.label())  # unreachable; `when` closes it
-
-    with r.loop(zero, n, _BLOCK) if rare else nullcontext(zero) as start:
-        stop = symbols.minimum(start + _BLOCK, n) if rare else n
-        end = r.label()
-        for layout in layouts:
-            wanted = [0 if single else SIZE[t] for single, t in zip([*layout, *[False] * len(outputs)], types)]
-            fits = functools.reduce(lambda a, b: a & b, (s == w for s, w in zip(steps, wanted)))
-            with nullcontext() if certain else r.when(fits):
-                single = {
-                    k: symbols.cast(load(r, pointers[k], inputs[k]), compute[k]) for k, s in enumerate(layout) if s
-                }
-                with r.when(find_rare(single, start, stop)) if rare and not apart else nullcontext():
-                    (streamed if stream else tried if apart else contiguous)(single, start, stop)
-                    leave()
-                if rare and everywhere and not apart:
-                    plain(single, start, stop, fast=False)
-                    leave()
-        if not certain:
-            with r.loop(start, stop, brief=True) as i:
-                save(evaluate({}, lambda k: i * steps[k]), lambda k: i * steps[k])
-        r.branch(end)
-        r.start_block(end)
+    loop = _Loop(r, body, inputs, outputs, compute, stream)
+    if known is None and not stream and (loop.rare or loop.length >= _LONG):
+        loop.write_once()
+    else:
+        apart = apart and loop.rare and not stream
+        layouts = (
+            _layouts(len(inputs), not loop.length) if known is None else _known_layout(loop.types, len(inputs), known)
+        )
+        loop.write_by_layout(layouts, known is not None and bool(layouts) and (apart or not loop.rare), apart)
     r.clear_float_status()
     return r.text()
 
