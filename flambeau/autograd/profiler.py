@@ -36,8 +36,6 @@ class record_function:
     'my block'
     """
 
-    __slots__ = ("args", "name", "recorder", "span")
-
     def __init__(self, name: str, args: str | None = None):
         self.name, self.args = name, args
         self.recorder: Any = None

@@ -48,7 +48,7 @@ __all__ = [name for part in _PARTS for name in part.__all__] + [
     "DeviceMesh", "FileStore", "TCPStore", "Work", "constants", "device_mesh", "distributed_c10d", "init_device_mesh",
 ]  # fmt: skip
 _LATER = (
-    "algorithms", "checkpoint", "elastic", "fsdp", "launch", "launcher", "nn", "optim", "pipelining", "rpc", "run", "tensor", "utils",
+    "algorithms", "autograd", "checkpoint", "elastic", "fsdp", "launch", "launcher", "nn", "optim", "pipelining", "rpc", "run", "tensor", "utils",
 )  # fmt: skip
 
 

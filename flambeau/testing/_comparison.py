@@ -41,6 +41,15 @@ class _Mismatch(Exception):
         super().__init__(message)
         self.message, self.place, self.kind = message, place, kind
 
+    def error(self, msg: str | Callable[[str], str] | None = None) -> Exception:
+        """What the user sees; `msg` replaces the text of a difference, or makes one from it."""
+        text = self.message
+        if self.place:
+            text += "\n\nThe failure occurred for item " + "".join(f"[{part!r}]" for part in self.place)
+        if self.kind is AssertionError and msg is not None:
+            text = msg(text) if callable(msg) else msg
+        return self.kind(text)
+
 
 class _Options(NamedTuple):
     rtol: float | None
@@ -53,15 +62,45 @@ class _Options(NamedTuple):
     allow_subclasses: bool
 
     def tolerances(self, *kinds: Any) -> tuple[float, float]:
-        if self.rtol is not None and self.atol is not None:
-            return self.rtol, self.atol
-        return default_tolerances(*kinds)
+        return get_tolerances(*kinds, rtol=self.rtol, atol=self.atol)
 
 
-def default_tolerances(*kinds: Any) -> tuple[float, float]:
-    """The tolerances (relative, absolute) for tensors or dtypes: the widest of each."""
-    found = [_TOLERANCES.get(k.dtype if isinstance(k, Tensor) else k, (0.0, 0.0)) for k in kinds]
+def default_tolerances(
+    *inputs: Tensor | d.dtype, dtype_precisions: dict[d.dtype, tuple[float, float]] | None = None
+) -> tuple[float, float]:
+    """The tolerances (relative, absolute) for tensors or dtypes: the widest of each.
+
+    >>> import flambeau as torch
+    >>> torch.testing._comparison.default_tolerances(torch.float32, torch.float16)
+    (0.001, 1e-05)
+    """
+    table = dtype_precisions or _TOLERANCES
+    found = [table.get(_kind(i), (0.0, 0.0)) for i in inputs]
     return max(f[0] for f in found), max(f[1] for f in found)
+
+
+def _kind(x: Any) -> d.dtype:
+    if isinstance(x, Tensor):
+        return x.dtype
+    if isinstance(x, d.dtype):
+        return x
+    raise TypeError(f"Expected a torch.Tensor or a torch.dtype, but got {type(x)} instead.")
+
+
+def get_tolerances(
+    *inputs: Tensor | d.dtype, rtol: float | None, atol: float | None, id: tuple[Any, ...] = ()
+) -> tuple[float, float]:
+    """The tolerances that are given, or those of the dtypes; `id` is a place inside of containers, for the message.
+
+    >>> import flambeau as torch
+    >>> torch.testing._comparison.get_tolerances(torch.float64, rtol=None, atol=None)
+    (1e-07, 1e-07)
+    """
+    if (rtol is None) != (atol is None):
+        missing = "rtol" if rtol is None else "atol"
+        text = f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}."
+        raise _Mismatch(text, id, ValueError).error()
+    return default_tolerances(*inputs) if rtol is None or atol is None else (rtol, atol)
 
 
 def assert_close(
@@ -94,19 +133,12 @@ def assert_close(
     <BLANKLINE>
     The failure occurred for item ['a'][0]
     """
-    if (rtol is None) != (atol is None):
-        missing = "rtol" if rtol is None else "atol"
-        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.")
+    get_tolerances(d.int64, rtol=rtol, atol=atol)  # both of them or none
     options = _Options(rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride, allow_subclasses)
     try:
         _compare(actual, expected, (), options)
     except _Mismatch as found:
-        text = found.message
-        if found.place:
-            text += "\n\nThe failure occurred for item " + "".join(f"[{part!r}]" for part in found.place)
-        if found.kind is AssertionError and msg is not None:
-            text = msg(text) if callable(msg) else msg
-        raise found.kind(text) from None
+        raise found.error(msg) from None
 
 
 def assert_allclose(

@@ -24,6 +24,7 @@ _dynamo.utils: is_compile_supported
 _inductor: config
 _tensor_str: PRINT_OPTS _tensor_str
 distributed: TCPStore rpc is_available
+distributed.autograd: backward context get_gradients is_available
 distributed._composable.fsdp: fully_shard
 distributed._functional_collectives: wait_tensor
 distributed.algorithms.join: Join

@@ -339,3 +339,13 @@ def test_collectives_are_operators(world):
     out = [torch.zeros(4)]
     torch.ops.c10d.scatter_.default(out, [[x]], dist.group.WORLD, 0, True, -1)
     assert torch.equal(out[0], x)
+
+
+def test_no_gradients_through_remote_calls():
+    """Libraries import it and ask; who uses it is told what there is instead."""
+    remote = dist.autograd
+    assert not remote.is_available()
+    with pytest.raises(NotImplementedError, match="DistributedDataParallel"), remote.context():
+        pass
+    with pytest.raises(NotImplementedError, match=r"loss.backward\(\)"):
+        remote.backward(0, [])

@@ -335,3 +335,10 @@ def test_events_are_what_they_were_given():
     assert (apart.cpu_time_total, apart.self_cpu_time_total) == (2.0, 0)
     kernel = FunctionEvent(4, "kernel", 0, 1.0, 3.0, device_type=DeviceType.CUDA)
     assert (kernel.cpu_time_total, kernel.device_time_total) == (0, 2.0)
+
+
+def test_record_function_takes_attributes():
+    """Tracers leave notes on it."""
+    block = torch.profiler.record_function("a")
+    block.note = 1
+    assert block.note == 1

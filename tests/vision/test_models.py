@@ -206,3 +206,13 @@ def test_models_are_traced_by_fx(name):
     traced, x = torch.fx.symbolic_trace(model), torch.ones(1, 3, 64, 64)
     with torch.no_grad():
         assert torch.equal(traced(x), model(x))
+
+
+def test_shortcuts_come_last():
+    """Hooks and fx graphs see a block's shortcut after its convolutions, as torchvision has them."""
+    called = []
+    block = models.resnet.BasicBlock(2, 3, 2, torch.nn.Conv2d(2, 3, 1, 2))
+    for name, module in block.named_children():
+        module.register_forward_hook(lambda *_, name=name: called.append(name))
+    block(torch.zeros(1, 2, 4, 4))
+    assert called == ["conv1", "bn1", "relu", "conv2", "bn2", "downsample", "relu"]
