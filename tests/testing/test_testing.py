@@ -118,8 +118,8 @@ def test_tolerances_of_dtypes():
     tolerances = torch.testing._comparison.get_tolerances
     assert tolerances(torch.float32, torch.ones(2, dtype=torch.float16), rtol=None, atol=None) == (1e-3, 1e-5)
     assert tolerances(torch.int64, rtol=0.5, atol=0.25) == (0.5, 0.25)
-    with pytest.raises(ValueError, match="got no atol.\n\nThe failure occurred for item \\['a'\\]"):
+    with pytest.raises(ValueError, match=r"got no atol\.\n\nThe failure occurred for item \['a'\]"):
         tolerances(torch.float32, rtol=0.5, atol=None, id=("a",))
-    with pytest.raises(TypeError, match="torch.Tensor or a torch.dtype"):
+    with pytest.raises(TypeError, match="or a torch"):
         torch.testing._comparison.default_tolerances(1.5)
     assert torch.testing._comparison.default_tolerances(torch.int8, dtype_precisions={torch.int8: (1, 2)}) == (1, 2)
