@@ -81,6 +81,7 @@ def run(tracer: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:
         arguments, options = [plain_argument(a) for a in args], {k: plain_argument(v) for k, v in named.items()}
     else:
         arguments, options = bound(plain, args, named)
+        arguments, options = _fitted(name, plain, arguments, options)
     if options.get("reduction") in REDUCTIONS:
         options["reduction"] = REDUCTIONS.index(options["reduction"])
     if named.get("out") is not None:
@@ -88,6 +89,32 @@ def run(tracer: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:
         tracer.record("copy_", [named["out"], out], {}, named["out"])
         return out
     return tracer.record(name, arguments, options, out)
+
+
+def _fitted(name: str, function: Any, args: list[Any], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments as some overload has them: what it takes by name alone is given so."""
+    schemas = [s for s in schemas_of(name).values() if not s.is_mutable]
+    if any([_has(s, {*named}, len(args)) for s in schemas]):
+        return args, named
+    parameters = list(signature_of(function).parameters)[: len(args)]
+    for schema in schemas:
+        first = schema.arguments[0].name
+        given = {**dict(zip([first, *parameters[1:]], args)), **named}
+        if len(given) == len(args) + len(named) and _has(schema, {*given}, 0):
+            positional = [given.pop(first)]
+            for a in schema.positional[1:]:
+                if a.name not in given:
+                    break
+                positional.append(given.pop(a.name))
+            return positional, given
+    return args, named
+
+
+def _has(schema: Any, names: set[str], count: int) -> bool:
+    """Whether an overload takes so many arguments by position and others by these names, and needs no more."""
+    rest = schema.arguments[count:]
+    needed = {a.name for a in rest if not a.has_default_value()}
+    return count <= len(schema.positional) and needed <= names <= {a.name for a in rest}
 
 
 def _takes(name: str, count: int) -> bool:

@@ -61,10 +61,10 @@ for _op, _key in {"permute": "dims", "repeat": "repeats", "tile": "dims", "flip"
 
 @special("squeeze")
 def _squeeze(s: Steps, x: Tensor, *dim: Any, **named: Any) -> Tensor:
-    dims = sizes(dim, named, "dim")
-    if dim == ((),) and not named:
+    if not dim and not named:
         return s.do("squeeze", x)
-    return s.do("squeeze", x, dims[0] if len(dims) == 1 else dims) if dims else s.do("squeeze", x)
+    dims = sizes(dim, named, "dim")
+    return s.do("squeeze", x, dims[0] if len(dims) == 1 else dims)  # with an empty list nothing is taken away
 
 
 @special("T")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import keyword
 import math
@@ -12,7 +13,7 @@ from typing import Any
 
 from .._compile.graph import values_in
 from .._core.devices import device
-from .._library.schema_texts import float_places
+from .._library.schema_texts import float_places, schemas_of
 from .._tensor import Tensor
 from ..nn.modules.module import Module
 from ._adoption import Adoption
@@ -179,8 +180,9 @@ class _Method:
             if i < len(args) and isinstance(args[i], (int, float)) and not isinstance(args[i], bool):
                 args[i] = float(args[i])
         parts = [self.argument(a) for a in args]
-        if node.op == "index" or node.op.startswith("index_put"):
-            parts[1] = parts[1] if parts[1].startswith("annotate") else f"annotate(List[Optional[Tensor]], {parts[1]})"
+        for i in _optional_places(node.op):
+            if i < len(parts) and not parts[i].startswith("annotate"):
+                parts[i] = f"annotate(List[Optional[Tensor]], {parts[i]})"
         parts += [f"{k}={self.argument(v)}" for k, v in node.named.items()]
         space, _, name = node.op.rpartition("::")
         text = f"{'ops.' + space if space else 'torch'}.{name}({', '.join(parts)})"
@@ -221,6 +223,13 @@ class _Method:
                 self.script(item)
             else:
                 self.node(item)
+
+
+@functools.cache
+def _optional_places(op: str) -> tuple[int, ...]:
+    """Where an operator takes lists of tensors that may be None, of which the text has to say the type."""
+    schema = next(iter(schemas_of(op).values()), None)
+    return () if schema is None else tuple([i for i, a in enumerate(schema.arguments) if a.declared == "Tensor?[]"])
 
 
 def _attribute(holder: str, name: str) -> str:

@@ -105,3 +105,18 @@ def test_operators_of_python(function):
     traced = stored(jit.trace(function, torch.tensor([3, 4, 5])))
     x = torch.tensor([6, 2, 1])
     assert torch.equal(traced(x), function(x))
+
+
+def test_arguments_that_an_overload_takes_by_name_alone_are_written_so():
+    x = torch.randn(2, 3)
+    traced = jit.trace(lambda x: torch.sort(x, dim=0, descending=True, stable=True)[0], (x,))
+    assert "torch.sort(x, dim=0, descending=True, stable=True)" in traced.code
+    assert "torch.linalg_vander(x, N=2)" in jit.trace(lambda x: torch.linalg.vander(x, N=2), (x,)).code
+    traced = jit.trace(lambda x: torch.lu(x[:, :2])[0], (x,))
+    assert torch.equal(traced(x + 1), torch.linalg.lu_factor(x[:, :2] + 1)[0])
+
+
+def test_squeeze_of_no_dimensions():
+    x = torch.randn(1, 2, 1)
+    traced = jit.trace(lambda x: x.squeeze(()), (x,))
+    assert traced(x).shape == (1, 2, 1) and "annotate(List[int], [])" in traced.code

@@ -470,8 +470,8 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     """(LU, pivots) of matrices, and where they are singular if `get_infos`; never raises for singular ones."""
     deprecated("lu", "torch.linalg.lu_factor / torch.linalg.lu_factor_ex", once=False)
     check_matrix("lu", A)
-    packed, pivots, info = lu_op(A, pivot)
-    return return_types.linalg_lu_factor_ex(packed, pivots, info) if get_infos else (packed, pivots)
+    made = linalg_lu_factor_ex(A, pivot=pivot)
+    return made if get_infos else (made[0], made[1])
 
 
 # -- LDL -----------------------------------------------------------------------------------------------------------
