@@ -7,46 +7,13 @@ from typing import Any
 from .. import nn
 
 
-def _masked(name: str, extra: str) -> str:
-    """Lines that make a mask of numbers from one of truth values; `extra` shapes it, and it joins `mask`."""
-    return f"""
-  if torch.__isnot__({name}, None):
-    {name}_0 = unchecked_cast(Tensor, {name})
-    if torch.eq(ops.prim.dtype({name}_0), 11):
-      {name}_1 = torch.masked_fill(torch.zeros_like({name}_0, dtype=ops.prim.dtype(query)), {name}_0, float("-inf"))
-    else:
-      {name}_1 = {name}_0
-    {extra}
-    if torch.__isnot__(mask, None):
-      mask = torch.add(unchecked_cast(Tensor, mask), {name}_2)
-    else:
-      mask = {name}_2"""
-
-
 def attention(m: Any) -> str:
-    """`MultiheadAttention.forward`, for batches."""
-    if m.bias_k is not None or m.add_zero_attn:
-        raise RuntimeError("attention with additional keys cannot be written as TorchScript; use torch.jit.trace")
-    heads, size = m.num_heads, m.embed_dim // m.num_heads
-    names = ("query", "key", "value")
-    inputs = names if m.batch_first else tuple(f"torch.transpose({n}, 0, 1)" for n in names)
-    lines = [] if not m._qkv_same_embed_dim else ["w = torch.chunk(self.in_proj_weight, 3)"]
-    if m.in_proj_bias is not None:
-        lines.append("b = torch.chunk(self.in_proj_bias, 3)")
-    lines += [f"x{i} = {text}" for i, text in enumerate(inputs)]
-    lines.append("n = torch.size(x0, 0)")
-    for i, name in enumerate("qkv"):
-        weight = f"w[{i}]" if m._qkv_same_embed_dim else f"self.{name}_proj_weight"
-        bias = "None" if m.in_proj_bias is None else f"b[{i}]"
-        made = f"torch.reshape(torch.linear(x{i}, {weight}, {bias}), [n, -1, {heads}, {size}])"
-        lines.append(f"{name} = torch.transpose({made}, 1, 2)")
-    lines.append("mask = annotate(Optional[Tensor], None)")
-    whole = f"""if torch.eq(torch.dim(attn_mask_1), 3):
-      attn_mask_2 = torch.reshape(attn_mask_1, [n, {heads}, torch.size(attn_mask_1, 1), torch.size(attn_mask_1, 2)])
-    else:
-      attn_mask_2 = attn_mask_1"""
-    padding = "key_padding_mask_2 = torch.unsqueeze(torch.unsqueeze(key_padding_mask_1, 1), 2)"
-    head = """def forward(self,
+    """`MultiheadAttention.forward`: the function, on sequences whose first dimension is time."""
+    own = lambda name: "None" if getattr(m, name) is None else f"self.{name}"
+    weights = ", ".join(map(own, ("q_proj_weight", "k_proj_weight", "v_proj_weight")))
+    first = ", ".join(map(own, ("in_proj_weight", "in_proj_bias", "bias_k", "bias_v")))
+    bias = "None" if m.out_proj.bias is None else "self.out_proj.bias"
+    return f"""def forward(self,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -55,29 +22,15 @@ def attention(m: Any) -> str:
     attn_mask: Optional[Tensor]=None,
     average_attn_weights: bool=True,
     is_causal: bool=False) -> Tuple[Tensor, Optional[Tensor]]:
-  """
-    last = "out" if m.batch_first else "torch.transpose(out, 0, 1)"
-    return f"""{head}{(chr(10) + "  ").join(lines)}{_masked("attn_mask", whole)}{_masked("key_padding_mask", padding)}
-  weights = annotate(Optional[Tensor], None)
-  if self.training:
-    p = {float(m.dropout)}
+  turned = torch.__and__({m.batch_first}, torch.eq(torch.dim(query), 3))
+  if turned:
+    q, k, v = torch.transpose(query, 0, 1), torch.transpose(key, 0, 1), torch.transpose(value, 0, 1)
   else:
-    p = 0.0
-  if need_weights:
-    scores = torch.matmul(torch.mul(q, {size**-0.5!r}), torch.transpose(k, -2, -1))
-    if torch.__isnot__(mask, None):
-      scores = torch.add(scores, unchecked_cast(Tensor, mask))
-    a = torch.dropout(torch.softmax(scores, -1), {float(m.dropout)}, self.training)
-    o = torch.matmul(a, v)
-    if average_attn_weights:
-      weights = torch.mean(a, [1])
-    else:
-      weights = a
-  else:
-    o = torch.scaled_dot_product_attention(q, k, v, mask, p, False)
-  joined = torch.reshape(torch.transpose(o, 1, 2), [n, -1, {m.embed_dim}])
-  out = torch.linear(joined, self.out_proj.weight, self.out_proj.bias)
-  return ({last}, weights)"""
+    q, k, v = query, key, value
+  out, weights = F.multi_head_attention_forward(q, k, v, {m.embed_dim}, {m.num_heads}, {first}, {m.add_zero_attn}, {float(m.dropout)}, self.out_proj.weight, {bias}, self.training, key_padding_mask, need_weights, attn_mask, {not m._qkv_same_embed_dim}, {weights}, None, None, average_attn_weights, is_causal)
+  if turned:
+    out = torch.transpose(out, 0, 1)
+  return (out, weights)"""
 
 
 def encoder_layer(m: Any) -> str:

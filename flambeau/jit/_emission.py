@@ -7,6 +7,7 @@ import builtins
 import enum
 import inspect
 import math
+import re
 import textwrap
 import types
 import typing
@@ -37,6 +38,7 @@ _MARKS = ("annotate", "isinstance", "unchecked_cast")
 _ANSWERS = {  # what a script says to questions about who runs it
     "is_scripting": True, "is_tracing": False, "is_compiling": False, "is_dynamo_compiling": False, "is_exporting": False,
 }  # fmt: skip
+_FUNCTION = re.compile(r"\bF\.(\w+)\(")  # a function of `nn.functional` in the text of a layer
 _SPECIAL_TYPES = {Tensor: "Tensor", type(None): "NoneType", device: "Device", dtype: "int", Any: "Any"}
 
 
@@ -184,14 +186,14 @@ def _methods(emitter: _Emitter, module: Module) -> tuple[dict[str, Any], list[st
     own = f"self: {emitter.paths[id(module)]}"
     known = layer_text(module)
     if known is not None:
-        return {}, [known.replace("self", own, 1)]
+        return {}, [
+            _FUNCTION.sub(lambda f: emitter.function(_functional_text(f[1])) + "(", known.replace("self", own, 1))
+        ]
     if isinstance(module, Sequential):
         return {}, [_sequential(module, own)]
     if isinstance(module, (ModuleList, ModuleDict)):
         return {}, []
     kind = type(module)
-    if (kind.__module__ or "").startswith(_LAYERS):
-        raise Problem(f"{kind.__name__}: this layer cannot be written as TorchScript yet; use torch.jit.trace")
     attributes: dict[str, Any] = {}
     written: dict[str, str] = {}
     waiting = ["forward", *exported(kind)]
@@ -200,12 +202,24 @@ def _methods(emitter: _Emitter, module: Module) -> tuple[dict[str, Any], list[st
         method = getattr(kind, name, None)
         if name in written or method is None or method is Module.forward:
             continue
-        rewriter = _Rewriter(emitter, method, module)
-        written[name] = rewriter.text(name)
+        try:
+            rewriter = _Rewriter(emitter, method, module)
+            written[name] = rewriter.text(name)
+        except Problem as problem:
+            if not _is_layer(module):
+                raise
+            raise Problem(
+                f"{kind.__name__}: this layer cannot be written as TorchScript yet ({problem}); use torch.jit.trace"
+            ) from None
         attributes.update(rewriter.attributes)
         waiting += rewriter.called
     order = sorted(written, key=lambda n: (n != "forward", n))
     return attributes, [written[name] for name in order]
+
+
+def _is_layer(module: Any) -> bool:
+    """Whether a module is a layer of ours."""
+    return (type(module).__module__ or "").startswith(_LAYERS)
 
 
 def _sequential(module: Sequential, own: str) -> str:
@@ -361,7 +375,8 @@ class _Rewriter(ast.NodeTransformer):
         name = node.attr
         if name not in own["_parameters"] and name not in own["_buffers"] and name != "training":
             plain = isinstance(value, (int, float, str, bool)) and not self._assigned(name)
-            if (plain or name in _finals(self.module)) and isinstance(node.ctx, ast.Load):
+            fixed = plain or name in _finals(self.module) or (_is_layer(self.module) and _may_be_constant(value))
+            if fixed and isinstance(node.ctx, ast.Load):
                 return self.constant(node, value)
             hints = typing.get_type_hints(type(self.module)) if type(self.module).__annotations__ else {}
             kind = self.type_text(hints[name]) if name in hints else type_of(value)
@@ -470,7 +485,10 @@ class _Rewriter(ast.NodeTransformer):
             operator += "_with_indices" * (bool(wanted.value) and not operator.endswith("_with_indices"))
         text = _functional_text(operator)
         if text is not None:
-            return self.functional_text(node, text, [], [ast.keyword(k, v) for k, v in given.items()])
+            known = signature_of(text).parameters
+            return self.functional_text(
+                node, text, [], [ast.keyword(k, v) for k, v in given.items() if k in known or not _is_none(v)]
+            )
         in_place = given.pop("inplace", ast.Constant(False))
         if not isinstance(in_place, ast.Constant):
             raise self.fail(node, f"{operator}: inplace must be True or False itself")
@@ -654,6 +672,10 @@ def _functional_text(name: str) -> Any:
     return found if _is_functional_text(found) else None
 
 
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
 def _of_type(value: ast.expr, parameter: inspect.Parameter) -> ast.expr:
     """An argument as its parameter has it: numbers that are written as integers may be meant as floats."""
     whole = isinstance(value, ast.Constant) and value.value.__class__ is int
@@ -668,8 +690,7 @@ def _by_schema(operator: str, schema: Any, first: str, given: dict[str, Any]) ->
     named: list[ast.keyword] = []
     for a in schema.arguments:
         value = waiting.pop(a.name, None)
-        is_none = isinstance(value, ast.Constant) and value.value is None
-        if value is None or (is_none and not a.declared.endswith("?")):
+        if value is None or (_is_none(value) and not a.declared.endswith("?")):
             if not a.has_default_value():
                 return None
             continue
@@ -679,5 +700,5 @@ def _by_schema(operator: str, schema: Any, first: str, given: dict[str, Any]) ->
             named.append(ast.keyword(a.name, value))
         else:
             args.append(value)
-    left = [v for v in waiting.values() if not (isinstance(v, ast.Constant) and v.value is None)]
+    left = [v for v in waiting.values() if not _is_none(v)]
     return None if left else ast.Call(_torch(operator), args, named)

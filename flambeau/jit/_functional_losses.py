@@ -141,10 +141,13 @@ def poisson_nll_loss(
 
 
 def gaussian_nll_loss(
-    input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
     number = reduction_number(reduction, None, None)
-    spread = var
+    if isinstance(var, float):
+        spread = aten.full_like(input, var)
+    else:
+        spread = var
     if spread.size() != input.size() and spread.dim() == input.dim() - 1:
         spread = spread.unsqueeze(-1)  # one for each row
     if bool((spread < 0).any()):

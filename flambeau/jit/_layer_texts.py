@@ -52,8 +52,13 @@ def _batch_norm(m: Any) -> str:
 
 def _instance_norm(m: Any) -> str:
     fresh = "self.training" if m.track_running_stats else "True"
-    call = f"torch.instance_norm(input, self.weight, self.bias, self.running_mean, self.running_var, {fresh}, "
-    return f"{call}{_values(float(m.momentum or 0.0), float(m.eps), True)})"
+    call = "torch.instance_norm({}, self.weight, self.bias, self.running_mean, self.running_var, "
+    call += f"{fresh}, {_values(float(m.momentum or 0.0), float(m.eps), True)})"
+    alone = call.format("torch.unsqueeze(input, 0)")
+    return (
+        f"if torch.eq(torch.dim(input), {m._get_no_batch_dim()}):\n    return torch.squeeze({alone}, 0)\n"
+        f"  return {call.format('input')}"
+    )
 
 
 def _cell(m: Any) -> str:
@@ -91,20 +96,28 @@ def _pool(kind: str) -> Callable[[Any], str]:
             if m.return_indices:
                 return f"torch.max_pool{rank}d_with_indices(input, {_values(size, steps, *rest)})"
         else:
-            rest += [m.ceil_mode, m.count_include_pad]
+            rest += [m.ceil_mode, m.count_include_pad, *([m.divisor_override] if rank > 1 else [])]
         return f"torch.{kind}_pool{rank}d(input, {_values(size, steps, *rest)})"
 
     return text
 
 
+def _wanted(m: Any, rank: int) -> str:
+    """The sizes of an adaptive pool's result, of which None are those of the input."""
+    sizes = [
+        f"torch.size(input, {i - rank})" if n is None else str(n) for i, n in enumerate(_each(m.output_size, rank))
+    ]
+    return f"[{', '.join(sizes)}]"
+
+
 def _adaptive(m: Any) -> str:
     rank = int(type(m).__name__[-2])
-    return f"torch.adaptive_avg_pool{rank}d(input, {_values(_each(m.output_size, rank))})"
+    return f"torch.adaptive_avg_pool{rank}d(input, {_wanted(m, rank)})"
 
 
 def _adaptive_max(m: Any) -> str:
     rank = int(type(m).__name__[-2])
-    call = f"out, places = torch.adaptive_max_pool{rank}d(input, {_values(_each(m.output_size, rank))})"
+    call = f"out, places = torch.adaptive_max_pool{rank}d(input, {_wanted(m, rank)})"
     return f"{call}\n  return {'(out, places)' if m.return_indices else 'out'}"
 
 
@@ -116,49 +129,34 @@ def _patches(op: str, *first: str) -> Callable[[Any], str]:
     return text
 
 
-def _interpolated(m: Any) -> str:
-    mode = {"nearest": "nearest2d", "bilinear": "bilinear2d", "bicubic": "bicubic2d", "linear": "linear1d"}[m.mode]
-    size = None if m.size is None else _each(m.size, 2 if "2d" in mode else 1)
-    factors = None if m.scale_factor is None else [float(f) for f in _each(m.scale_factor, 2 if "2d" in mode else 1)]
-    corners = () if m.mode == "nearest" else (bool(m.align_corners),)
-    return f"torch.upsample_{mode}(input, {_values(size, *corners, factors)})"
-
-
 def _recurrent(m: Any) -> str:
-    op = {"LSTM": "lstm", "GRU": "gru"}.get(m.mode) or m.mode.lower()
+    """Layers of recurrence over a batch or one sequence, from states or none."""
+    op, at = {"LSTM": "lstm", "GRU": "gru"}.get(m.mode) or m.mode.lower(), 0 if m.batch_first else 1
     weights = ", ".join(f"self.{name}" for group in m._all_weights for name in group)
-    width = m.hidden_size if not getattr(m, "proj_size", 0) else m.proj_size
     count = m.num_layers * (2 if m.bidirectional else 1)
-    batch = f"torch.size(input, {0 if m.batch_first else 1})"
-    state = f"torch.zeros([{count}, {batch}, {{}}], dtype=ops.prim.dtype(input), device=ops.prim.device(input))"
+    state = (
+        f"torch.zeros([{count}, torch.size(x, {at}), {{}}], dtype=ops.prim.dtype(input), device=ops.prim.device(input))"
+    )
     options = f"{m.bias}, {m.num_layers}, {float(m.dropout)}, self.training, {m.bidirectional}, {m.batch_first}"
-    if op != "lstm":
-        return (
-            f"if torch.__is__(hx, None):\n    h = {state.format(m.hidden_size)}\n  else:\n    h = unchecked_cast(Tensor, hx)\n"
-            f"  out, last = torch.{op}(input, h, [{weights}], {options})\n  return (out, last)"
-        )
-    return (
-        f"if torch.__is__(hx, None):\n    h, c = {state.format(width)}, {state.format(m.hidden_size)}\n"
-        "  else:\n    h, c = unchecked_cast(Tuple[Tensor, Tensor], hx)\n"
-        f"  out, last, cell = torch.lstm(input, [h, c], [{weights}], {options})\n  return (out, (last, cell))"
-    )
-
-
-def _bag(m: Any) -> str:
-    if m.max_norm is not None:
-        raise RuntimeError("bags of embeddings with max_norm cannot be written as TorchScript; use torch.jit.trace")
-    mode = ("sum", "mean", "max").index(m.mode)
-    options = _values(m.scale_grad_by_freq, mode, m.sparse)
-    return (
-        "weights = annotate(Optional[Tensor], None)\n"
-        "  if torch.__isnot__(per_sample_weights, None):\n"
-        "    weights = torch.reshape(unchecked_cast(Tensor, per_sample_weights), [-1])\n"
-        "  if torch.eq(torch.dim(input), 2):\n"
-        "    starts = torch.arange(0, torch.numel(input), torch.size(input, 1), dtype=4, device=ops.prim.device(input))\n"
-        "  else:\n    starts = unchecked_cast(Tensor, offsets)\n"
-        f"  out, _a, _b, _c = torch.embedding_bag(self.weight, torch.reshape(input, [-1]), starts, {options}, weights, "
-        f"{_values(m.include_last_offset, m.padding_idx)})\n  return out"
-    )
+    sizes = {"h": getattr(m, "proj_size", 0) or m.hidden_size, **({"c": m.hidden_size} if op == "lstm" else {})}
+    kind = "Tuple[Tensor, Tensor]" if op == "lstm" else "Tensor"
+    given = ", ".join(sizes)
+    each = lambda form: ", ".join(form.format(name) for name in sizes)
+    return f"""alone = torch.eq(torch.dim(input), 2)
+  if alone:
+    x = torch.unsqueeze(input, {at})
+  else:
+    x = input
+  if torch.__is__(hx, None):
+    {given} = {", ".join(state.format(size) for size in sizes.values())}
+  else:
+    {given} = unchecked_cast({kind}, hx)
+    if alone:
+      {given} = {each("torch.unsqueeze({}, 1)")}
+  out, {each("last_{}")} = torch.{op}(x, {f"[{given}]" if op == "lstm" else given}, [{weights}], {options})
+  if alone:
+    out, {each("last_{}")} = torch.squeeze(out, {at}), {each("torch.squeeze(last_{}, 1)")}
+  return (out, {"(last_h, last_c)" if op == "lstm" else "last_h"})"""
 
 
 def _call(op: str, *names: str, **fixed: Any) -> Callable[[Any], str]:
@@ -181,7 +179,6 @@ _PAIR = "x1: Tensor,\n    x2: Tensor"
 # Arguments of layers that take others than one tensor.
 _ARGUMENTS: dict[type, str] = {
     nn.Bilinear: "input1: Tensor,\n    input2: Tensor", nn.CosineSimilarity: _PAIR, nn.PairwiseDistance: _PAIR,
-    nn.EmbeddingBag: "input: Tensor,\n    offsets: Optional[Tensor]=None,\n    per_sample_weights: Optional[Tensor]=None",
     **dict.fromkeys((nn.RNN, nn.GRU, nn.RNNCell, nn.GRUCell), "input: Tensor,\n    hx: Optional[Tensor]=None"),
     **dict.fromkeys((nn.LSTM, nn.LSTMCell), "input: Tensor,\n    hx: Optional[Tuple[Tensor, Tensor]]=None"),
 }  # fmt: skip
@@ -201,8 +198,6 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
     nn.Threshold: _call("threshold", "threshold", "value"), nn.GLU: _call("glu", "dim"),
     nn.GELU: lambda m: f"torch.gelu(input, approximate={literal(m.approximate)})",
     nn.PReLU: lambda m: "torch.prelu(input, self.weight)",
-    nn.Softmax: lambda m: f"torch.softmax(input, {literal(1 if m.dim is None else m.dim)})",
-    nn.LogSoftmax: lambda m: f"torch.log_softmax(input, {literal(1 if m.dim is None else m.dim)})",
     nn.Dropout: lambda m: f"torch.dropout(input, {float(m.p)}, self.training)",
     **{getattr(nn, f"Dropout{n}d"): lambda m: f"torch.feature_dropout(input, {float(m.p)}, self.training)" for n in _N},
     **{getattr(nn, f"Conv{n}d"): _conv for n in _N},
@@ -218,10 +213,10 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
     nn.LayerNorm: lambda m: f"torch.layer_norm(input, {_values(list(m.normalized_shape))}, self.weight, self.bias, {float(m.eps)})",
     nn.GroupNorm: lambda m: f"torch.group_norm(input, {m.num_groups}, self.weight, self.bias, {float(m.eps)})",
     nn.Embedding: lambda m: f"torch.embedding(self.weight, input, {-1 if m.padding_idx is None else m.padding_idx})",
-    nn.Upsample: _interpolated, nn.LSTM: _recurrent, nn.GRU: _recurrent, nn.RNN: _recurrent,
+    nn.LSTM: _recurrent, nn.GRU: _recurrent, nn.RNN: _recurrent,
     nn.PixelShuffle: _call("pixel_shuffle", "upscale_factor"),
     nn.PixelUnshuffle: _call("pixel_unshuffle", "downscale_factor"), nn.ChannelShuffle: _call("channel_shuffle", "groups"),
-    nn.EmbeddingBag: _bag, nn.RNNCell: _cell, nn.GRUCell: _cell, nn.LSTMCell: _cell,
+    nn.RNNCell: _cell, nn.GRUCell: _cell, nn.LSTMCell: _cell,
     **{getattr(nn, f"InstanceNorm{n}d"): _instance_norm for n in _N},
     **{getattr(nn, f"AdaptiveMaxPool{n}d"): _adaptive_max for n in _N},
     **{getattr(nn, f"CircularPad{n}d"): _pad("circular") for n in _N},
@@ -231,12 +226,10 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
     nn.PairwiseDistance: lambda m: f"torch.pairwise_distance(x1, x2, {_values(float(m.norm), m.eps, m.keepdim)})",
     nn.Softsign: lambda m: "torch.div(input, torch.add(torch.abs(input), 1))",
     nn.Tanhshrink: lambda m: "torch.sub(input, torch.tanh(input))",
-    nn.Softmin: lambda m: f"torch.softmax(torch.neg(input), {literal(1 if m.dim is None else m.dim)})",
     nn.Softmax2d: lambda m: "torch.softmax(input, -3)",
     nn.RReLU: lambda m: f"torch.rrelu(input, {_values(float(m.lower), float(m.upper))}, self.training)",
     nn.AlphaDropout: lambda m: f"torch.alpha_dropout(input, {float(m.p)}, self.training)",
     nn.Unfold: _patches("im2col"), nn.Fold: _patches("col2im", "output_size"),
-    nn.UpsamplingBilinear2d: _interpolated, nn.UpsamplingNearest2d: _interpolated,
 }  # fmt: skip
 
 

@@ -67,9 +67,6 @@ TEXTS: dict[type, Callable[[Any], str]] = {
     nn.MultiLabelSoftMarginLoss: _labels,
     nn.CosineEmbeddingLoss: _call("cosine_embedding_loss", "margin", "reduction", names=_THREE),
     nn.MarginRankingLoss: _call("margin_ranking_loss", "margin", "reduction", names=_THREE),
-    nn.TripletMarginLoss: _call(
-        "triplet_margin_loss", "margin", "p", "eps", "swap", "reduction", names=("anchor", "positive", "negative")
-    ),
     nn.CTCLoss: _call(
         "ctc_loss",
         "blank",

@@ -16,7 +16,7 @@ def stored(program):
 
 
 def flat(result):
-    return [result] if isinstance(result, Tensor) else [t for part in result for t in flat(part)]
+    return [result] if isinstance(result, Tensor) else [t for part in result or () for t in flat(part)]
 
 
 def agree(layer, *calls):
@@ -171,3 +171,50 @@ class Decoder(nn.Module):
 
 def test_types_are_named_by_annotate():
     agree(Decoder(), (rows, 3))
+
+
+@pytest.mark.parametrize(
+    "layer, size",
+    [
+        (nn.Upsample(scale_factor=2.0, mode="trilinear"), (1, 2, 3, 3, 3)),
+        (nn.Upsample(size=5, mode="linear"), (1, 2, 4)),
+        (nn.Upsample(scale_factor=1.7, mode="linear", recompute_scale_factor=True), (1, 2, 7)),
+        (nn.Upsample(size=(3, 3), mode="area"), (1, 2, 6, 6)),
+        (nn.AvgPool2d(2, divisor_override=3), (1, 2, 4, 4)),
+        (nn.AdaptiveAvgPool2d((2, None)), (1, 2, 4, 5)),
+        (nn.InstanceNorm2d(3), (3, 4, 4)),
+        (nn.FeatureAlphaDropout(0.0), (2, 3, 4)),
+    ],
+)
+def test_layers_whose_options_were_left_out(layer, size):
+    agree(layer, (torch.rand(size),))
+
+
+@pytest.mark.filterwarnings("ignore:Implicit dimension")
+@pytest.mark.parametrize("kind", [nn.Softmax, nn.LogSoftmax, nn.Softmin])
+def test_softmax_without_a_dimension(kind):
+    agree(kind(), (torch.rand(2, 3, 4),), (torch.rand(5),), (torch.rand(2, 3),))
+
+
+def test_losses_that_call_functions():
+    agree(nn.TripletMarginLoss(p=1), (rows, rows + 1, rows * 2))
+    agree(nn.GaussianNLLLoss(), (rows, rows + 1, rows + 0.1))
+    agree(nn.EmbeddingBag(6, 4, max_norm=0.5), (torch.tensor([[0, 5], [1, 2]]),))
+
+
+def test_attention_of_one_sequence_and_with_further_keys():
+    one, many = torch.rand(5, 4), torch.rand(5, 2, 4)
+    mask = torch.ones(5, 5).triu(1).bool()
+    agree(nn.MultiheadAttention(4, 2), (one, one, one), (many, many, many, None, False, mask))
+    agree(nn.MultiheadAttention(4, 2, add_bias_kv=True), (many, many, many, mask[:2], True, mask))
+    agree(nn.MultiheadAttention(4, 2, add_zero_attn=True, batch_first=True, bias=False), (many, many, many))
+
+
+@pytest.mark.parametrize("layer", [nn.GRU(4, 3), nn.LSTM(4, 3, 2, bidirectional=True), nn.LSTM(4, 3, proj_size=2)])
+def test_recurrence_over_one_sequence(layer):
+    agree(layer, (torch.rand(5, 4),), (torch.rand(5, 2, 4),))
+
+
+def test_recurrence_over_one_sequence_from_a_state():
+    agree(nn.GRU(4, 3, batch_first=True), (torch.rand(5, 4), torch.rand(1, 3)))
+    agree(nn.LSTM(4, 3), (torch.rand(5, 4), (torch.rand(1, 3), torch.rand(1, 3))))
