@@ -343,6 +343,7 @@ class Capture:
         args, named = replaced((args, named), _Live, plain) if numbers_given else (args, named)
         given = plain_in((args, named))
         before = [(t, version_of(t)) for t in given]
+        arrays = [t._array for t in given]
         mark, numbers = len(self.graph.nodes), self._numbers
         outer, self._strange, self._written = self._strange, False, []
         self._depth += 1
@@ -353,6 +354,11 @@ class Capture:
             strange, self._strange = self._strange, outer
         if self.problem is not None:
             return out
+        if any([t._array is not array for t, array in zip(given, arrays)]):  # a tensor was turned, or got other memory
+            if not all([t._array is array or self._is_made_as(array) for t, array in zip(given, arrays)]):
+                self.stop(f"{_shown(function)} changes a tensor that was there before")
+                return out
+            before = [pair for pair, array in zip(before, arrays) if pair[0]._array is array]
         if isinstance(asked, Given):
             if not all([_takes_numbers(node) for node in self.graph.nodes[mark:]]):
                 self.live.used(*numbers_given)
@@ -392,6 +398,11 @@ class Capture:
         """Whether the block has made a tensor."""
         value = self._made_here(t)
         return isinstance(value, Value) and value not in self.graph.inputs
+
+    def _is_made_as(self, array: Any) -> bool:
+        """The same of a tensor that had this array."""
+        found = self._values.get(id(array))
+        return found is not None and found[1] not in self.graph.constants and found[1] not in self.graph.inputs
 
     def _read(self, name: str, t: Tensor, out: Any) -> Any:
         """What a run gets that reads elements of a tensor, if its program can do without them; None if not."""
