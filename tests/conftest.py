@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import tempfile
 
 import pytest
 
@@ -11,6 +12,10 @@ from flambeau._core.state import Local, local, modes
 from flambeau._kernel.building import ahead
 from flambeau._kernel.native import site
 
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    # Programs that tests start would compile the whole package, each for itself: that takes longer than what they do.
+    _bytecode = tempfile.TemporaryDirectory(prefix="flambeau_bytecode_")
+    os.environ["PYTHONPYCACHEPREFIX"] = _bytecode.name
 os.environ.setdefault("FLAMBEAU_SHIPPED", "0")  # kernels are tested as these files make them, not as a build left them
 site.wait()  # with no kernels on disk, the first tests would run without the native entry
 _NAMES = [name for name in vars(Local) if not name.startswith("__")]

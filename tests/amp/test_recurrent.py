@@ -37,7 +37,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.slow] if case == "gru in double" else []) for case in CASES]
+)
 def test_types(case):
     torch.manual_seed(0)
     make, args, expected = CASES[case]

@@ -290,6 +290,16 @@ def of_a_view_of_what_was_written(t, x):
     return x if t.parts[1].item() > 0 else -x
 
 
+LONG = {
+    best_so_far,
+    smallest,
+    norm_in_numbers,
+    nearly,
+    whole_numbers,
+    index,
+    repeated,
+    skipped_by_norm,
+}  # others are like them
 LATE = [of_a_parameter, of_the_next_loss, of_gradients_that_were_there, of_a_view_of_what_was_written]
 SCALES = {"alternating": (0.1, 3.0), "one after another": (3.0, 3.0, 3.0, 0.1, 0.1)}
 
@@ -306,7 +316,9 @@ def trained(step, wrap, scales, calls):
 
 
 @pytest.mark.parametrize("scales", ["alternating", pytest.param("one after another", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("step", [*EARLY, *LATE])
+@pytest.mark.parametrize(
+    "step", [pytest.param(step, marks=[pytest.mark.slow] if step in LONG else []) for step in [*EARLY, *LATE]]
+)
 def test_answers_change_in_the_midst_of_training(step, scales, capsys):
     calls = 12
     eager, _ = trained(step, lambda f: f, SCALES[scales], calls)

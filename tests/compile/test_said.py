@@ -150,6 +150,7 @@ SAID = [
     _formatted, _percent, _tensors, _before_and_after, _streams, _in_a_loop, _in_blocks, _sometimes, _as_an_index, _of_a_closure(), _long,
     _written_later, _logged, _in_a_helper,
 ]  # fmt: skip
+LIKE_OTHERS = {_percent, _before_and_after, _in_blocks, _as_an_index, _long, _in_a_helper}
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +168,11 @@ def handler():
 
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("say", SAID, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "say",
+    [pytest.param(say, marks=[pytest.mark.slow] if say in LIKE_OTHERS else []) for say in SAID],
+    ids=lambda f: f.__name__,
+)
 def test_what_is_said_is_that_of_each_call(say, whole):
     if say.__name__ == "say":
         say, other = _of_a_closure(), _of_a_closure()

@@ -338,7 +338,9 @@ CHANGING = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGING)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in ("bits", "a view") else []) for name in CHANGING]
+)
 @pytest.mark.parametrize("where", ["read", pytest.param("kept", marks=pytest.mark.slow)])
 def test_what_is_made_of_whole_numbers_is_never_that_of_another_call(name, where):
     class Own:

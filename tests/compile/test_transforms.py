@@ -213,7 +213,16 @@ def test_forms(form):
     assert programs() == 1
 
 
-@pytest.mark.parametrize("form", FORMS)
+# Their calls are tested without gradients, too, and other forms have gradients like theirs.
+LONG = {
+    "vmap, trees of results", "vmap, where", "vmap, linear algebra", "vmap, cond by where of sorted", "vmap of hessian", "vmap, nested",
+    "laplacian", "jacfwd of module", "gradients of samples",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "form", [pytest.param(form, marks=[pytest.mark.slow] if form in LONG else []) for form in FORMS]
+)
 def test_backward_through_forms(form):
     function = FORMS[form]
     compiled = torch.compile(function, fullgraph=True)

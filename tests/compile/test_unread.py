@@ -30,7 +30,7 @@ def _compare(layer, function, x):
     return _spans(region)
 
 
-KINDS = [(nn.LSTM, {}), (nn.GRU, {}), (nn.RNN, {}), (nn.LSTM, {"proj_size": 5})]
+KINDS = [(nn.LSTM, {}), (nn.GRU, {}), (nn.RNN, {}), pytest.param(nn.LSTM, {"proj_size": 5}, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize(("kind", "more"), KINDS)

@@ -55,16 +55,23 @@ def result(function, *operands):
     return next(code for code, known in CODES.items() if known is d)
 
 
+# Results that are computed need a kernel for each pair of dtypes.
+DEVICES = ["meta", pytest.param("cpu", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", sorted(BINARY))
-def test_promotion(name):
+def test_promotion(name, device):
     function = getattr(torch, name)
-    tensors = [torch.ones(2, dtype=d) for d in ALL]
+    tensors = [torch.ones(2, dtype=d, device=device) for d in ALL]
     assert " ".join("".join(result(function, x, y) for y in tensors) for x in tensors) == BINARY[name]
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", sorted(UNARY))
-def test_result_dtypes(name):
-    assert "".join(result(getattr(torch, name), torch.ones(2, 2, dtype=d)) for d in ALL) == UNARY[name]
+def test_result_dtypes(name, device):
+    tensors = [torch.ones(2, 2, dtype=d, device=device) for d in ALL]
+    assert "".join(result(getattr(torch, name), x) for x in tensors) == UNARY[name]
 
 
 def test_promotion_beside_numbers():
@@ -147,6 +154,7 @@ def test_shifts(dtype):
         same(tensor(a) >> count, np.where(a < 0, -1, 0).astype(dtype))
 
 
+@pytest.mark.slow
 @given(st.sampled_from(REAL), st.sampled_from([2, -3, 0, 1.5, True, 7]), seeds)
 def test_numbers_beside_tensors(dtype, number, seed):
     a = values(seed, (5,), dtype)

@@ -118,7 +118,9 @@ def test_vectors_and_single_columns(x, y):
         np.testing.assert_allclose(blas.add_product(c, x, y, 2, 3), 3 * expected + 2 * c, rtol=1e-3, atol=3e-2)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", ml_dtypes.bfloat16, "i8", "u1"], ids=str)
+@pytest.mark.parametrize(
+    "dtype", ["f4", "f8", "f2", ml_dtypes.bfloat16, "i8", pytest.param("u1", marks=pytest.mark.slow)], ids=str
+)
 def test_added(dtype):
     rng = np.random.default_rng(2)
     for m, k, n in [(2, 3, 4), (15, 17, 33), (20, 600, 64)]:
@@ -150,7 +152,7 @@ def test_nothing_is_written_outside_the_result():
             assert (frame == 7).all()
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", pytest.param("i4", marks=pytest.mark.slow)])
 def test_operands_that_lie_depth_by_depth(dtype):
     """As the input and the weight of a layer do; few columns are then multiplied the other way round."""
     rng = np.random.default_rng(8)

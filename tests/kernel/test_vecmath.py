@@ -363,7 +363,7 @@ COMPLEX = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("type", ["c64", "c128"])
+@pytest.mark.parametrize("type", ["c64", pytest.param("c128", marks=pytest.mark.slow)])  # of the same formulas
 @pytest.mark.parametrize("name", COMPLEX)
 def test_complex_error(name, type):
     draw = np.random.default_rng(2)

@@ -577,7 +577,7 @@ def test_every_record_is_reached():
 
 
 @pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=[pytest.mark.slow] if way == "compiled" else []) for way in WAYS]
+    "way", [pytest.param(way, marks=[pytest.mark.slow] if way in ("compiled", "backward") else []) for way in WAYS]
 )
 def test_way(way):
     if way == "ONNX":
