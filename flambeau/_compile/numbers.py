@@ -299,6 +299,10 @@ class Numbers:
         """Puts plain numbers wherever numbers of ours are."""
         if not self.all:
             return
+        self.planted.clear()
+        for number in self.all:  # they hold each other, and to look for what else does takes long
+            number.parts = ()
+        del number
         _replace({id(number): plain(number) for number in self.all}, self.all)
 
 
