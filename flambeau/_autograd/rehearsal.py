@@ -1,6 +1,7 @@
 """Derivatives of operations whose kernels had to be compiled: another core compiles theirs, too, while the program goes on.
 
-A thread runs such a derivative once, for a gradient of zeros, and drops what comes out. Where all kernels are kept nothing is rehearsed.
+A thread runs such a derivative once, for a gradient of zeros, and drops what comes out. Where all kernels are kept nothing is rehearsed,
+and nothing in programs without an optimizer, whose results may have a history that nobody asks for.
 """
 
 from __future__ import annotations
@@ -15,14 +16,21 @@ from .._tensor import Tensor, wrap
 from . import engine
 from .node import Node, SavedOutput
 
+trains = False  # whether there has been an optimizer
 _MOST = 1 << 20  # elements of a result whose derivative takes little beside the compiler
 
 
 def recorded(op: Any, args: tuple[Any, ...], out: Any) -> None:
     """Attaches a node to the result(s) of a call on plain tensors of the CPU, which no mode sees that looks at derivatives."""
     op.record(args, out)
-    if ahead.pays():
+    if trains and ahead.pays():
         _rehearse([t for t in ((out,) if isinstance(out, Tensor) else out) if isinstance(t, Tensor)])
+
+
+def expect() -> None:
+    """Backward passes will come."""
+    global trains
+    trains = True
 
 
 def _rehearse(results: list[Tensor]) -> None:

@@ -9,6 +9,7 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any, TypeAlias
 
+from .._autograd import rehearsal
 from .._autograd.node import RemovableHandle
 from .._core.dtypes import FLOATING, default, float32, float64
 from .._core.state import GRAD, META, local
@@ -151,6 +152,7 @@ class Optimizer:
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self._make_hooks()
+        rehearsal.expect()
         if isinstance(params, Tensor):
             raise TypeError(
                 f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {params.type()}"

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import flambeau as torch
+from flambeau._autograd import rehearsal
 from flambeau._kernel.building import ahead, jit, llvm
 
 
@@ -16,6 +17,7 @@ def tasks(monkeypatch):
     found = []
     monkeypatch.setattr(ahead, "soon", found.append)
     monkeypatch.setattr(llvm, "cores", lambda: 2)
+    monkeypatch.setattr(rehearsal, "trains", True)
     monkeypatch.setattr(jit.waits, "waited", True)
     return found
 
@@ -41,11 +43,13 @@ def test_nothing_is_kept_for_it(tasks):
     assert len(tasks) == 1 and tasks[0]() is None
 
 
-@pytest.mark.parametrize("reason", ["no gradient", "one core", "large", "hooks", "kept"])
+@pytest.mark.parametrize("reason", ["no gradient", "no optimizer", "one core", "large", "hooks", "kept"])
 def test_there_are_calls_without_one(tasks, monkeypatch, reason):
     x = torch.ones((1 << 20) + 1 if reason == "large" else 3, requires_grad=reason != "no gradient")
     if reason == "one core":
         monkeypatch.setattr(llvm, "cores", lambda: 1)
+    if reason == "no optimizer":
+        monkeypatch.setattr(rehearsal, "trains", False)
     if reason == "kept":
         monkeypatch.setattr(jit.waits, "waited", False)
     if reason == "hooks":  # which belong to the program, and to its own passes
@@ -63,6 +67,7 @@ import flambeau as torch
 from flambeau._kernel.building import ahead, jit
 torch.manual_seed(0)
 net = torch.nn.Sequential(torch.nn.Conv1d(2, 3, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(12, 2))
+optimizer = torch.optim.SGD(net.parameters())
 loss = net(torch.randn(4, 2, 6)).square().mean()
 following = torch.rand(1).item()
 ahead.finish()
