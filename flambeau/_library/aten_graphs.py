@@ -32,6 +32,22 @@ def _assert_scalar(self: Any, assert_msg: str) -> None:
         raise RuntimeError(assert_msg)
 
 
+def _assert_async(self: Tensor, assert_msg: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    if not bool(self):
+        raise RuntimeError(assert_msg)
+
+
+def sym_constrain_range(size: Any, *, min: int | None = None, max: int | None = None) -> None:
+    if (min is not None and size < min) or (max is not None and size > max):
+        raise RuntimeError(f"Invalid value range for {size} between [{min}, {max}].")
+
+
+def sym_constrain_range_for_size(size: Any, *, min: int | None = None, max: int | None = None) -> None:
+    if max is not None and max <= 2:
+        raise RuntimeError(f"Max value to constrain_range_for_size must be greater than 2. got: {max}")
+    sym_constrain_range(size, min=0 if min is None else min, max=max)
+
+
 def _assert_tensor_metadata(
     a: Tensor, size: Any = None, stride: Any = None, dtype: Any = None, *, device: Any = None, layout: Any = None
 ) -> None:
@@ -174,7 +190,8 @@ def _native_batch_norm_legit_functional(
 
 
 _OWN = (
-    item, nonzero_numpy, _assert_scalar, _assert_tensor_metadata, lift_fresh_copy, copy, numpy_T, log_sigmoid,
+    item, nonzero_numpy, _assert_scalar, _assert_async, sym_constrain_range, sym_constrain_range_for_size,
+    _assert_tensor_metadata, lift_fresh_copy, copy, numpy_T, log_sigmoid,
     cross_entropy_loss, nll_loss_nd, im2col, col2im, _weight_norm, _adaptive_avg_pool2d, _native_batch_norm_legit,
     _native_batch_norm_legit_no_training, _native_batch_norm_legit_functional,
 )  # fmt: skip
@@ -196,6 +213,9 @@ SCHEMAS = """
 item(Tensor self) -> Scalar
 nonzero_numpy(Tensor self) -> Tensor[]
 _assert_scalar(Scalar self, str assert_msg) -> ()
+_assert_async(Tensor self) -> ()
+_assert_async.msg(Tensor self, str assert_msg) -> ()
+sym_constrain_range|sym_constrain_range_for_size(Scalar size, *, int? min=None, int? max=None) -> ()
 _assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, Layout? layout=None) -> ()
 lift_fresh_copy|log_sigmoid(Tensor self) -> Tensor
 copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from .._autograd.modes import enable_grad, inference_mode
 from .._core.dtypes import FLOATING
+from .._core.layouts import contiguous_format
 from .._core.state import GRAD, local, modes
 from .._functorch.vmap import vmap
 from .._ops.registry import ops
@@ -420,6 +421,17 @@ def _basis(t: Tensor) -> Tensor:
     return ops.reshape(ops.eye(count, dtype=t.dtype), (count, *t._array.shape))
 
 
+def _samples_apart(jacobian: Tensor) -> Tensor:
+    """The Jacobians of a batch one after the other in memory: gradients bring the rows first, and views count on the batch."""
+    if not isinstance(jacobian, Batched):
+        return jacobian
+    value = front(jacobian)
+    (batch, *strides), (_, *shape) = value._array.strides, value._array.shape
+    if batch and any([stride > batch for stride, extent in zip(strides, shape) if extent > 1]):
+        value = ops.clone(value, memory_format=contiguous_format)
+    return make_batched(_samples_apart(value), 0, jacobian.level)
+
+
 def jacrev(
     func: Callable[..., Any], argnums: Any = 0, *, has_aux: bool = False, chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
@@ -466,7 +478,7 @@ def jacrev(
                 found = vmap(one, chunk_size=chunk_size)(_basis(out))
             leaves, _ = tree_flatten(found)
             shaped = [ops.reshape(g, (*out._array.shape, *t._array.shape)) for g, t in zip(leaves, flat)]
-            row = tree_unflatten(shaped, spec)
+            row = tree_unflatten([_samples_apart(g) for g in shaped], spec)
             rows.append(row[0] if isinstance(argnums, int) else row)
         result = tree_unflatten(rows, out_spec)
         return (result, aux) if has_aux else result

@@ -349,3 +349,21 @@ def test_no_gradients_through_remote_calls():
         pass
     with pytest.raises(NotImplementedError, match=r"loss.backward\(\)"):
         remote.backward(0, [])
+
+
+def test_dtensor_from_a_spec():
+    """Checkpoints of sharded models are made so: a local part, and what is known of the whole."""
+    from flambeau.distributed._tensor.placement_types import DTensorSpec, TensorMeta
+    from flambeau.distributed.tensor import DTensor, Shard, init_device_mesh
+
+    mesh = init_device_mesh("cpu", (1,))
+    try:
+        spec = DTensorSpec(mesh, (Shard(0),), TensorMeta(torch.Size((2, 3)), (3, 1), torch.float32))
+        x = DTensor(torch.ones(2, 3), spec, requires_grad=True)
+        assert x._spec == spec and x.requires_grad and x.placements == (Shard(0),) and spec.ndim == 2
+        (x * 2).sum().backward()
+        assert x.grad.full_tensor().tolist() == [[2.0] * 3] * 2
+        with pytest.raises(ValueError, match="TensorMeta"):
+            DTensor(torch.ones(2, 3), DTensorSpec(mesh, (Shard(0),)))
+    finally:
+        dist.destroy_process_group()

@@ -194,3 +194,18 @@ def test_one_way_through_a_program_is_not_taken_for_all(function):
 def test_wrong_statements_raise_as_in_eager_runs():
     with pytest.raises(RuntimeError, match="Expected cond to be True"):
         export(module(checked_number), (I(1),))
+
+
+def test_assertions_of_graphs():
+    """Operators that graphs of PyTorch's export hold."""
+    aten = torch.ops.aten
+    aten._assert_async(torch.tensor(1))
+    with pytest.raises(RuntimeError, match="single nonzero value"):
+        aten._assert_async(torch.tensor(0))
+    with pytest.raises(RuntimeError, match="why"):
+        aten._assert_async.msg(torch.tensor(False), "why")
+    aten.sym_constrain_range_for_size(5, min=1, max=9)
+    with pytest.raises(RuntimeError, match="Invalid value range for 5"):
+        aten.sym_constrain_range(5, min=7, max=9)
+    with pytest.raises(RuntimeError, match="greater than 2"):
+        aten.sym_constrain_range_for_size(5, max=1)

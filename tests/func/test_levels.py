@@ -296,3 +296,11 @@ def test_jacfwd_leaves_the_batch_of_directions_in_front(monkeypatch):
     )
     jacobian = torch.func.jacfwd(lambda x: {"a": x[:2] ** 2})(torch.arange(3.0))
     assert jacobian["a"].tolist() == [[0, 0, 0], [0, 2, 0]] and asked == [0]
+
+
+def test_jacobians_of_a_batch_lie_one_after_the_other():
+    """So that `view` joins the batch with the rows, as in PyTorch."""
+    x = torch.rand(4, 2)
+    jacobians = torch.vmap(torch.func.jacrev(lambda z: (z[:1] * torch.arange(3.0)).sin() + z[1:]))(x)
+    assert jacobians.stride() == (6, 2, 1)
+    assert torch.equal(jacobians.view(12, 2), jacobians.reshape(12, 2))

@@ -14,6 +14,7 @@ from ...autograd.function import Function
 from .._states import broadcast_all
 from ..device_mesh import DeviceMesh
 from . import _redistribute
+from ._dtensor_spec import DTensorSpec, TensorMeta
 from ._utils import compute_local_shape_and_global_offset, normalized
 from .placement_types import Partial, Placement, Replicate, Shard
 
@@ -53,6 +54,13 @@ class DTensor(Tensor):
         return _rules.call(func, args, kwargs or {})
 
     # -- making --
+
+    def __new__(cls, local_tensor: Tensor, spec: DTensorSpec, *, requires_grad: bool = False) -> DTensor:
+        out = made(detached(local_tensor), spec.mesh, spec.placements, spec.shape)
+        return out.requires_grad_(requires_grad)
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        """Nothing: `__new__` has made it."""
 
     @staticmethod
     def from_local(
@@ -97,8 +105,8 @@ class DTensor(Tensor):
         return alias(self) if self._edge is not None or not self._k & GRAD else detached(self)
 
     @property
-    def _spec(self) -> Any:
-        return self
+    def _spec(self) -> DTensorSpec:
+        return DTensorSpec(self.device_mesh, self.placements, TensorMeta(self._global, self.stride(), self.dtype))
 
     def full_tensor(self, *, grad_placements: Any = None) -> Tensor:
         """The whole tensor, in every process."""
