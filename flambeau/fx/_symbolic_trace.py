@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import copy
 import functools
 import inspect
@@ -33,6 +34,16 @@ _PACKAGE = __name__.partition(".")[0]
 _original_call = Module.__call__
 _original_getattr = Module.__getattr__
 _active: list[Tracer] = []  # tracers at work, innermost last
+
+
+def _annotation(function: Any, kind: Any, nothing: Any = None) -> Any:
+    """An annotation as graphs have it: those of our own layers are texts, of which `Any` says `nothing`."""
+    module = getattr(function, "__module__", None) or ""
+    if not isinstance(kind, str) or module.partition(".")[0] != _PACKAGE:
+        return kind
+    with contextlib.suppress(NameError):  # a class that only checkers of types import
+        kind = eval(kind, getattr(function, "__globals__", {}))
+    return nothing if kind is Any or isinstance(kind, str) else kind
 
 
 class _Placeholder:
@@ -289,7 +300,10 @@ class Tracer(TracerBase):
         skip = 1 if is_module else 0
         if is_module and not count and not code.co_flags & inspect.CO_VARARGS:
             raise RuntimeError("``self`` argument cannot be part of *args expansion!")
-        parameters = inspect.signature(root_fn).parameters
+        parameters = {
+            name: parameter.replace(annotation=_annotation(root_fn, parameter.annotation, parameter.empty))
+            for name, parameter in inspect.signature(root_fn).parameters.items()
+        }
         if isinstance(concrete_args, tuple):
             if len(names[skip:count]) != len(concrete_args):
                 raise RuntimeError(
@@ -383,7 +397,7 @@ class Tracer(TracerBase):
             call, args = self.create_args_for_root(fn, isinstance(root, Module), concrete_args)
             self._patch(patches, cache, inspect.unwrap(fn))
             result = call(*args)
-            kind = getattr(fn, "__annotations__", {}).get("return")
+            kind = _annotation(fn, getattr(fn, "__annotations__", {}).get("return"))
             self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=kind)
         finally:
             patches.revert()

@@ -281,3 +281,16 @@ def test_fuse_and_remove_dropout():
     kinds = [type(m).__name__ for m in optimize_for_inference(model).modules()]
     assert "BatchNorm2d" not in kinds and "BatchNorm1d" not in kinds
     assert torch.allclose(optimize_for_inference(model)(x), model(x), atol=1e-5)
+
+
+def test_types_of_our_own_layers():
+    class Whole(fx.Tracer):
+        def is_leaf_module(self, m, module_qualified_name):
+            return True
+
+    linear = nn.Linear(2, 2)
+    graph = Whole().trace(linear)
+    assert "%input_1 : torch.Tensor [num_users=1]" in str(graph)
+    assert "def forward(self, input : torch.Tensor) -> torch.Tensor:" in fx.GraphModule(linear, graph).code
+    traced = fx.symbolic_trace(nn.Sequential(linear, nn.ReLU()))
+    assert "def forward(self, input):" in traced.code and "%input_1 : [num_users=1]" in str(traced.graph)
