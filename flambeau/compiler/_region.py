@@ -219,8 +219,11 @@ class Region:
     def _not_known(self, args: Any, named: Any, stance: str) -> Any:
         if stance == "run_only":
             return self.function(*args, **named)
-        if self.problem is not None:
+        if self.problem is not None and self.unsupported is None:
             return self._in_parts(args, named)
+        self.problem = (
+            None  # what must be recorded whole is tried again: other arguments may go another way, or it raises
+        )
         self._learn(args, named)
         from .._dynamo import config as settings  # which needs this module first
 

@@ -191,6 +191,9 @@ class Tracer(TorchFunctionMode):
         self.inputs: list[Value] = []
         self.attributes: list[Value] = []  # parameters and buffers of the module that is traced
         self._values: dict[int, Value] = {}
+        self._nested: dict[
+            int, tuple[str, Any]
+        ] = {}  # tensors of lists among results, with the operator that gave them
         self._alive: list[Any] = []  # so that no identity is used twice
         self._paths: dict[int, str] = {}
         self._scopes: list[str] = []
@@ -224,6 +227,11 @@ class Tracer(TorchFunctionMode):
             return t
         found = self._values.get(id(t))
         if found is None:
+            if id(t) in self._nested:
+                raise NotImplementedError(
+                    f"trace: {self._nested[id(t)][0]} gives a list of tensors beside others, whose parts cannot be followed; "
+                    "script the function instead"
+                )
             found = self._bind(t, Value("Tensor", t))
             found.name = f"CONSTANTS.c{len(self.constants)}"
             self.constants.append(t.detach() if t.requires_grad else t)
@@ -253,6 +261,8 @@ class Tracer(TorchFunctionMode):
             value = Value("Tensor", t)
             if isinstance(t, Tensor):
                 self._bind(t, value)
+            elif isinstance(t, (tuple, list)):
+                self._nested.update((id(part), (op, part)) for part in t)
             outputs.append(value)
         kind = tuple if hasattr(type(out), "_fields") or gives_several(op) or op == "unique_dim" else list
         self._add(Node(op, arguments, outputs, several and kind, options))

@@ -228,3 +228,14 @@ def test_backends_that_count_and_keep_graphs():
     assert [node.op for node in kept.graphs[0].graph.nodes].count("placeholder") == 1
     x = testing.rand_strided((2, 3), (1, 4), dtype=torch.float64)
     assert x.stride() == (1, 4) and x.dtype is torch.float64 and testing.rand_strided((0, 2), (2, 1)).shape == (0, 2)
+
+
+def test_fullgraph_raises_in_each_call_that_breaks():
+    def scaled(x, way):
+        return x * 3 if way and x.sum() > 0 else x * 2
+
+    compiled = torch.compile(scaled, fullgraph=True)
+    for _ in range(3):
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            compiled(torch.ones(2), True)
+    assert compiled(torch.ones(2), False).tolist() == [2.0, 2.0]

@@ -120,3 +120,11 @@ def test_squeeze_of_no_dimensions():
     x = torch.randn(1, 2, 1)
     traced = jit.trace(lambda x: x.squeeze(()), (x,))
     assert traced(x).shape == (1, 2, 1) and "annotate(List[int], [])" in traced.code
+
+
+def test_parts_of_lists_among_results_are_refused():
+    x = torch.rand(5, 2)
+    traced = jit.trace(lambda x: torch.histogramdd(x, bins=[2, 2]).hist, (x,))
+    assert torch.equal(traced(x * 3), torch.histogramdd(x * 3, bins=[2, 2]).hist)
+    with pytest.raises(NotImplementedError, match="histogramdd gives a list of tensors"):
+        jit.trace(lambda x: torch.histogramdd(x, bins=[2, 2]).bin_edges[0] * 1, (x,))
