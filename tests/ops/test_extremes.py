@@ -46,6 +46,12 @@ def test_forward_mode_of_lengths_and_deviations_at_zero():
         assert not torch.func.jvp(function, (x,), (t,))[1].any()
 
 
+def test_deviations_of_equal_complex_numbers_have_no_gradient():
+    x = torch.full((3,), 1 + 2j, requires_grad=True)
+    (grad,) = torch.autograd.grad(torch.std(x), x)
+    assert grad.tolist() == [0j] * 3 and torch.std(x.detach()).item() == 0.0
+
+
 def test_places_of_the_extremes_of_numbers_in_a_batch():
     x = torch.tensor([3.0, 1.0, 2.0])
     assert torch.vmap(torch.argmax)(x).tolist() == [0, 0, 0]

@@ -163,7 +163,10 @@ _OPS = {"var": var_op, "std": std_op, "var_mean": var_mean_op, "std_mean": std_m
 def _complex_variance(name: str, input: Tensor, dims: Any, keepdim: bool, correction: Any) -> Any:
     """The variance of a complex tensor is the sum of those of its parts."""
     total = var_op(ops.real(input), dims, keepdim, correction) + var_op(ops.imag(input), dims, keepdim, correction)
-    made = ops.sqrt(total) if name.startswith("std") else total
+    made = total
+    if name.startswith("std"):
+        none = ops.eq(total, 0)  # where the root has no derivative, that of the deviation is zero
+        made = ops.masked_fill(ops.sqrt(ops.masked_fill(total, none, 1)), none, 0)
     return (made, ops.mean(input, dims, keepdim)) if name.endswith("mean") else made
 
 
