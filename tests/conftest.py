@@ -32,6 +32,23 @@ def pytest_collection(session):
         gc.enable()
 
 
+class _FromTheEnd(pytest.Dir):
+    def collect(self):
+        return reversed(list(super().collect()))
+
+
+def pytest_collect_directory(path, parent):
+    """Pytest writes assertions anew when it first imports a file, and keeps that for other workers: every second one begins with the last
+    file, so that each writes half of them."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    return _FromTheEnd.from_parent(parent, path=path) if number % 2 else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path)  # all workers have the same order
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Each worker has neighbouring tests, which need the same kernels and fixtures; who is done takes some of another's."""

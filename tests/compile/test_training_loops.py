@@ -13,6 +13,7 @@ from flambeau import nn
 
 F = nn.functional
 PROGRAMS = {}
+LIKE_OTHERS = {"warming_up", "counters", "a_scaled_step"}  # an epoch, meters, numbers as operands
 
 
 def program(count):
@@ -295,7 +296,9 @@ def _seen(a):
 
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LIKE_OTHERS else []) for name in PROGRAMS]
+)
 def test_loops_are_compiled_whole(name, whole):
     run, count = PROGRAMS[name]
     regions = []

@@ -25,6 +25,7 @@ CALLS = sorted(
     if not any(word in call for word in (";", "autograd.grad", "detach()"))
 )  # fmt: skip
 
+LONG = ("grid_sample(u, torch.tanh", "polygamma(1, p)", "lstm_cell(")  # others of the same records are short
 ONCE = ("ctc_loss",)  # what has no second derivative, in PyTorch neither
 
 
@@ -46,7 +47,10 @@ def parts_of(result):
     return result if isinstance(result, (tuple, list)) else (result,)
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "call",
+    [pytest.param(call, marks=[pytest.mark.slow] if any(part in call for part in LONG) else []) for call in CALLS],
+)
 def test_derivatives(call):
     function, inputs = function_of(call)
     if not inputs:

@@ -104,7 +104,9 @@ def results(name, count):
     return [m.detach() for m in made]
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "depthwise" else []) for name in CALLS]
+)
 def test_as_on_one_thread(name):
     before = torch.get_num_threads()
     try:
