@@ -24,6 +24,8 @@ _dynamo.utils: is_compile_supported
 _inductor: config
 _tensor_str: PRINT_OPTS _tensor_str
 distributed: TCPStore rpc is_available
+_C._profiler: _ExperimentalConfig
+nn.utils.clip_grad: _no_grad _tensor_or_tensors
 distributed.autograd: backward context get_gradients is_available
 distributed._composable.fsdp: fully_shard
 distributed._functional_collectives: wait_tensor

@@ -342,3 +342,11 @@ def test_record_function_takes_attributes():
     block = torch.profiler.record_function("a")
     block.note = 1
     assert block.note == 1
+
+
+def test_options_of_pytorchs_library_are_taken():
+    from flambeau._C._profiler import _ExperimentalConfig
+
+    with torch.profiler.profile(experimental_config=_ExperimentalConfig(verbose=True)) as prof:
+        torch.ones(2).exp()
+    assert prof.experimental_config.verbose and any("exp" in e.name for e in prof.events())

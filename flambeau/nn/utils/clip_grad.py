@@ -16,6 +16,9 @@ from ..._ops.registry import ops
 from ..._tensor import Tensor, wrap
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+# names that libraries' own clipping uses
+_tensor_or_tensors = Tensor | Iterable[Tensor]
+_no_grad = no_grad()
 
 
 def get_total_norm(
