@@ -367,3 +367,13 @@ def test_dtensor_from_a_spec():
             DTensor(torch.ones(2, 3), DTensorSpec(mesh, (Shard(0),)))
     finally:
         dist.destroy_process_group()
+
+
+def test_state_from_names_alone(tmp_path):
+    from flambeau.distributed.checkpoint import save
+    from flambeau.distributed.checkpoint.state_dict_loader import _load_state_dict_from_keys
+
+    save({"model": {"a": torch.ones(2), "b": torch.zeros(1)}, "step": 3}, checkpoint_id=tmp_path)
+    assert _load_state_dict_from_keys(checkpoint_id=tmp_path)["step"] == 3
+    found = _load_state_dict_from_keys("model.a", checkpoint_id=tmp_path)
+    assert found["model"]["a"].tolist() == [1, 1] and "b" not in found["model"] and "step" not in found

@@ -76,6 +76,21 @@ def load_all(
     return state
 
 
+def _load_state_dict_from_keys(
+    keys: set[str] | str | None = None,
+    *,
+    checkpoint_id: Any = None,
+    storage_reader: StorageReader | None = None,
+    process_group: Any = None,
+) -> dict[str, Any]:
+    """The state of a checkpoint below certain names, or all of it, in every process: nothing of it need be there before."""
+    state: dict[str, Any] = {}
+    wanted = {keys} if isinstance(keys, str) else keys or None
+    planner = _EmptyStateDictLoadPlanner(wanted)
+    _fill(state, _reader(checkpoint_id, storage_reader), planner, group_of(process_group, False))
+    return state
+
+
 def load_state_dict(
     state_dict: dict[str, Any],
     storage_reader: StorageReader,
