@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from multiprocessing import parent_process, resource_sharer, util
 from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import Any
 
@@ -15,6 +17,8 @@ from .._tensor import Storage, Tensor
 from ..nn.parameter import Buffer, Parameter
 
 _PROTOCOL = 4
+_PATIENCE = 2.0  # seconds that a process which ends waits for those who have not fetched what it sent
+_AFTER_QUEUES = -50  # which are flushed at -5; the socket that receivers ask goes at -100
 
 
 def reduce_tensor(t: Tensor) -> Any:
@@ -39,6 +43,21 @@ def reduce_storage(storage: Storage) -> Any:
     return rebuild_storage_fd, (DupFd(segment.descriptor), segment.nbytes, start, raw.size)
 
 
+def _until_received() -> None:
+    """Receivers ask the sender for the descriptor: a worker that puts its result into a queue and ends would be gone by then."""
+    sharer: Any = resource_sharer._resource_sharer  # type: ignore[attr-defined]
+    if parent_process() is None or not getattr(sharer, "_key", 0):  # the first process, or one that has sent nothing
+        return
+    end = time.monotonic() + _PATIENCE
+    while sharer._cache and time.monotonic() < end:
+        time.sleep(0.001)
+    time.sleep(0.01)  # the last one is on its way
+
+
+def _wait_at_exit(_: Any = None) -> None:
+    util.Finalize(None, _until_received, exitpriority=_AFTER_QUEUES)
+
+
 def rebuild_storage_fd(handle: Any, total: int, start: int, nbytes: int) -> Storage:
     segment = segments.receive(handle.detach(), total)
     return Storage(np.asarray(segment)[start : start + nbytes])
@@ -46,6 +65,8 @@ def rebuild_storage_fd(handle: Any, total: int, start: int, nbytes: int) -> Stor
 
 def init_reductions() -> None:
     """Lets everything that `multiprocessing` pickles share the memory of tensors."""
+    _wait_at_exit()
+    util.register_after_fork(_wait_at_exit, _wait_at_exit)  # processes that are forked begin without
     ForkingPickler.register(Storage, reduce_storage)
     for kind in (Tensor, Parameter, Buffer):
         ForkingPickler.register(kind, reduce_tensor)

@@ -171,3 +171,17 @@ def test_spawn(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(Path(torch.__file__).parent.parent)}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "[1.0, 2.0] [[0, 0], [1, 1]]", done.stderr
+
+
+def test_a_worker_that_ends_at_once_is_heard():
+    queue = fork.Queue()
+    process = fork.Process(target=_put, args=(queue,))
+    process.start()
+    process.join(0.2)
+    assert queue.get().tolist() == [1, 2, 3]
+    process.join(10)
+    assert process.exitcode == 0
+
+
+def _put(queue):
+    queue.put(torch.tensor([1, 2, 3]))
