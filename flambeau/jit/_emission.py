@@ -37,6 +37,7 @@ _LAYERS = f"{__name__.partition('.')[0]}.nn."
 _MARKS = ("annotate", "isinstance", "unchecked_cast")
 _ANSWERS = {  # what a script says to questions about who runs it
     "is_scripting": True, "is_tracing": False, "is_compiling": False, "is_dynamo_compiling": False, "is_exporting": False,
+    "is_in_onnx_export": False,
 }  # fmt: skip
 _FUNCTION = re.compile(r"\bF\.(\w+)\(")  # a function of `nn.functional` in the text of a layer
 _SPECIAL_TYPES = {Tensor: "Tensor", type(None): "NoneType", device: "Device", dtype: "int", Any: "Any"}

@@ -493,7 +493,7 @@ def test_scripts_know_who_runs_them():
     def f(x):
         if not torch.compiler.is_compiling() and not torch.jit.is_scripting():
             x = python_only(x)  # noqa: F821 - nothing looks for it
-        if torch.compiler.is_dynamo_compiling() or torch.compiler.is_exporting() or torch._dynamo.is_compiling():
+        if torch.compiler.is_exporting() or torch._dynamo.is_compiling() or torch.onnx.is_in_onnx_export():
             return x + 1
         return x * 2
 
