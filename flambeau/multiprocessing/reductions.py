@@ -40,7 +40,10 @@ def reduce_storage(storage: Storage) -> Any:
     segment = segments.segment_of(raw)
     assert segment is not None
     start = address(raw) - segment.address
-    return rebuild_storage_fd, (DupFd(segment.descriptor), segment.nbytes, start, raw.size)
+    handle = DupFd(segment.descriptor)
+    if parent_process() is not None:
+        _keep_address()
+    return rebuild_storage_fd, (handle, segment.nbytes, start, raw.size)
 
 
 def _until_received() -> None:
@@ -52,6 +55,14 @@ def _until_received() -> None:
     while sharer._cache and time.monotonic() < end:
         time.sleep(0.001)
     time.sleep(0.01)  # the last one is on its way
+
+
+def _keep_address() -> None:
+    """Receivers find the socket until its folder goes: it would be the first thing to go when the process ends."""
+    listener = getattr(resource_sharer._resource_sharer, "_listener", None)  # type: ignore[attr-defined]
+    unlink = getattr(getattr(listener, "_listener", None), "_unlink", None)
+    if unlink is not None:
+        unlink.cancel()
 
 
 def _wait_at_exit(_: Any = None) -> None:
