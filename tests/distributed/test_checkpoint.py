@@ -7,6 +7,7 @@ import pytest
 
 import flambeau as torch
 import flambeau.distributed.checkpoint as dcp
+from flambeau.distributed.checkpoint import _pickles, metadata
 
 from .world import needs_mpi, run
 
@@ -36,6 +37,22 @@ def test_metadata_is_not_trusted(tmp_path):
     (tmp_path / ".metadata").write_bytes(b"nonsense")
     with pytest.raises(dcp.CheckpointException, match="cannot be read"):
         dcp.load({"w": torch.zeros(2)}, checkpoint_id=tmp_path)
+
+
+def test_enumerations_are_written_by_value_and_read_by_name_too():
+    """Python 3.11.0 to 3.11.3 would have written `getattr` of the class, as PyTorch's files from there have it."""
+    kind = metadata._MEM_FORMAT_ENCODING
+    data = pickle.dumps(kind.TORCH_CHANNELS_LAST, 2)
+    assert b"getattr" not in data and pickle.loads(data) is kind.TORCH_CHANNELS_LAST
+
+    def named(module, name):
+        return f"cbuiltins\ngetattr\n(c{module}\nX{chr(len(name))}\0\0\0{name}tR.".encode()
+
+    there = "torch.distributed.checkpoint.metadata\n_MEM_FORMAT_ENCODING"
+    assert _pickles.unpack(named(there, "TORCH_CHANNELS_LAST")) is kind.TORCH_CHANNELS_LAST
+    for module, name in ((there, "__class__"), ("torch\nSize", "count")):
+        with pytest.raises(ValueError, match="cannot be read"):
+            _pickles.unpack(named(module, name))
 
 
 def test_files_stay_in_their_folder(tmp_path):

@@ -17,7 +17,17 @@ from .metadata import Metadata
 
 _HERE, _THERE = "flambeau.", "torch."
 _METADATA = "torch.distributed.checkpoint.metadata"
+
+
+def _member(kind: Any, name: str) -> Any:
+    """What `getattr` stands for in files that Python 3.11.0 to 3.11.3 wrote: a member of the enumeration, and nothing else."""
+    if kind is not metadata._MEM_FORMAT_ENCODING:
+        raise pickle.UnpicklingError("the checkpoint's metadata asks for an attribute, which does not belong there")
+    return kind[name]
+
+
 _ALLOWED: dict[tuple[str, str], Any] = {
+    ("builtins", "getattr"): _member,
     **{(_METADATA, name): getattr(metadata, name) for name in (*metadata.__all__, "_MEM_FORMAT_ENCODING")},
     ("torch.distributed.checkpoint.filesystem", "_StorageInfo"): _StorageInfo,
     ("torch.distributed.checkpoint._storage_info", "_HFStorageInfo"): _HFStorageInfo,

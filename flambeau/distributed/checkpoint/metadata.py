@@ -29,6 +29,9 @@ class _MEM_FORMAT_ENCODING(Enum):
     TORCH_CHANNELS_LAST = 1
     TORCH_PRESERVE_FORMAT = 2
 
+    def __reduce_ex__(self, protocol: Any) -> Any:  # as all but Python 3.11.0 to 3.11.3 do, which name `getattr`
+        return type(self), (self.value,)
+
 
 @dataclass
 class TensorProperties:
