@@ -33,6 +33,8 @@ _USED, _VERSION, _KEYS, _VALUES = _HEAD, _HEAD + 8, _HEAD + 16, _HEAD + 24  # of
 _SIZE, _ITEMS = _HEAD, _HEAD + 8  # of a list
 _VERSIONED = sys.version_info < (3, 13)  # whether every change of a dictionary gives it a new number
 _MANAGED = 1 << 4  # flag of classes whose instances have their dictionary before them
+# What asking a holder raises if it no longer has what it had, which another thread may change at any moment.
+_GONE = (AttributeError, IndexError, KeyError, ReferenceError, TypeError, ValueError)
 _PATIENCE = 2  # renewals before a dictionary that keeps changing is compared more closely
 
 Pair = tuple[int, int]
@@ -277,7 +279,7 @@ class Scan:
             equal, forbidden, parts = words_of(holder, times >= _PATIENCE)
             # What stands in the words is kept, so that nobody else comes to stand at its address.
             self._rows.append((holder, equal, forbidden, (parts, holder.now())))
-        except Elsewhere:
+        except (Elsewhere, *_GONE):
             self.slow.append(holder)
 
     def _lay(self) -> None:
@@ -327,5 +329,5 @@ class Scan:
 def _holds(holder: Holder) -> bool:
     try:
         return holder.holds()
-    except (AttributeError, IndexError, KeyError, ReferenceError, TypeError, ValueError):
+    except _GONE:
         return False

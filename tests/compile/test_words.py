@@ -186,3 +186,26 @@ def test_words_say_what_holders_say(make, versioned, monkeypatch):
             except (AttributeError, KeyError):
                 holds = False
             assert scan.hold() is holds
+
+
+def test_what_another_thread_takes_away_meanwhile_does_not_hold():
+    class Owner:
+        pass
+
+    class Racing(Fields):
+        """Loses an attribute between two looks at it."""
+
+        __slots__ = ("looks",)
+
+        def now(self):
+            self.looks += 1
+            if self.looks == 2:
+                del self.owner.width
+            return super().now()
+
+    owner = Owner()
+    owner.width = 3
+    holder = Racing(owner, "owner")
+    holder.looks, holder.names = 0, {"width": None}
+    holder.close()
+    assert not Scan([holder]).hold() and holder.looks > 1
