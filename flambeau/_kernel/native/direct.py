@@ -92,13 +92,21 @@ def _address(m, self, a):
     return m.call("PyObject_VectorcallDict", m.word(self, _BYTES + 8), one, 1, 0)
 
 
-class _Method(ctypes.Structure):
+class Method(ctypes.Structure):
+    """What Python knows of a function in C."""
+
     _fields_ = [
         ("name", ctypes.c_char_p),
         ("function", ctypes.c_void_p),
         ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
     ]
+
+
+# (method, self, home) -> function. A prototype of our own: that of `pythonapi` is one for all, and what a thread says of its arguments
+# holds for another's call.
+_NewFunction = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
+new_function = _NewFunction(("PyCFunction_NewEx", ctypes.pythonapi))
 
 
 @functools.cache
@@ -116,7 +124,7 @@ def known_layout() -> bool:
 def _function(body: Any, parameters: Sequence[str], flags: int, **options: Any) -> Any:
     """A function of words as Python knows functions; its `self` are bytes."""
     name = body.__name__.strip("_")
-    return _Method(name.encode(), compile_function(name, body, parameters, **options), flags, None)
+    return Method(name.encode(), compile_function(name, body, parameters, **options), flags, None)
 
 
 @functools.cache
@@ -126,10 +134,8 @@ def _method() -> Any:
 
 def _bound(method: Any, value: Any) -> Any:
     """A function of Python's with its `self`."""
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     _kept.append(method)
-    return make(ctypes.addressof(method), value, None)
+    return new_function(ctypes.addressof(method), value, None)
 
 
 def bound_text(name: str, text: str, words: bytes) -> Any:
@@ -139,7 +145,7 @@ def bound_text(name: str, text: str, words: bytes) -> Any:
 
 def bound_address(name: str, address: int, words: bytes) -> Any:
     """The same for machine code at an address."""
-    return _bound(_Method(name.encode(), address, _FASTCALL, None), words)
+    return _bound(Method(name.encode(), address, _FASTCALL, None), words)
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from ..._core.state import AUTOCAST, local, modes
 from ..building import ahead, elf
 from ..threads import pool
 from .device_entry import GPU_NAMES, Lies, compile_device_entry, gpu_words
-from .direct import known_layout
+from .direct import Method, known_layout, new_function
 from .entry import (
     BY_ELEMENT,
     KNOWN_NAMES,
@@ -38,16 +38,6 @@ from .entry import (
 )  # fmt: skip
 from .plan import Table, absent
 from .views import compile_device_views, compile_views
-
-
-class _Method(ctypes.Structure):
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    ]
-
 
 _FASTCALL_WITH_NAMES = 0x0080 | 0x0002
 
@@ -234,11 +224,9 @@ class _Entries:
     def function(self, site: Site, name: str, doc: str | None) -> Any:
         """The function of a site."""
         begin = self.jump[0] if self.jump is not None else self.address
-        method = _Method(name.encode(), begin, _FASTCALL_WITH_NAMES, doc.encode() if doc else None)
+        method = Method(name.encode(), begin, _FASTCALL_WITH_NAMES, doc.encode() if doc else None)
         self.methods.append(method)
-        make = ctypes.pythonapi.PyCFunction_NewEx
-        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-        return make(ctypes.addressof(method), site, "flambeau")
+        return new_function(ctypes.addressof(method), site, "flambeau")
 
 
 def usable() -> bool:
