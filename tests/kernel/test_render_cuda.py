@@ -14,7 +14,7 @@ from flambeau._kernel.render.value import Value
 from flambeau._ops.records.pointwise_op import Pointwise
 from flambeau._ops.registry import records
 
-POINTWISE = {name: op for name, op in records.items() if isinstance(op, Pointwise)}
+POINTWISE = {name: op for name, op in sorted(records.items()) if isinstance(op, Pointwise)}
 DTYPES = (torch.float32, torch.float64, torch.complex64, torch.bfloat16, torch.int64)
 
 

@@ -21,7 +21,7 @@ _spec = importlib.util.spec_from_file_location("samples", Path(__file__).resolve
 _samples = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_samples)
 domain_of, params_of = _samples.domain_of, _samples.params_of
-POINTWISE = {name: op for name, op in records.items() if isinstance(op, Pointwise)}
+POINTWISE = {name: op for name, op in sorted(records.items()) if isinstance(op, Pointwise)}
 REFERENCE = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "true_divide": np.divide, "neg": np.negative,
     "rsub": lambda x, y: y - x, "abs": np.abs, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "square": np.square,
