@@ -6,6 +6,8 @@ import ctypes
 import importlib
 from typing import Any
 
+from .._core.c_interface import capsule_name, capsule_pointer
+
 
 def addresses() -> dict[str, int]:
     """Those that the native entry calls; raises if one is not found."""
@@ -23,10 +25,7 @@ def address_of(function: Any) -> int:
 def exported(module: str, name: str) -> int:
     """A function that one module written in Cython offers to others."""
     capsule = importlib.import_module(module).__pyx_capi__[name]
-    get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    signature = get_name(capsule)
+    signature = capsule_name(capsule)
     if signature.split(b" (")[0] != b"intptr_t" or b"(void)" not in signature:
         raise LookupError(f"{name} is not what it was: {signature!r}")
-    return get_pointer(capsule, signature) or 0
+    return capsule_pointer(capsule, signature)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._core import allocation
+from .._core.c_interface import c_function, capsule_pointer
 from .._kernel.loops.dialect import compile_function, compile_module
 
 _HUGE = 1 << 22  # bytes from which Linux is asked for large pages, as NumPy does
@@ -102,10 +103,8 @@ def _exchange() -> tuple[int, Any] | None:
     if not sys.platform.startswith("linux"):
         return None
     try:
-        get = ctypes.pythonapi.PyCapsule_GetPointer
-        get.restype, get.argtypes = _POINTER, [ctypes.py_object, ctypes.c_char_p]
         capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
-        table = ctypes.cast(get(capsule, None), ctypes.POINTER(_POINTER))
+        table = ctypes.cast(capsule_pointer(capsule, None), ctypes.POINTER(_POINTER))
         address = table[304]
         functions = {released: ["context", "old", "size"], allocate: ["context", "size"]}
         malloc = compile_module(functions, 2 + 2 * _PLACES)
@@ -113,8 +112,7 @@ def _exchange() -> tuple[int, Any] | None:
         calloc = compile_function("zeroed", zeroed, ["context", "count", "size"])
         realloc = compile_function("resized", resized, ["context", "old", "size"])
         handler = _Handler(b"flambeau_aligned", 1, None, malloc, calloc, realloc, free)
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, [_POINTER, ctypes.c_char_p, _POINTER]
+        new = c_function("PyCapsule_New", ctypes.py_object, _POINTER, ctypes.c_char_p, _POINTER)
         capsule = new(ctypes.addressof(handler), b"mem_handler", None)
         _kept.extend((handler, capsule, b"mem_handler"))
         return address, capsule

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.c_interface import capsule_name, capsule_pointer
 from .._core.dtypes import (
     bfloat16,
     dtype,
@@ -56,23 +57,15 @@ class DLDeviceType(enum.IntEnum):
     kDLMAIA = 17
 
 
-def _capsule_name(capsule: Any) -> bytes:
-    get = ctypes.pythonapi.PyCapsule_GetName
-    get.restype, get.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    return get(capsule) or b""
-
-
 def _type_code(capsule: Any) -> Any:
     """The type code in an unused capsule, to be read or set; its bits follow it."""
-    name = _capsule_name(capsule)
+    name = capsule_name(capsule)
     if name not in _CODE_AT:
         raise RuntimeError(
             "from_dlpack received an invalid capsule. Capsules of tensors can be consumed only once, so a tensor may "
             "have been made of it already."
         )
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return (ctypes.c_uint8 * 2).from_address(get(capsule, name) + _CODE_AT[name])
+    return (ctypes.c_uint8 * 2).from_address(capsule_pointer(capsule, name) + _CODE_AT[name])
 
 
 def _check_exportable(t: Tensor) -> None:
@@ -157,7 +150,7 @@ def _read(source: Any) -> tuple[Any, dtype]:
     found = next((d for d, number in _CODES.items() if number == code and d.itemsize == size), None)
     if found is not None:
         described[0] = _UNSIGNED
-    unversioned = _capsule_name(capsule) == b"dltensor"
+    unversioned = capsule_name(capsule) == b"dltensor"
     array = np.from_dlpack(_Capsule(capsule))
     if unversioned and not array.flags.writeable:  # such capsules cannot say; PyTorch takes them as writeable
         array = foreign(array, array.shape, array.strides, 0, writeable=True)

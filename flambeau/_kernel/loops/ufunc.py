@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.c_interface import capsule_pointer
 from ..threads import pool
 
 _VOID_P = ctypes.c_void_p
@@ -29,9 +30,7 @@ loops: dict[Any, tuple[int, Any]] = {}  # the loops as NumPy calls them, with th
 
 
 def _api(index: int, *arguments: Any) -> Callable[..., Any]:
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = _VOID_P, [ctypes.py_object, ctypes.c_char_p]
-    table = get(np._core._multiarray_umath._UFUNC_API, None)  # type: ignore[attr-defined]
+    table = capsule_pointer(np._core._multiarray_umath._UFUNC_API, None)  # type: ignore[attr-defined]
     address = ctypes.cast(table, ctypes.POINTER(_VOID_P))[index]
     return ctypes.PYFUNCTYPE(ctypes.py_object, *arguments)(address)
 

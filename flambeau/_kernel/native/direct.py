@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.c_interface import c_function
 from ..building import jit
 from ..loops.dialect import compile_function
 from ..loops.ufunc import addresses
@@ -103,10 +104,10 @@ class Method(ctypes.Structure):
     ]
 
 
-# (method, self, home) -> function. A prototype of our own: that of `pythonapi` is one for all, and what a thread says of its arguments
-# holds for another's call.
-_NewFunction = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
-new_function = _NewFunction(("PyCFunction_NewEx", ctypes.pythonapi))
+def new_function(method: Method, own: Any, home: Any) -> Any:
+    """A function of Python's with its `self`, of a module (or what has its name)."""
+    make = c_function("PyCFunction_NewEx", ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
+    return make(ctypes.addressof(method), own, home)
 
 
 @functools.cache
@@ -135,7 +136,7 @@ def _method() -> Any:
 def _bound(method: Any, value: Any) -> Any:
     """A function of Python's with its `self`."""
     _kept.append(method)
-    return new_function(ctypes.addressof(method), value, None)
+    return new_function(method, value, None)
 
 
 def bound_text(name: str, text: str, words: bytes) -> Any:

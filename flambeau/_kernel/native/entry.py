@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.allocation import LARGE
+from ..._core.c_interface import c_function, capsule_pointer
 from ..._core.state import modes
 from ..loops.dialect import compile_function, inline, is_kept
 from .plan import (  # fmt: skip
@@ -727,16 +728,14 @@ def _buffer_offset() -> int:
 
 def new_array() -> int | None:
     """The address of PyArray_NewFromDescr; None if it is not where it should be."""
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = get(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
+    table = capsule_pointer(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
     address = ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))[_NEW_FROM_DESCR]
     pointer, integer = ctypes.c_void_p, ctypes.c_int
     make = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.py_object, ctypes.py_object, integer, pointer, pointer, pointer, integer, pointer
     )(address)
     d, shape = np.dtype(np.int16), (ctypes.c_ssize_t * 2)(3, 5)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(d))  # the function takes one
+    c_function("Py_IncRef", None, ctypes.py_object)(d)  # the function takes one
     made = make(np.ndarray, d, 2, ctypes.addressof(shape), None, None, 0, None)
     fits = made.__class__ is np.ndarray and made.shape == (3, 5) and made.dtype is d and made.flags.c_contiguous
     return address if fits else None

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import allocation
+from ..._core.c_interface import c_address, c_function
 from ..._core.dtypes import dtype
 from ..._core.sizes import Size
 from ..._core.state import AUTOCAST, local, modes
@@ -128,7 +129,7 @@ class _Entries:
         self.known = array.array("q", [id(found[name]) if name in found else 0 for name in KNOWN_NAMES])
         self.known[KNOWN_NAMES.index("seen")] = self.seen.buffer_info()[0]
         self.known[KNOWN_NAMES.index("settings")] = pool.settings.buffer_info()[0]
-        self.address = ctypes.cast(ctypes.pythonapi.PyObject_Vectorcall, ctypes.c_void_p).value or 0
+        self.address = c_address("PyObject_Vectorcall")
         self.jump = elf.jump(self.address)
         return True
 
@@ -215,7 +216,7 @@ class _Entries:
     def switched_off(self) -> Iterator[None]:
         """Within it all sites call their Python functions, as they do where there is no machine code."""
         self.wait()
-        self.lead_to(ctypes.cast(ctypes.pythonapi.PyObject_Vectorcall, ctypes.c_void_p).value or 0)
+        self.lead_to(c_address("PyObject_Vectorcall"))
         try:
             yield
         finally:
@@ -226,12 +227,12 @@ class _Entries:
         begin = self.jump[0] if self.jump is not None else self.address
         method = Method(name.encode(), begin, _FASTCALL_WITH_NAMES, doc.encode() if doc else None)
         self.methods.append(method)
-        return new_function(ctypes.addressof(method), site, "flambeau")
+        return new_function(method, site, "flambeau")
 
 
 def usable() -> bool:
     """Whether this interpreter is one whose objects the machine code knows, and nobody forbids it."""
-    if os.environ.get("FLAMBEAU_NATIVE_ENTRY") == "0" or not hasattr(ctypes.pythonapi, "PyObject_Vectorcall"):
+    if os.environ.get("FLAMBEAU_NATIVE_ENTRY") == "0" or not c_address("PyObject_Vectorcall"):
         return False
     locked = getattr(sys, "_is_gil_enabled", lambda: True)()
     return bool(locked) and sys.implementation.name == "cpython"
@@ -292,6 +293,4 @@ def as_method(function: Any) -> Any:
     """What binds a site's function to the object it is an attribute of, as Python's own functions do by themselves."""
     if not isinstance(getattr(function, "__self__", None), Site):
         return function
-    make = ctypes.pythonapi.PyInstanceMethod_New
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object]
-    return make(function)
+    return c_function("PyInstanceMethod_New", ctypes.py_object, ctypes.py_object)(function)
