@@ -15,6 +15,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import nn
+from flambeau._compile import numbers
 
 F = nn.functional
 
@@ -355,3 +356,18 @@ def test_counts_beside_numbers_of_other_kinds(form):
     x = torch.ones(1)
     for _ in range(7):
         torch.testing.assert_close(compiled(x), eager(x), rtol=0, atol=0)
+
+
+def test_numbers_that_only_others_hold_are_not_searched_for(monkeypatch):
+    searched, search = [], numbers.referrers
+    monkeypatch.setattr(numbers, "referrers", lambda held: (searched.append(len(held)), search(held))[1])
+    state = SimpleNamespace(average=1.0)
+
+    @torch.compile
+    def step(x):
+        state.average = 0.75 * state.average + 0.25 * x.sum().item()
+
+    for _ in range(3):
+        step(torch.ones(4))
+    assert state.average == 1 + 3 * (1 - 0.75**3) and type(state.average) is float
+    assert searched and set(searched) == {1}  # that in `state`: what it was computed from is gone with it

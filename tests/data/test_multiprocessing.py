@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from multiprocessing import util
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
@@ -185,3 +186,18 @@ def test_a_worker_that_ends_at_once_is_heard():
 
 def _put(queue):
     queue.put(torch.tensor([1, 2, 3]))
+
+
+def test_receivers_find_a_worker_that_ends():
+    here, there = fork.Pipe()
+    process = fork.Process(target=_begin_to_end, args=(there,))
+    process.start()
+    assert pickle.loads(here.recv_bytes()).tolist() == [1, 2, 3]
+    process.join(10)
+    assert process.exitcode == 0
+
+
+def _begin_to_end(pipe):
+    data = ForkingPickler.dumps(torch.tensor([1, 2, 3]))
+    util._run_finalizers(0)  # the first of what multiprocessing does at exit: sockets go, queues are not flushed yet
+    pipe.send_bytes(data)
