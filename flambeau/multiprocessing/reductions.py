@@ -18,6 +18,7 @@ from ..nn.parameter import Buffer, Parameter
 
 _PROTOCOL = 4
 _PATIENCE = 2.0  # seconds that a process which ends waits for those who have not fetched what it sent
+_BEFORE_SOCKETS = 1  # whose names go at 0
 _AFTER_QUEUES = -50  # which are flushed at -5; the socket that receivers ask goes at -100
 
 
@@ -40,10 +41,7 @@ def reduce_storage(storage: Storage) -> Any:
     segment = segments.segment_of(raw)
     assert segment is not None
     start = address(raw) - segment.address
-    handle = DupFd(segment.descriptor)
-    if parent_process() is not None:
-        _keep_address()
-    return rebuild_storage_fd, (handle, segment.nbytes, start, raw.size)
+    return rebuild_storage_fd, (DupFd(segment.descriptor), segment.nbytes, start, raw.size)
 
 
 def _until_received() -> None:
@@ -59,13 +57,18 @@ def _until_received() -> None:
 
 def _keep_address() -> None:
     """Receivers find the socket until its folder goes: it would be the first thing to go when the process ends."""
-    listener = getattr(resource_sharer._resource_sharer, "_listener", None)  # type: ignore[attr-defined]
-    unlink = getattr(getattr(listener, "_listener", None), "_unlink", None)
-    if unlink is not None:
-        unlink.cancel()
+    if parent_process() is None:
+        return
+    sharer: Any = resource_sharer._resource_sharer  # type: ignore[attr-defined]
+    with sharer._lock:  # the thread of a queue may be about to make it
+        unlink = getattr(getattr(sharer._listener, "_listener", None), "_unlink", None)
+        if unlink is not None:
+            unlink.cancel()
+    util.Finalize(None, _keep_address, exitpriority=_BEFORE_SOCKETS)  # a process that ends goes through them twice
 
 
 def _wait_at_exit(_: Any = None) -> None:
+    util.Finalize(None, _keep_address, exitpriority=_BEFORE_SOCKETS)
     util.Finalize(None, _until_received, exitpriority=_AFTER_QUEUES)
 
 
