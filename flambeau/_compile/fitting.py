@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from .._kernel.native.direct import bound_function
-from .._kernel.native.entry import KNOWN_NAMES
+from .._kernel.native.interpreter import HEAD, KNOWN_NAMES
 from .._kernel.native.site import machine_code
 from .._tensor import Tensor
 
 MOST = 64  # tensors of a call
-_HEAD = object.__basicsize__  # where an array's own fields begin
-_TYPE, _RANK, _SHAPE, _STRIDES, _BASE = _HEAD - 8, _HEAD + 8, _HEAD + 16, _HEAD + 24, _HEAD + 32
+_TYPE, _RANK, _SHAPE, _STRIDES, _BASE = HEAD - 8, HEAD + 8, HEAD + 16, HEAD + 24, HEAD + 32
 _BYTES = bytes.__basicsize__ - 1
 _SMALL = 256  # numbers up to here are each one object, which is what machine code compares
 

@@ -21,16 +21,15 @@ from collections.abc import Sequence as Rows
 from typing import Any
 
 from .._kernel.native.direct import bound_function, known_layout
-from .._kernel.native.entry import slot_offset
+from .._kernel.native.interpreter import HEAD, slot_offset
 from .._kernel.native.site import usable
 from .._tensor import Meta, Tensor
 from .holders import MISSING, Cell, Code, External, Fields, Holder, Items, Namespace, Sequence, Slots
 
 _BYTES = bytes.__basicsize__ - 1  # where the contents of bytes begin
-_HEAD = object.__basicsize__
-_TYPE = _HEAD - 8
-_USED, _VERSION, _KEYS, _VALUES = _HEAD, _HEAD + 8, _HEAD + 16, _HEAD + 24  # of a dictionary
-_SIZE, _ITEMS = _HEAD, _HEAD + 8  # of a list
+_TYPE = HEAD - 8
+_USED, _VERSION, _KEYS, _VALUES = HEAD, HEAD + 8, HEAD + 16, HEAD + 24  # of a dictionary
+_SIZE, _ITEMS = HEAD, HEAD + 8  # of a list
 _VERSIONED = sys.version_info < (3, 13)  # whether every change of a dictionary gives it a new number
 _MANAGED = 1 << 4  # flag of classes whose instances have their dictionary before them
 # What asking a holder raises if it no longer has what it had, which another thread may change at any moment.
@@ -81,7 +80,7 @@ def known() -> bool:
         and word_at(id(own) + _USED) == 2
         and list(found) == ["a", "b"]
         and [word_at(a) for a in found.values()] == [id(MISSING), id(known)]
-        and word_at(id(cell) + _HEAD) == id(own)
+        and word_at(id(cell) + HEAD) == id(own)
         and word_at(id(items) + _SIZE) == 2
         and word_at(word_at(id(items) + _ITEMS) + 8) == id(MISSING)
     )
@@ -154,7 +153,7 @@ def _function_offsets() -> list[int]:
 
     known_here = probe
     wanted = (probe.__code__, probe.__defaults__, probe.__kwdefaults__, probe.__closure__)
-    places = range(_HEAD, types.FunctionType.__basicsize__, 8)
+    places = range(HEAD, types.FunctionType.__basicsize__, 8)
     return [next(p for p in places if word_at(id(probe) + p) == id(value)) for value in wanted]
 
 
@@ -187,7 +186,7 @@ def _dictionary_of(owner: Any) -> tuple[int, dict[Any, Any]]:
 
 def _place_in_class(owner: type, value: Any) -> int:
     kind: Any = type
-    for place in range(id(owner) + _HEAD, id(owner) + kind.__basicsize__, 8):
+    for place in range(id(owner) + HEAD, id(owner) + kind.__basicsize__, 8):
         if word_at(place) == id(value):
             return place
     raise Elsewhere("a part of a class")
@@ -214,7 +213,7 @@ def words_of(holder: Holder, closely: bool) -> tuple[list[Pair], list[Pair], Any
         words = [(id(owner) + _SIZE, len(owner)), (id(owner) + _ITEMS, items)]
         return words + [(items + 8 * i, id(value)) for i, value in enumerate(owner)], [], owner
     if kind is Cell:
-        return [(id(owner) + _HEAD, word_at(id(owner) + _HEAD))], [], owner
+        return [(id(owner) + HEAD, word_at(id(owner) + HEAD))], [], owner
     if kind is Code:
         words = [(id(owner) + offset, word_at(id(owner) + offset)) for offset in _function_offsets()]
         named = owner.__kwdefaults__

@@ -10,7 +10,7 @@ from flambeau._backend import cuda as cuda_module
 from flambeau._backend import placement
 from flambeau._compile import guards, reach
 from flambeau._kernel.native import site
-from flambeau._kernel.native.entry import KNOWN_NAMES
+from flambeau._kernel.native.interpreter import KNOWN_NAMES
 from flambeau.optim import _gpu
 
 from . import emulated, fake_gpu

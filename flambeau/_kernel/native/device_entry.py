@@ -18,11 +18,9 @@ from ..loops.dialect import compile_function, inline
 from .device_plan import ABOUT, ARGUMENT, ARGUMENTS, CALL, FIRST, PASSED, RESULT, RESULTS, SPAN, SPANS, WRITES
 from .entry import (
     KNOWN,
-    KNOWN_NAMES,
     MARK,
     PARTS,
     SLOW,
-    Offsets,
     as_tensors,
     casting,
     count_write,
@@ -32,11 +30,10 @@ from .entry import (
     release,
     without_plan,
 )
+from .interpreter import HEAD, KNOWN_NAMES, TYPE, Offsets
 from .plan import ABSENT, DEVICE, FLOAT, INT, LOOPS, PLAN, RETURNED, TOGETHER, VIEWS
 from .views import storage_of
 
-_HEAD = object.__basicsize__
-_TYPE = _HEAD - 8
 _WORDS, _RANK = 128, 8  # at most: of a description, dimensions
 # What the machine code must know of the GPU's library, by addresses in this process, and how switches stand.
 GPU_NAMES = ("array", "launch", "stream", "choice")
@@ -81,7 +78,7 @@ def may_write_to(m, parts, count, bases, inputs, history, plan, at, place_of):
     if m.word(at.modes, place_of.inferring) != at.none:  # some thread is in inference mode: is it this one?
         meta = m.call("PyObject_Vectorcall", at.mark, parts, 0, 0)
         m.run("Py_DecRef", meta)  # it has another owner
-        if m.word(meta, _TYPE) == at.inference:
+        if m.word(meta, TYPE) == at.inference:
             inferring = 1
         else:
             allowed = 0
@@ -90,7 +87,7 @@ def may_write_to(m, parts, count, bases, inputs, history, plan, at, place_of):
     for i in range(count):
         t = m.word(parts, i * 8 + 8)
         if t >= MARK:
-            if (m.word(t, _TYPE) == at.tensor) | (m.word(t, _TYPE) == at.parameter):
+            if (m.word(t, TYPE) == at.tensor) | (m.word(t, TYPE) == at.parameter):
                 if ((writes >> i) & 1) != 0:
                     if storage_of(m, t, at, place_of) == 0:
                         allowed = 0
@@ -98,7 +95,7 @@ def may_write_to(m, parts, count, bases, inputs, history, plan, at, place_of):
                         allowed = 0
                     if (m.word(t, place_of.k) != at.two) & (history != 0):
                         allowed = 0
-                    if (m.word(m.word(t, place_of.meta), _TYPE) == at.inference) & (inferring == 0):
+                    if (m.word(m.word(t, place_of.meta), TYPE) == at.inference) & (inferring == 0):
                         allowed = 0
                     own, start = spans + number * SPAN, m.word(bases, number * 8)
                     for j in range(inputs):
@@ -137,12 +134,12 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
                 m.put(key, n * 8, a)
             n += 1
             continue
-        kind = m.word(a, _TYPE)
+        kind = m.word(a, TYPE)
         if (kind == at.tensor) | (kind == at.parameter):
             k, own = m.word(a, place_of.k), m.word(a, place_of.array)
             if own == 0:  # a tensor that nobody has made
                 return m.call("PyObject_Vectorcall", slow, args, given, names)
-            if ((k != at.two) & (k != at.three)) | (m.word(own, _TYPE) != there.array):
+            if ((k != at.two) & (k != at.three)) | (m.word(own, TYPE) != there.array):
                 return m.call("PyObject_Vectorcall", slow, args, given, names)
             if k == at.three:
                 history = history | (m.number(1) << i)
@@ -166,7 +163,7 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
             continue
         if kind == at.float:
             m.put(key, n * 8, FLOAT)
-            m.put(key, n * 8 + 8, m.word(a, _HEAD))
+            m.put(key, n * 8 + 8, m.word(a, HEAD))
             n += 2
             continue
         if kind != at.int:

@@ -8,16 +8,9 @@ the site's Python function, which does the same without any of this. Nothing her
 
 from __future__ import annotations
 
-import array
-import ctypes
-from typing import Any
-
-import numpy as np
-
 from ..._core.allocation import LARGE
-from ..._core.c_interface import c_function, capsule_pointer
-from ..._core.state import modes
 from ..loops.dialect import compile_function, inline, is_kept
+from .interpreter import HEAD, KNOWN_NAMES, TYPE, Offsets
 from .plan import (  # fmt: skip
     ABSENT,
     ALIKE,
@@ -40,21 +33,11 @@ from .plan import (  # fmt: skip
     run_loops,
 )
 
-_HEAD = object.__basicsize__  # where an array's own fields begin
-_TYPE = _HEAD - 8
-_NEW_FROM_DESCR = 94  # the place of PyArray_NewFromDescr in NumPy's table of functions
 _WORDS = 128  # of a description, at most
 _RANK, PARTS, _OPERANDS = 8, 32, 48  # at most
-ARGUMENTS, RESULTS, NODES = 12, 24, 16  # of a plan, at most
+ARGUMENTS, RESULTS = 12, 24  # of a plan, at most
 MARK = 1 << 16  # smaller than any address
 _MOST = 1 << 14  # elements of a result that are made without giving other threads of the interpreter a chance
-# Objects and functions that the machine code must know, by their addresses in this process.
-KNOWN_NAMES = (
-    "tensor", "parameter", "ndarray", "new", "attach", "zero", "one", "none", "true", "false", "float", "int", "tuple", "list", "size",
-    "str", "dtype", "new_tuple", "modes", "local", "grad", "mark", "node", "kept", "sequence", "inference", "seen", "two", "three",
-    "device", "gpu", "destination", "settings", "exchange", "aligned", "views", "storage", "add_view", "inherited",
-    "autocast", "casting", "out", "device_views",
-)  # fmt: skip
 SEEN, WAYS = 1 << 10, 4  # sets of descriptions that came without a plan, of all sites, and how many are in each
 # Words of a site, in bytes.
 SLOW, MISSED, TABLE, RUNTIME, BY_ELEMENT, KNOWN, COUNT, POSITIONAL, NAMES = range(0, 72, 8)
@@ -133,11 +116,11 @@ def may_write(m, t, bases, spans, inputs, by_element, size, at, place_of):
     shares unless it is the same."""
     own, owner = m.word(t, place_of.array), m.word(t, place_of.storage)
     allowed = m.number(1)
-    if (m.half(own, _HEAD + 48) & 0x400) == 0:
+    if (m.half(own, HEAD + 48) & 0x400) == 0:
         allowed = 0
     if (owner == at.none) | (m.word(t, place_of.view) != at.none) | (m.word(at.modes, place_of.inferring) != at.none):
         allowed = 0
-    if m.word(m.word(t, place_of.meta), _TYPE) == at.inference:
+    if m.word(m.word(t, place_of.meta), TYPE) == at.inference:
         allowed = 0
     start = m.word(bases, 8)
     for i in range(inputs - 2):
@@ -219,7 +202,7 @@ def take_apart(m, values, arguments, parts, at):
     for i in range(arguments):
         a, kind, listed = m.word(values, i * 8 + 8), 0, 0 - 1
         if a != 0:
-            kind = m.word(a, _TYPE)
+            kind = m.word(a, TYPE)
             if (kind == at.tuple) | (kind == at.size):
                 listed = m.call("PyTuple_Size", a)
             if kind == at.list:
@@ -248,7 +231,7 @@ def look_at(m, parts, count, by_element, at, place_of):
         a = m.word(parts, i * 8 + 8)
         if a < MARK:
             continue
-        kind = m.word(a, _TYPE)
+        kind = m.word(a, TYPE)
         if (kind == at.tensor) | (kind == at.parameter):
             k = m.word(a, place_of.k)
             if k != at.zero:
@@ -260,23 +243,23 @@ def look_at(m, parts, count, by_element, at, place_of):
             own = m.word(a, place_of.array)
             if own == 0:  # a tensor that nobody has made
                 return 0, 0, 0, 0
-            if m.word(own, _TYPE) != at.ndarray:
+            if m.word(own, TYPE) != at.ndarray:
                 return 0, 0, 0, 0
-            rank = m.half(own, _HEAD + 8)
+            rank = m.half(own, HEAD + 8)
             if rank > _RANK:
                 return 0, 0, 0, 0
-            if (m.half(own, _HEAD + 48) & 0x101) != 0x101:
+            if (m.half(own, HEAD + 48) & 0x101) != 0x101:
                 alike = 0
             if first == 0:
                 first = own
                 for d in range(rank):
-                    size = size * m.word(m.word(own, _HEAD + 16), d * 8)
+                    size = size * m.word(m.word(own, HEAD + 16), d * 8)
             else:
-                if rank != m.half(first, _HEAD + 8):
+                if rank != m.half(first, HEAD + 8):
                     alike = 0
                 else:
                     for d in range(rank):
-                        if m.word(m.word(own, _HEAD + 16), d * 8) != m.word(m.word(first, _HEAD + 16), d * 8):
+                        if m.word(m.word(own, HEAD + 16), d * 8) != m.word(m.word(first, HEAD + 16), d * 8):
                             alike = 0
     return first, alike, history, size
 
@@ -313,20 +296,20 @@ def describe(m, parts, count, runtime, alike, history, key, bases, at, place_of)
                 m.put(key, n * 8, ABSENT)
             n += 1
             continue
-        kind = m.word(a, _TYPE)
+        kind = m.word(a, TYPE)
         if (kind == at.tensor) | (kind == at.parameter):
             own = m.word(a, place_of.array)
-            m.put(bases, inputs * 8, m.word(own, _HEAD))
-            m.put(key, n * 8, m.word(own, _HEAD + 40))
+            m.put(bases, inputs * 8, m.word(own, HEAD))
+            m.put(key, n * 8, m.word(own, HEAD + 40))
             inputs += 1
             n += 1
             if alike == 0:
-                rank = m.half(own, _HEAD + 8)
-                m.put(key, n * 8, rank + ((m.half(own, _HEAD + 48) & 0x100) << 8))
+                rank = m.half(own, HEAD + 8)
+                m.put(key, n * 8, rank + ((m.half(own, HEAD + 48) & 0x100) << 8))
                 n += 1
                 for d in range(rank):
-                    m.put(key, n * 8, m.word(m.word(own, _HEAD + 16), d * 8))
-                    m.put(key, n * 8 + 8, m.word(m.word(own, _HEAD + 24), d * 8))
+                    m.put(key, n * 8, m.word(m.word(own, HEAD + 16), d * 8))
+                    m.put(key, n * 8 + 8, m.word(m.word(own, HEAD + 24), d * 8))
                     n += 2
             continue
         if (a == at.none) | (a == at.true) | (a == at.false) | (kind == at.str) | (kind == at.dtype):
@@ -338,7 +321,7 @@ def describe(m, parts, count, runtime, alike, history, key, bases, at, place_of)
         bits, value = 0, 0
         if kind == at.float:
             m.put(key, n * 8, FLOAT)
-            bits = m.word(a, _HEAD)
+            bits = m.word(a, HEAD)
             value = bits
         else:
             m.put(key, n * 8, INT)
@@ -371,7 +354,7 @@ def make_arrays(m, plan, results, first, alike, large, size, t, bases, inputs, o
         about = plan + PLAN + i * RESULT
         rank, shape, bytes = m.word(about, 8), m.word(about, 16), m.word(about, 48)
         if alike != 0:
-            rank, shape, bytes = m.half(first, _HEAD + 8), m.word(first, _HEAD + 16), large
+            rank, shape, bytes = m.half(first, HEAD + 8), m.word(first, HEAD + 16), large
         if m.word(about, 0) == 0:  # None in its place
             m.run("Py_IncRef", at.none)
             m.put(objects, i * 8, at.none)
@@ -396,7 +379,7 @@ def make_arrays(m, plan, results, first, alike, large, size, t, bases, inputs, o
             release(m, objects, i)
             return 0
         m.put(objects, i * 8, made)
-        m.put(bases, (inputs + i) * 8, m.word(made, _HEAD))
+        m.put(bases, (inputs + i) * 8, m.word(made, HEAD))
     return 1
 
 
@@ -532,255 +515,11 @@ def _entry(m, self, args, given, names, place_of):
     return made
 
 
-@inline
-def is_tensor(m, v, at):
-    return (m.word(v, _TYPE) == at.tensor) | (m.word(v, _TYPE) == at.parameter)
-
-
-@inline
-def look_through(m, nodes, about, values, at, place_of):
-    """Whether nodes of a pattern would keep an inference tensor, and where their descriptions end."""
-    refused, place = 0, about
-    for _ in range(nodes):
-        items, kept = place + 48 + m.word(place, 32) * 8, m.word(place, 40)
-        for i in range(kept):
-            if m.word(items, i * 16) == 1:
-                v = m.word(values, m.word(items, i * 16 + 8) * 8 + 8)
-                if is_tensor(m, v, at):
-                    if m.word(m.word(v, place_of.meta), _TYPE) == at.inference:
-                        refused = 1
-        place = items + kept * 16
-    return refused, place
-
-
-@inline
-def version_of(m, v, at, place_of):
-    """How often a value's memory has been written to, an object."""
-    if is_tensor(m, v, at):
-        owner = m.word(v, place_of.storage)
-        if owner != at.none:
-            return m.word(owner, place_of.version)
-    return at.zero
-
-
-@inline
-def are_written(m, items, kept, values, at, place_of):
-    """Whether the memory of an argument that a node keeps has been written to."""
-    for i in range(kept):
-        if m.word(items, i * 16) == 1:
-            v = m.word(values, m.word(items, i * 16 + 8) * 8 + 8)
-            if version_of(m, v, at, place_of) != at.zero:
-                return 1
-    return 0
-
-
-@inline
-def edge_to(m, target, number):
-    """An edge to a result of a node, or to a leaf; 0 if there is no memory."""
-    end = m.call("PyTuple_New", 2)
-    if end != 0:
-        m.run("Py_IncRef", target)
-        m.call("PyTuple_SetItem", end, 0, target)
-        m.call("PyTuple_SetItem", end, 1, m.call("PyLong_FromLong", number))
-    return end
-
-
-@inline
-def edge_from(m, place, values, made, at, place_of):
-    """The edge of a node that a pattern says begins at a place: an argument's, one to a node made before, or None; 0 if there is no memory."""
-    end = at.none
-    if place >= 0:
-        v = m.word(values, place * 8 + 8)
-        end = m.word(v, place_of.edge)
-        if end == at.none:
-            return edge_to(m, v, 0)
-    else:
-        if place < -1:  # a node before this one
-            return edge_to(m, m.word(made, ((0 - 2 - place) >> 8) * 8), (0 - 2 - place) & 0xFF)
-    m.run("Py_IncRef", end)
-    return end
-
-
-@inline
-def keep_result(m, t, number, k, at, place_of):
-    """What a node keeps of a tensor that is its own result, and what counts the writes to it from now on; 0 if there is no memory."""
-    own = m.call("PyType_GenericAlloc", at.kept, 0)
-    if own != 0:
-        m.put(own, place_of.kept_number, m.call("PyLong_FromLong", number))
-        m.put(own, place_of.kept_array, m.word(t, place_of.array))
-        m.put(own, place_of.kept_dtype, m.word(t, place_of.dtype))
-        m.put(own, place_of.version, at.zero)
-        m.put(own, place_of.kept_k, k)
-        m.put(own, place_of.kept_shared, at.none)
-        m.put(own, place_of.kept_views, at.none)
-        m.run("Py_IncRef", m.word(own, place_of.kept_array))
-        m.run("Py_IncRef", m.word(own, place_of.kept_dtype))
-        m.run("Py_IncRef", k)
-        m.run("Py_IncRef", at.zero)
-        m.run("Py_IncRef", at.none)  # two, less the one in the tensor
-        m.put(t, place_of.storage, own)
-    return own
-
-
-@inline
-def new_node(m, about, values, objects, made, numbered, plain, recorded, at, place_of):
-    """A node as a pattern describes it; 0 if there is no memory."""
-    ends, kept = m.word(about, 32), m.word(about, 40)
-    items = about + 48 + ends * 8
-    written = are_written(m, items, kept, values, at, place_of)
-    node, edges = m.call("PyType_GenericAlloc", at.node, 0), m.call("PyTuple_New", ends)
-    saved, versions = m.call("PyList_New", kept), at.none
-    if written != 0:
-        versions = m.call("PyList_New", kept)
-    else:
-        m.run("Py_IncRef", versions)
-    if (node == 0) | (edges == 0) | (saved == 0) | (versions == 0):
-        return 0
-    for i in range(ends):
-        end = edge_from(m, m.word(about, 48 + i * 8), values, made, at, place_of)
-        if end == 0:
-            return 0
-        m.call("PyTuple_SetItem", edges, i, end)
-    for i in range(kept):
-        how, item, version = m.word(items, i * 16), m.word(items, i * 16 + 8), at.zero
-        if how == 2:
-            k = plain
-            if m.word(numbered, (item & 0xFF) * 8) >= 0:
-                k = recorded
-            item = keep_result(m, m.word(objects, (item & 0xFF) * 8), item >> 8, k, at, place_of)
-            if item == 0:
-                return 0
-        if how == 3:
-            item = m.word(objects, item * 8)
-        if how == 1:
-            item = m.word(values, item * 8 + 8)
-            version = version_of(m, item, at, place_of)
-        m.run("Py_IncRef", item)
-        m.call("PyList_SetItem", saved, i, item)
-        if written != 0:
-            m.run("Py_IncRef", version)
-            m.call("PyList_SetItem", versions, i, version)
-    m.put(node, place_of.node_op, m.word(about, 0))
-    m.put(node, place_of.node_info, m.word(about, 8))
-    m.put(node, place_of.node_outputs, m.word(about, 16))
-    for i in range(3):
-        m.run("Py_IncRef", m.word(about, i * 8))
-    if m.word(about, 24) != 0:
-        m.put(node, place_of.node_label, m.word(about, 24))
-        m.run("Py_IncRef", m.word(about, 24))
-    m.put(node, place_of.node_edges, edges)
-    m.put(node, place_of.node_saved, saved)
-    m.put(node, place_of.node_versions, versions)
-    m.put(node, place_of.node_hooks, at.none)
-    m.put(node, place_of.node_pre_hooks, at.none)
-    m.run("Py_IncRef", at.none)
-    m.run("Py_IncRef", at.none)
-    m.put(node, place_of.node_seq, m.call("PyObject_Vectorcall", at.sequence, values, 0, 0))
-    return node
-
-
-def _attach(m, pattern, values, objects, count, known, plain, recorded, place_of):
-    """Gives tensors nodes like the pattern's; 1, or 0 if Python must, or -1 with an exception.
-
-    Properties of tensors without history are `plain`, of those with one `recorded`."""
-    at, nodes, about, made = m.fields(known, KNOWN_NAMES), m.word(pattern, 0), pattern + 8, m.space(NODES)
-    refused, numbered = look_through(m, nodes, about, values, at, place_of)
-    if refused != 0:  # nobody counts the writes to it: Python says so
-        return 0
-    for j in range(nodes):
-        node = new_node(m, about, values, objects, made, numbered, plain, recorded, at, place_of)
-        if node == 0:
-            return -1
-        m.put(made, j * 8, node)
-        about = about + 48 + m.word(about, 32) * 8 + m.word(about, 40) * 16
-    for i in range(count):
-        whose = m.word(numbered, i * 8)
-        if whose >= 0:
-            t, end = m.word(objects, i * 8), edge_to(m, m.word(made, (whose >> 8) * 8), whose & 0xFF)
-            if end == 0:
-                return -1
-            m.put(t, place_of.edge, end)
-            m.put(t, place_of.k, recorded)
-            m.run("Py_DecRef", at.none)
-            m.run("Py_DecRef", plain)
-            m.run("Py_IncRef", recorded)
-    release(m, made, nodes)
-    return 1
-
-
-# -- what they know of this interpreter ----------------------------------------------------------------------------
-
-
-def slot_offset(slot: Any) -> int:
-    """Where an attribute that is a slot lies in its objects."""
-    member = ctypes.c_void_p.from_address(id(slot) + _HEAD + 3 * 8).value  # a descriptor: type, name, qualified name
-    assert member is not None
-    return ctypes.c_ssize_t.from_address(member + 16).value  # a member: name, type, offset
-
-
-def _buffer_offset() -> int:
-    """Where an `array.array` has the address of its elements."""
-    probe = array.array("q", [0])
-    return next(
-        i for i in range(_HEAD, 64, 8) if ctypes.c_int64.from_address(id(probe) + i).value == probe.buffer_info()[0]
-    )
-
-
-def new_array() -> int | None:
-    """The address of PyArray_NewFromDescr; None if it is not where it should be."""
-    table = capsule_pointer(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
-    address = ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))[_NEW_FROM_DESCR]
-    pointer, integer = ctypes.c_void_p, ctypes.c_int
-    make = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.py_object, ctypes.py_object, integer, pointer, pointer, pointer, integer, pointer
-    )(address)
-    d, shape = np.dtype(np.int16), (ctypes.c_ssize_t * 2)(3, 5)
-    c_function("Py_IncRef", None, ctypes.py_object)(d)  # the function takes one
-    made = make(np.ndarray, d, 2, ctypes.addressof(shape), None, None, 0, None)
-    fits = made.__class__ is np.ndarray and made.shape == (3, 5) and made.dtype is d and made.flags.c_contiguous
-    return address if fits else None
-
-
-class Offsets:
-    """Where the machine code finds the slots of objects."""
-
-    def __init__(self, tensor: Any, node: Any, kept: Any, site: Any) -> None:
-        moment: Any = type(modes)
-        self.on, self.inferring, self.default = (
-            slot_offset(moment.on),
-            slot_offset(moment.inferring),
-            slot_offset(moment.default),
-        )
-        self.array, self.dtype, self.k = slot_offset(tensor._array), slot_offset(tensor.dtype), slot_offset(tensor._k)
-        self.edge, self.meta = slot_offset(tensor._edge), slot_offset(tensor._autograd_meta)
-        self.storage, self.view = slot_offset(tensor._storage), slot_offset(tensor._view)
-        self.words, self.buffer = slot_offset(site.words), _buffer_offset()
-        self.version = slot_offset(kept.version)
-        for name in ("array", "dtype", "k", "number", "shared", "views"):
-            setattr(self, f"kept_{name}", slot_offset(getattr(kept, name)))
-        for name in ("op", "edges", "saved", "outputs", "versions", "info", "hooks", "pre_hooks", "seq", "label"):
-            setattr(self, f"node_{name}", slot_offset(getattr(node, name)))
-
-    def hold(self, tensor: Any) -> bool:
-        """Whether slots lie where this says, in a tensor made for the purpose."""
-        probe = object.__new__(tensor)
-        slots = {"_array": self.array, "dtype": self.dtype, "_k": self.k, "_edge": self.edge, "_view": self.view}
-        slots |= {"_autograd_meta": self.meta, "_storage": self.storage}
-        for name, offset in slots.items():
-            mark = object()
-            setattr(probe, name, mark)
-            if ctypes.c_void_p.from_address(id(probe) + offset).value != id(mark):
-                return False
-        return ctypes.c_void_p.from_address(id(modes) + self.on).value == id(modes.on)
-
-
 def entry_is_kept(offsets: Offsets) -> bool:
-    """Whether the longer of them need not be compiled."""
+    """Whether it need not be compiled."""
     return is_kept("entry", _entry, place_of=offsets)
 
 
-def compile_entry(offsets: Offsets) -> tuple[int, int]:
-    """The addresses of both functions."""
-    call = compile_function("entry", _entry, ["self", "args", "given", "names"], place_of=offsets)
-    given = ["pattern", "values", "objects", "count", "known", "plain", "recorded"]
-    return call, compile_function("attach", _attach, given, place_of=offsets)
+def compile_entry(offsets: Offsets) -> int:
+    """Its address."""
+    return compile_function("entry", _entry, ["self", "args", "given", "names"], place_of=offsets)

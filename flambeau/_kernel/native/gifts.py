@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from .direct import bound_function
-from .entry import KNOWN_NAMES, slot_offset
+from .interpreter import HEAD, KNOWN_NAMES, slot_offset
 from .site import machine_code
 
-_HEAD = object.__basicsize__  # where an array's own fields begin
-_TYPE, _NDIM, _STRIDES = _HEAD - 8, _HEAD + 8, _HEAD + 24
+_TYPE, _NDIM, _STRIDES = HEAD - 8, HEAD + 8, HEAD + 24
 _BYTES = bytes.__basicsize__ - 1
 
 

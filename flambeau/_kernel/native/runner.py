@@ -14,13 +14,13 @@ import numpy as np
 from ..._core.allocation import LARGE
 from ..loops.dialect import compile_function, inline
 from .direct import bound_function
-from .entry import KNOWN_NAMES, fill
+from .entry import fill
+from .interpreter import HEAD, KNOWN_NAMES
 from .plan import run_loops
 from .site import machine_code
 
 OPERANDS = 32  # of a loop, at most
-_HEAD = object.__basicsize__  # where an array's own fields begin
-_COUNT, _TYPE = _HEAD - 16, _HEAD - 8  # how often somebody has an object, and its class
+_COUNT, _TYPE = HEAD - 16, HEAD - 8  # how often somebody has an object, and its class
 _WEAK = np.ndarray.__weakrefoffset__  # who has an array weakly
 _BYTES = bytes.__basicsize__ - 1
 
@@ -76,7 +76,7 @@ def _run_on(m, self, args, given, place_of):
     bases, about, meta = m.word(words, _BASES), m.word(words, _ABOUT), at.none
     for i in range(m.word(words, _GIVEN)):
         array = m.word(m.call("PyList_GetItem", tensors, i), place_of.array)
-        kind, address = m.word(array, _TYPE), m.word(array, _HEAD)
+        kind, address = m.word(array, _TYPE), m.word(array, HEAD)
         if kind == m.word(gpu):
             address = m.word(m.word(array, m.word(gpu, 8)), m.word(gpu, 16))
         elif kind != at.ndarray:
@@ -89,7 +89,7 @@ def _run_on(m, self, args, given, place_of):
         array = block(m, about, m.word(words, _LAST), i, at)
         if array == 0:
             return 0
-        m.put(bases, m.word(about, _PLACE), m.word(array, _HEAD))
+        m.put(bases, m.word(about, _PLACE), m.word(array, HEAD))
         t = m.call("PyType_GenericAlloc", at.tensor, 0)
         if t == 0:
             m.run("Py_DecRef", array)

@@ -24,19 +24,9 @@ from ..building import ahead, elf
 from ..threads import pool
 from .device_entry import GPU_NAMES, Lies, compile_device_entry, gpu_words
 from .direct import Method, known_layout, new_function
-from .entry import (
-    BY_ELEMENT,
-    KNOWN_NAMES,
-    POSITIONAL,
-    RUNTIME,
-    SEEN,
-    TABLE,
-    WAYS,
-    Offsets,
-    compile_entry,
-    entry_is_kept,
-    new_array,
-)  # fmt: skip
+from .entry import BY_ELEMENT, POSITIONAL, RUNTIME, SEEN, TABLE, WAYS, compile_entry, entry_is_kept
+from .interpreter import KNOWN_NAMES, Offsets, new_array
+from .nodes import compile_attach
 from .plan import Table, absent
 from .views import compile_device_views, compile_views
 
@@ -161,10 +151,10 @@ class _Entries:
 
     def make(self, offsets: Offsets) -> None:
         """Has all sites go by the machine code."""
-        address, attach = compile_entry(offsets)
+        address = compile_entry(offsets)
         if self.known is None:
             return
-        self.known[KNOWN_NAMES.index("attach")] = attach
+        self.known[KNOWN_NAMES.index("attach")] = compile_attach(offsets)
         self.known[KNOWN_NAMES.index("views")] = compile_views(offsets)
         exchange = allocation.exchange[0]()
         if exchange is not None:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..loops.dialect import compile_function, inline
-from .entry import KNOWN_NAMES, Offsets, edge_to, in_tuple
+from .entry import in_tuple
+from .interpreter import HEAD, KNOWN_NAMES, TYPE, Offsets
+from .nodes import edge_to
 from .plan import VIEWS
 
-_HEAD = object.__basicsize__
-_TYPE = _HEAD - 8
 _KEPT = 0x500  # flags of an array that its views have: aligned, writable
 MOST = 24  # views of one call
 # Words of such a plan, in bytes; then of each view rank, shape, strides (of one on a GPU: what makes its array, 0, its strides), bytes from
@@ -93,16 +93,16 @@ def new_node(m, plan, about, x, at, place_of):
 @inline
 def array_view(m, own, about, at, lies):
     """The array of a view; 0 if there is no memory."""
-    base, descr = m.word(own, _HEAD + 32), m.word(own, _HEAD + 40)
+    base, descr = m.word(own, HEAD + 32), m.word(own, HEAD + 40)
     if base == 0:
         base = own
-    if m.word(base, _TYPE) != at.ndarray:  # memory that is not an array's
+    if m.word(base, TYPE) != at.ndarray:  # memory that is not an array's
         base = own
     m.run("Py_IncRef", descr)
-    start, flags = m.word(own, _HEAD) + m.word(about, 24), m.half(own, _HEAD + 48) & _KEPT
+    start, flags = m.word(own, HEAD) + m.word(about, 24), m.half(own, HEAD + 48) & _KEPT
     there = m.call(at.new, at.ndarray, descr, m.word(about, 0), m.word(about, 8), m.word(about, 16), start, flags, 0)
     if there != 0:
-        m.put(there, _HEAD + 32, base)
+        m.put(there, HEAD + 32, base)
         m.run("Py_IncRef", base)
     return there
 

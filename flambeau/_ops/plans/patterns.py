@@ -8,7 +8,7 @@ from typing import Any
 
 from ..._autograd.node import Node, SavedOutput
 from ..._core.dtypes import dtype
-from ..._kernel.native.entry import NODES
+from ..._kernel.native.nodes import NODES
 from ..._tensor import Tensor
 
 # What a node keeps: a value, an argument by its place, a result by its place and number, another result of the plan.
