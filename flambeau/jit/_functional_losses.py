@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
+from typing import Any
 
+from .._ops.layers import multihead
 from .._tensor import Tensor
 from ._functional import aten
+
+
+def declared_as(function: Any) -> Callable[[Any], Any]:
+    """Gives a text the types and defaults of the function that it is the text of: they stand there alone."""
+
+    def decorate(text: Any) -> Any:
+        declared = inspect.unwrap(function)
+        text.__annotations__, text.__defaults__ = declared.__annotations__, declared.__defaults__
+        return text
+
+    return decorate
 
 
 def reduction_number(reduction: str, size_average: bool | None, reduce: bool | None) -> int:
@@ -244,15 +259,13 @@ def heads_of(x: Tensor, heads: int) -> Tensor:
     return x.contiguous().view([x.size(0), x.size(1) * heads, -1]).transpose(0, 1)
 
 
+@declared_as(multihead.multi_head_attention_forward)
 def multi_head_attention_forward(
-    query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor | None,
-    in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float,
-    out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None,
-    need_weights: bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False,
-    q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None,
-    static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True,
-    is_causal: bool = False,
-) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn,
+    dropout_p, out_proj_weight, out_proj_bias, training, key_padding_mask, need_weights, attn_mask,
+    use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, static_k, static_v, average_attn_weights,
+    is_causal,
+):  # fmt: skip
     q, k, v, padding, mask = query, key, value, key_padding_mask, attn_mask
     many = query.dim() == 3
     if not many:

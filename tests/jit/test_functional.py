@@ -9,8 +9,8 @@ import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import jit
 from flambeau._library.schema_texts import schemas_of
-from flambeau.jit._emission import _functional_text
-from flambeau.jit._lowering import name_of
+from flambeau.jit._functional_calls import functional_text
+from flambeau.jit._lowering import name_of, signature_of
 
 
 def _again(scripted):
@@ -120,7 +120,7 @@ def test_every_function_is_an_operator_or_has_a_text():
     for name, function in vars(F).items():
         if name[0] != "_" and callable(function) and not isinstance(function, type) and name in F.__all__:
             operator = name_of(function)
-            if _functional_text(operator) is None and not schemas_of(operator):
+            if functional_text(operator) is None and not schemas_of(operator):
                 left.append(name)
     assert set(left) <= scaled
 
@@ -144,3 +144,8 @@ def test_programs_write_values_as_PyTorch_does(capsys):
     assert [_again(jit.script(texts))(v, 0j, [""], torch.ones(1))[3] for v in (1e18, 1e20, float("nan"), 2.5)] == [
         "1000000000000000000. 3", "1e+20 3", "nan 3", "2.5 3"
     ]  # fmt: skip
+
+
+def test_attention_takes_what_the_function_takes():
+    text, function = functional_text("multi_head_attention_forward"), F.multi_head_attention_forward
+    assert str(signature_of(text)) == str(signature_of(function))
