@@ -9,6 +9,7 @@ runs, Python calls it. What reads elements on behalf of Python (`item`, `if x > 
 from __future__ import annotations
 
 import gc
+import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
@@ -17,12 +18,13 @@ from weakref import ref
 
 import numpy as np
 
+from .._core.dtypes import INTEGER, int64
 from .._core.random import MersenneState
 from .._core.state import CAPTURE, FUNCTION_MODE, GRAD, META, local, modes
 from .._errors.frames import PACKAGE, is_ours, users_frame
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.records.primitive import Primitive
-from .._ops.registry import ops
+from .._ops.registry import ops, position_arguments, records
 from .._tensor import Tensor, detached, version_of, wrap
 from .arguments import overlap
 from .births import Born, is_even
@@ -31,7 +33,7 @@ from .expected import Expect
 from .given import ENDS, Formula, Given, Put, Question, compared, reachable, single
 from .graph import COMPUTES, Graph, Node, Value, replaced, used
 from .holders import grad_of
-from .numbers import BRANCH, Leaf, Numbers, _Live, held_at, plain, put
+from .numbers import BRANCH, Integer, Leaf, Numbers, _Live, held_at, is_live, plain, put
 from .returned import READS, Read, is_only_returned, kept_by
 from .standing import Inside, plain_in, stands, with_others
 from .unseen import Unseen, needs_elements, other_elements, shape_is_known
@@ -58,6 +60,7 @@ class Capture:
         self.problem: Break | None = None
         self.detaches = False  # whether the graph tells where values go without their history
         self.branches = False  # whether the way that a branch takes is expected of later runs, too
+        self.sizes = False  # whether a number that decides about a shape is, and one that an argument holds
         self.until: Any = None  # the code that runs the block, if numbers that the block only returns may be read
         self.numbers: list[Read] = []  # these
         self.kept: list[Read] = []  # what is read and only kept
@@ -320,8 +323,14 @@ class Capture:
                 self.live.used(number)
         return out
 
-    def asked(self, of_shape: bool) -> None:
-        """Our own code looks at elements, so that other runs may go another way: what runs now is one step, which Python takes each time."""
+    def asked(self, of_shape: bool, of: Tensor | None = None) -> None:
+        """Our own code looks at elements, so that other runs may go another way: what runs now is one step, which Python takes each time.
+
+        Where a shape depends on one whole number, later runs are expected to have the same.
+        """
+        if of_shape and of is not None and self.problem is None:
+            if self.expect(int(of._array.reshape(())), lambda tensors: int(tensors[0]), [of], whole=True):
+                return
         if of_shape or not self._depth:
             self.stop("a shape or a derivative that depends on elements")
         self._strange = True
@@ -338,6 +347,8 @@ class Capture:
                 return self.step(function, args, named)
             if function.__self__ is not Tensor.requires_grad:  # which guards look at
                 self.stop("an attribute of a tensor is set")
+        if self.live.all and name in position_arguments:
+            args, named = self._with_positions(*position_arguments[name], args, named)
         numbers_given = self.live.look_for((args, named))
         asked = function if not numbers_given else Given(function, args, named, self.tensor_of)
         args, named = replaced((args, named), _Live, plain) if numbers_given else (args, named)
@@ -370,8 +381,9 @@ class Capture:
         if not made and name not in _ABOUT and name not in _SILENT and out is not None and given:
             if out.__class__ is bool and name in ("__bool__", "item") and self.expect(out, None, given[:1]):
                 return out
-            if name in ("__int__", "__index__") and self.expect(out, lambda tensors: int(tensors[0]), given[:1]):
-                return out
+            if name in ("__int__", "__index__"):
+                if self.expect(out, lambda tensors: int(tensors[0]), given[:1], given[0].dtype.category == INTEGER):
+                    return out
             if name == "register_hook" and given[0]._edge is not None and self._is_made(given[0]):
                 return out  # the backward pass will call it
             read = (
@@ -393,6 +405,27 @@ class Capture:
             changed = [t for t, version in before if version_of(t) != version]
             self._as_a_whole(function, args, named, out, changed, mark, numbers)
         return out
+
+    def _with_positions(self, place: int, key: str, args: Any, named: Any) -> Any:
+        """The arguments of an operation, with tensors for whole numbers that say where in another tensor it looks."""
+        if not isinstance(args[0], Tensor) or args[0]._k & ~GRAD:
+            return args, named
+        if len(args) > place:
+            own = args[place]
+            parts = tuple(map(self._as_position, own)) if own.__class__ is tuple else self._as_position(own)
+            return (*args[:place], parts, *args[place + 1 :]), named
+        return args, {name: self._as_position(a) if name == key else a for name, a in named.items()}
+
+    def _as_position(self, a: Any) -> Any:
+        """A whole number that is another in each run, as a tensor of the program."""
+        if type(a) is not Integer:
+            return a
+        if a.function is None:
+            t = self.tensor_of(a.leaf)
+            return ops.to(ops.reshape(t, ()), int64) if t._array.ndim or t.dtype is not int64 else t
+        given, t = Given(single, (a,), {}, self.tensor_of), single(a.value)
+        self._append(given, self._encoded(given.args), t, opaque=COMPUTES)
+        return t
 
     def _is_made(self, t: Tensor) -> bool:
         """Whether the block has made a tensor."""
@@ -450,23 +483,35 @@ class Capture:
         """Whether something may have been written since there were so many nodes."""
         return any([changes(node) for node in self.graph.nodes[mark:]])
 
-    def expect(self, answer: Any, question: Any, tensors: Any) -> bool:
-        """Expects of later runs an answer that elements give now; whether it may."""
+    def expect(self, answer: Any, question: Any, tensors: Any, whole: bool = False) -> bool:
+        """Expects of later runs an answer that elements give now; whether it may. `whole`: it is about a whole number."""
         checks = _checks_arguments()
-        if self.branches or checks:
+        may = self.branches or checks or (self.sizes and whole)
+        if may:
             late = ValueError("a distribution was given values that are not valid") if checks else None
             self._append(Expect(answer, question, late), self._encoded(tuple(tensors)), None, opaque=True)
-        return self.branches or checks
+        return may
 
     def decided(self, function: Any, parts: Any, answer: Any) -> bool:
         """Expects of later runs what a function answers about numbers that were read; whether it may."""
-        if self.problem is not None or not self.branches:
+        leaves = [leaf.leaf for part in parts if is_live(part) for leaf in part.leaves()]
+        whole = function is operator.pos or all(
+            [leaf.__class__ is Leaf and self._is_number(leaf.copy) for leaf in leaves]
+        )
+        if self.problem is not None or not (self.branches or (self.sizes and whole)):
             return False
         t = compared(function, parts, self.tensor_of)
         if t is not None and bool(t._array) is answer:
-            return self.expect(answer, None, [t])
+            return self.expect(answer, None, [t], whole)
         question = Question(function, parts, self.tensor_of)
-        return self.expect(answer, question, question.formula.tensors)
+        return self.expect(answer, question, question.formula.tensors, whole)
+
+    def _is_number(self, t: Tensor) -> bool:
+        """Whether a tensor is an argument, or a copy of one, that is a whole number."""
+        value = self.known(t)
+        while value is not None and value.node is not None and value.node.op is records["clone"]:
+            value = value.node.args[0]
+        return value in self.graph.inputs and not t._array.ndim and t.dtype.category == INTEGER
 
     def _reads_elements(self, function: Any, args: Any, named: Any, given: Any, made: Any, mark: int) -> bool:
         """Whether a function looks at elements: those of an argument that its results are not made of, or it records something else for others."""

@@ -112,8 +112,12 @@ def _in_the_way(member: _Member, other: Any) -> bool:
 
 
 def _meet(a: set[Memory], b: set[Memory]) -> bool:
-    """Whether blocks may share memory, of which some are written: those from outside may be parts of each other."""
-    return bool(a & b) or (any([m.kind != MADE for m in a]) and any([m.kind != MADE for m in b]))
+    """Whether blocks may share memory, of which some are written: those from outside may be parts of each other, or of what Python was given."""
+    return bool(a & b) or (any(map(_is_outside, a)) and any(map(_is_outside, b)))
+
+
+def _is_outside(memory: Memory) -> bool:
+    return memory.kind != MADE or memory.shown
 
 
 class _Group:

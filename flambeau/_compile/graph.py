@@ -139,6 +139,11 @@ def is_view(node: Node) -> bool:
     return getattr(node.op, "view", False) and not node.opaque and not node.writes and len(list(node.operands())) == 1
 
 
+def shows(node: Node) -> bool:
+    """Whether a node shows a part of its first operand; which one, others may say in each run."""
+    return getattr(node.op, "view", False) and not node.opaque and not node.writes
+
+
 def described(v: Value) -> str:
     return f"{v!r}: {v.dtype}{list(v.shape)}"
 

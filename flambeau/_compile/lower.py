@@ -219,7 +219,8 @@ class Lowering:
         if not known or not array.size:
             return
         for memory in among:  # it may lie in an operand, or not, when it is made again: that is kept apart, then
-            memory.fresh = memory.fresh or memory.holds(address_of(array))
+            if memory.holds(address_of(array)):
+                memory.fresh = memory.shown = True
         if t._k & ~(GRAD | CUDA):
             return
         memory = Memory(kind, array, source)

@@ -26,7 +26,7 @@ class Memory:
 
     __slots__ = (
         "address", "array", "device", "first", "fresh", "high", "host", "instead", "kind", "last", "low", "momentary", "number",
-        "offset", "source",
+        "offset", "shown", "source",
     )  # fmt: skip
 
     def __init__(self, kind: int, array: Any, source: Any = None):
@@ -37,6 +37,7 @@ class Memory:
         self.low, self.high = sum([e for e in ends if e < 0]), sum([e for e in ends if e > 0]) + array.itemsize
         self.number = 0  # among the operands of the program, or that of what it lies in
         self.fresh = False  # whether each run makes it anew, because others keep it
+        self.shown = False  # whether what Python gives in a step may lie in it
         self.first, self.last, self.offset = -1, -1, 0  # when it is used, and where it lies in the arena or its host
         self.momentary = False  # whether it is scratch memory of one operation, for which each thread has a piece
         # a fresh block in which it lies until that is written, or an input that has been read

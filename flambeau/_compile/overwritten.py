@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from .._core.state import GRAD
-from .graph import COMPUTES, Graph, Node, Value, is_view, replaced
+from .graph import COMPUTES, Graph, Node, Value, replaced, shows
 from .writes import whole_of, write
 
 
@@ -28,7 +28,7 @@ def without_copies(graph: Graph) -> dict[Value, Value]:
         numbers = {v.number for v in node.outs if v is not None}
         opaque = node.opaque not in (False, COMPUTES)
         for v in node.operands():
-            if opaque or v.number in numbers or (is_view(node) and i < last.get(v, -1)):
+            if opaque or v.number in numbers or (shows(node) and i < last.get(v, -1)):
                 seen.add(v)
         if opaque:
             seen.update([v for v in node.outs if v is not None])
@@ -53,4 +53,4 @@ def _is_copy(node: Node) -> bool:
         return False
     both = target, source = node.args
     alike = target.shape == source.shape and target.strides == source.strides and target.dtype is source.dtype
-    return alike and not (target.k ^ source.k) & ~GRAD and not any([v.node is None or is_view(v.node) for v in both])
+    return alike and not (target.k ^ source.k) & ~GRAD and not any([v.node is None or shows(v.node) for v in both])

@@ -17,10 +17,10 @@ from .._core.state import GRAD, local
 from .._ops.registry import ops, records
 from .._tensor import Tensor, computed, detached, storage_of, version_of
 from .arguments import overlap
+from .at_once import computed_at_once, taken_at_once
 from .births import Born
 from .breaks import Break
 from .capture import Capture
-from .conjugates import computed_at_once
 from .early import asked_first
 from .expected import Expect
 from .graph import Graph, Node, Value, replaced
@@ -75,8 +75,10 @@ class Pair:
         graph.keep_used()
         asked_first(graph, inputs, {tape.value(t) for _, t in tape.held})
         kept = [tape.tensor(v, self.copied.get(v)) for v in self.saved]
-        if computed_at_once([*graph.nodes, *(back.nodes if back is not None else ())], graph.outputs[: self.count]):
+        both = [*graph.nodes, *(back.nodes if back is not None else ())]
+        if computed_at_once(both, graph.outputs[: self.count]):
             kept = [*map(computed, kept)]
+        taken_at_once(both, graph.outputs[: self.count])
         for t in kept:  # writes to results that it shows count
             t._storage = next((storage_of(o) for o in outputs if overlap(o._array, t._array)), t._storage)
         self.first = [*map(detached, outputs), *kept]  # of the recorded run

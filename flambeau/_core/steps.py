@@ -24,7 +24,7 @@ def elements_are_read(of_shape: bool = False, of: Any = None) -> None:
     """Says that our own code looks at elements (`of` a tensor), on which it depends what it does: what a recording is made of, the next run
     may not do."""
     if modes.on & CAPTURE and local.captures:
-        local.captures[-1].asked(of_shape)
+        local.captures[-1].asked(of_shape, of)
     if of is not None:
         tell("elements_read", of)
 

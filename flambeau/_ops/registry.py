@@ -48,6 +48,10 @@ in_place_form: Callable[[str, Any], Any] = _not_set
 with_plans: Callable[..., Any] = _not_set
 
 
+# Operations that take a position which a tensor may hold, by name: the number of that argument, and what it is called.
+position_arguments: dict[str, tuple[int, str]] = {}
+
+
 def expose(name: str, function: Any, path: str | None = "", method: str | None = "", planned: bool = False) -> None:
     """Makes a function public: under `path` ("" for its own name, None for nowhere) and as a method."""
     if planned:

@@ -14,6 +14,7 @@ from .._compile.writes import whole_of, write
 from .._core.devices import CPU, device
 from .._core.state import CUDA, GRAD, META, modes
 from .._library.namespaces import ops
+from .._ops.places.positions import part_at
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.records.primitive import Primitive
 from .._subclasses.fake_tensor import FakeTensorMode
@@ -52,6 +53,8 @@ class _Replay:
                 self.write(*step.args, graph.constants.get(whole_of(step.args[0])))
             elif step.op is Tensor.detach:
                 self.tensors[step.outs[0]] = self.detached(self.tensors[step.args[0]], step.outs[0])
+            elif step.op is part_at:
+                self.part(step.outs[0], *step.args)
             elif isinstance(step.op, (Pointwise, Primitive)) and not step.opaque:
                 self.record(step)
             else:
@@ -80,6 +83,18 @@ class _Replay:
         else:
             with self.recorder:
                 t.fill_(source.item() if isinstance(source, np.ndarray) else source)
+
+    def part(self, out: Value, x: Value, at: Value, dim: int, length: int | None, _: Any) -> None:
+        """A part at a position that a tensor holds: its number is read, as in PyTorch's graphs."""
+        aten, t = ops.aten, self.fake(out)
+        self.recorder.add(aten._local_scalar_dense.default, (self.recorder.node_of(self.tensors[at]),), {}, None)
+        number = next(iter(reversed(self.graph.nodes)))
+        given = (self.recorder.node_of(self.tensors[x]), dim, number)
+        if length is None:
+            self.recorder.add(aten.select.int, given, {}, t)
+        else:
+            self.recorder.add(aten.narrow.default, (*given, length), {}, t)
+        self.tensors[out] = t
 
     def record(self, step: Node) -> None:
         with self.recorder:

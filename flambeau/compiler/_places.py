@@ -9,6 +9,7 @@ from typing import Any
 from .._compile.breaks import Break
 from .._compile.capture import Capture
 from .._compile.given import single
+from .._compile.graph import replaced
 from .._compile.guards import Trail
 from .._compile.holders import MISSING, Effect, base_of, plain, put_attribute, put_item
 from .._compile.numbers import Leaf, computed, is_live
@@ -41,6 +42,13 @@ def make(effects: Any, sources: Sources) -> None:
         put(value, sources)
 
 
+class _Also:
+    """Stands for a tensor among the arguments of a view (where it begins), which is another in each run."""
+
+    def __init__(self, place: Place):
+        self.place = place
+
+
 class Shown:
     """A view among the parts of a result. If another part shows the same memory, or somebody else has it, it is taken again in each run:
     writes to one are a part of the history of the other."""
@@ -52,6 +60,7 @@ class Shown:
         self.view, self.base, self.chain = view, base, chain
         self.recorded = view._view[5] not in (MADE_WITHOUT_GRAD, MADE_IN_INFERENCE)
         self.place: Place | None = None  # of the base
+        self.moves = False  # whether tensors say which part it shows
         self.own = -1  # its number among the outputs, if it is an output of its own
 
     def __call__(self, sources: Sources) -> Tensor:
@@ -59,7 +68,10 @@ class Shown:
             return sources[OUTPUT][self.own]
         before, local.grad = local.grad, self.recorded
         try:
-            return replay(self.chain, found(self.place, sources))
+            chain = self.chain
+            if self.moves:
+                chain = replaced(chain, _Also, lambda also: found(also.place, sources))
+            return replay(chain, found(self.place, sources))
         finally:
             local.grad = before
 
@@ -201,6 +213,8 @@ class Places:
                 one.own = self._output(one.view)
             else:
                 one.place = self._tensor(one.base)
+                fixed, one.chain = one.chain, replaced(one.chain, Tensor, lambda t: _Also(self._tensor(t)))
+                one.moves = one.chain != fixed
         for one in self._shown:  # the tensors of this run are not kept
             one.view = one.base = None
 

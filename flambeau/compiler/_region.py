@@ -306,6 +306,7 @@ class Region:
         tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN)
         tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.knows_object
         tape.exchanging = trail.exchanging
+        tape.sizes = self.backend is None
         tape.branches, tape.detaches = self.unsupported is None and self.backend is None, self.backend is not None
         tape.gradients, tape.pending = trail.reach.gradients, trail.pending
         tape.until = Region._recorded.__code__ if self.backend is None else None

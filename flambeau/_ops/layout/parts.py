@@ -9,7 +9,7 @@ from typing import Any
 from ..._backend.copies import place as write_part
 from ..._core.dtypes import COMPLEX, REAL_OF, complex32, from_numpy_dtype
 from ..._core.sizes import check_room, contiguous_strides, size_argument, wrap_dim
-from ..._core.state import CONJ, POSTPONED, SPECIAL, modes
+from ..._core.state import CAPTURE, CONJ, POSTPONED, SPECIAL, modes
 from ..._core.steps import tell
 from ..._tensor import Tensor
 from ..records.batching import along, leading
@@ -17,7 +17,7 @@ from ..records.primitive import primitive
 from ..records.rules import type_name
 from ..records.tangents import linear
 from ..records.view_op import view_of, view_primitive, views_of
-from ..registry import expose, labelled, methods, ops, public
+from ..registry import expose, labelled, methods, ops, position_arguments, public
 from .postponed import part_op
 from .striding import element_strides, spread, strided
 
@@ -67,7 +67,10 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     shape = x.shape
     if not shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    dim, index = wrap_dim(dim, len(shape)), index.__index__()
+    dim = wrap_dim(dim, len(shape))
+    if modes.on & CAPTURE and ops.is_position(input, index):
+        return ops.at_position(input, dim, index)
+    index = index.__index__()
     if not -shape[dim] <= index < shape[dim]:
         raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {dim}")
     if index < 0:
@@ -103,6 +106,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if isinstance(start, Tensor):
         if start._array.ndim or start.dtype.category != 1:
             raise RuntimeError("start must be an 0-dim integral Tensor.")
+        if modes.on & CAPTURE and ops.is_position(input, start):
+            return ops.at_position(input, dim, start, length)
         tell("elements_read", start)
         start = int(start._array)
     n = shape[dim]
@@ -595,6 +600,7 @@ atleast_3d = _at_least("atleast_3d", 3, _to_3d)
 
 for _function in (select, narrow, split, chunk, unbind):
     public(views=True)(_function)
+position_arguments.update(select=(2, "index"), narrow=(2, "start"))
 expose("slice", slice_view, None, None)
 expose("place", place, None, None)
 methods["real"] = property(real, _set_part(real))

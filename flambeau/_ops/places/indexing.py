@@ -26,9 +26,9 @@ from ..records.tangents import linear
 from ..records.update import updates, write_into
 from ..records.view_op import view_of, view_primitive
 from ..records.writable import check_apart, check_writable, overlaps_itself, warn_of_expanded
-from ..registry import expose, functions, methods, ops, public, records, relabel
+from ..registry import expose, functions, methods, ops, position_arguments, public, records, relabel
 from .fancy import read, records_for, without_masks
-from .keys import ALL, NONE, has_tensor_bounds, is_basic, may_override, parse, tensor_list
+from .keys import ALL, NONE, has_tensor_bounds, is_basic, may_override, parse, positions_first, tensor_list
 
 _OVERRIDDEN = OVERRIDE | FUNCTION_MODE
 
@@ -250,6 +250,11 @@ def _picked(x: Tensor, key: tuple[Any, ...]) -> Tensor:
 
 
 def _general(x: Tensor, key: Any) -> Tensor:
+    if modes.on & CAPTURE:
+        whole = x
+        x, key = positions_first(x, key)
+        if x is not whole and not key:
+            return x
     basic, tensors, dims = parse(x, key)
     if basic:
         x = basic_view(x, basic)
@@ -341,6 +346,8 @@ def _given(value: Any, d: Any) -> Any:
 def _set_general(x: Tensor, key: Any, value: Any) -> None:
     if key is False:
         return
+    if modes.on & CAPTURE:
+        x, key = positions_first(x, key)
     basic, tensors, dims = parse(x, key)
     given, number = value, not isinstance(value, Tensor)
     if number:
@@ -469,6 +476,7 @@ def delitem(self: Tensor, key: Any) -> None:
 for _function in (getitem, setitem, delitem):
     _function.__name__ = f"__{_function.__name__}__"
     methods[_function.__name__] = _function
+position_arguments.update(__getitem__=(1, "key"), __setitem__=(1, "key"))
 functions["index_put_"] = ops.index_put_
 
 

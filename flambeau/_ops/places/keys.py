@@ -12,6 +12,7 @@ from ..._core.state import BATCHED
 from ..._core.steps import elements_are_read, tell
 from ..._errors.frames import warn_user
 from ..._tensor import Tensor, wrap
+from .positions import at_position, is_position
 
 ALL = slice(None)
 NONE = type(None)
@@ -68,16 +69,21 @@ def _consumed(part: Any) -> int:
     return 1
 
 
+def _parts(key: Any) -> list[Any]:
+    """The parts of a key, with tensors for lists and arrays."""
+    return [
+        _sequence_index(p) if isinstance(p, (list, tuple, range, str)) or (isinstance(p, np.ndarray) and p.ndim) else p
+        for p in _as_tuple(key)
+    ]
+
+
 def _bool_index(value: bool) -> Tensor:
     return wrap(np.zeros(1 if value else 0, np.int64), int64)
 
 
 def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int, ...]]:
     """A key as a basic key for NumPy and, for the view which that gives, index tensors with their dimensions."""
-    parts = [
-        _sequence_index(p) if isinstance(p, (list, tuple, range, str)) or (isinstance(p, np.ndarray) and p.ndim) else p
-        for p in _as_tuple(key)
-    ]
+    parts = _parts(key)
     shape = x._array.shape
     used = sum(map(_consumed, parts))
     if used > len(shape):
@@ -138,6 +144,26 @@ def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int
             basic.append(_number(part, shape, source))
             source += 1
     return _short(basic), tensors, tuple(dims)
+
+
+def positions_first(x: Tensor, key: Any) -> tuple[Tensor, Any]:
+    """While a program is recorded: x at the positions that tensors in a key hold, and the rest of the key."""
+    parts = _parts(key)
+    found = [is_position(x, part) and part.dtype is not uint8 for part in parts]
+    used, ndim = sum(map(_consumed, parts)), x._array.ndim
+    if not any(found) or used > ndim:
+        return x, key
+    rest: list[Any] = []
+    dim = source = 0  # of what is left of x, and of x
+    for part, chosen in zip(parts, found):
+        count = ndim - used if part is Ellipsis and Ellipsis not in rest else _consumed(part)
+        if chosen:
+            x = at_position(x, dim, part, named=source)
+        else:
+            rest.append(part)
+            dim += count
+        source += count
+    return x, tuple(rest)
 
 
 def _short(basic: list[Any]) -> tuple[Any, ...]:
