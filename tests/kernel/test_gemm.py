@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -356,7 +355,9 @@ from flambeau._kernel.render import tiles
 for type in ("f32", "f64"):
     for wide in (w for w in (2, 3, 4) if w in tiles._MOST_ROWS[tiles.vectors()[1]]):
         context, made = llvm.loaded().create_context(), llvm._machine(target)
-        module = llvm.improved(target, gemm.render(tiles.Plan(type, tiles.tile(wide, type), wide), False), context, made)
+        text = gemm.render(tiles.Plan(type, tiles.tile(wide, type), wide), False)
+        text = re.sub(".* asm sideeffect .msr .*", "", text)  # outside of the loop; parsed on machines of its kind alone
+        module = llvm.improved(target, text, context, made)
         text = made.emit_assembly(module)
         module.close()
         tile = text[text.index("\\ntile:") :].partition(".Lfunc_end")[0]
@@ -370,8 +371,6 @@ for type in ("f32", "f64"):
 @pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4", "neoverse-n1"])
 def test_operands_of_a_tile_hardly_leave_registers(cpu):
     machine = "aarch64" if cpu.startswith("neo") else "x86_64"
-    if machine == "aarch64" and platform.machine().lower() not in ("aarch64", "arm64"):
-        pytest.skip("an x86 machine makes code for x86 alone")
     done = subprocess.run([sys.executable, "-c", _ON_THE_STACK, machine, cpu], capture_output=True, text=True)
     found = [line.split() for line in done.stdout.splitlines()]
     assert len(found) >= 2, done.stderr

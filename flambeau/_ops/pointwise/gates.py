@@ -10,7 +10,7 @@ from ..._core.allocation import empty
 from ..._core.dtypes import COMPLEX, float64, from_numpy_dtype
 from ..._core.layouts import contiguous_format
 from ..._core.sizes import wrap_dim
-from ..._core.state import DISPATCH, GRAD, META, local, modes
+from ..._core.state import BATCHED, DISPATCH, GRAD, META, local, modes
 from ..._tensor import Tensor, wrap
 from ..records.batching import along, is_differentiated
 from ..records.declare import pointwise
@@ -64,6 +64,11 @@ def _rrelu_noise(input: Tensor, lower: float, upper: float, generator: Any = Non
     """Random slopes where the input is not positive, 1 elsewhere; only those slopes are drawn, in double precision."""
     noise = ops.ones_like(input, memory_format=contiguous_format)
     if input._k & META:
+        if input._k & BATCHED and (input._k | modes.on) & DISPATCH:
+            raise RuntimeError(
+                "vmap: rrelu draws a slope for each element below zero, and fake tensors do not say which these are: record it with "
+                "tracing_mode='real'"
+            )
         return noise
     below = ops.le(ops.detach(input), 0)
     slopes = ops.empty((int(ops.sum(below)),), dtype=float64, device=input.device)
