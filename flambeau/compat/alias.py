@@ -141,7 +141,7 @@ class Finder:
         """Gives all loaded modules their aliases: the first import of one sets an attribute of its package, which would
         replace a function of the module's name (`torch.autograd.gradcheck`). Those without an underscore also say so."""
         for alias, (real, _) in self.packages.items():
-            for name in [name for name in sys.modules if name == real or name.startswith(real + ".")]:
+            for name in [name for name in list(sys.modules) if name == real or name.startswith(real + ".")]:
                 shared = alias + name[len(real) :]
                 sys.modules.setdefault(shared, sys.modules[name])
                 if "._" not in shared and isinstance(sys.modules[name], ModuleType):

@@ -9,11 +9,13 @@ import functools
 import inspect
 import math
 import operator
+import threading
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .._core.state import HELPING, held_over_forks
 from .._names.checks import _assert
 from .._tensor import Tensor
 from ..nn import functional
@@ -34,6 +36,10 @@ _PACKAGE = __name__.partition(".")[0]
 _original_call = Module.__call__
 _original_getattr = Module.__getattr__
 _active: list[Tracer] = []  # tracers at work, innermost last
+_tracing = (
+    threading.RLock()
+)  # a trace puts functions in the place of others for all threads: the next one waits until they are back
+held_over_forks(_tracing, HELPING)
 
 
 def _annotation(function: Any, kind: Any, nothing: Any = None) -> Any:
@@ -392,17 +398,18 @@ class Tracer(TracerBase):
         }
         cache: dict[str, Any] = {}
         patches = _Patches()
-        _active.append(self)
-        try:
-            call, args = self.create_args_for_root(fn, isinstance(root, Module), concrete_args)
-            self._patch(patches, cache, inspect.unwrap(fn))
-            result = call(*args)
-            kind = _annotation(fn, getattr(fn, "__annotations__", {}).get("return"))
-            self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=kind)
-        finally:
-            patches.revert()
-            _active.pop()
-            self.submodule_paths = None
+        with _tracing:
+            _active.append(self)
+            try:
+                call, args = self.create_args_for_root(fn, isinstance(root, Module), concrete_args)
+                self._patch(patches, cache, inspect.unwrap(fn))
+                result = call(*args)
+                kind = _annotation(fn, getattr(fn, "__annotations__", {}).get("return"))
+                self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=kind)
+            finally:
+                patches.revert()
+                _active.pop()
+                self.submodule_paths = None
         return self.graph
 
     @staticmethod
@@ -411,12 +418,17 @@ class Tracer(TracerBase):
             raise TypeError(f"symbolic_trace takes a module or a function, not {type(root).__name__}")
 
     def _patch(self, patches: _Patches, cache: dict[str, Any], fn: Any) -> None:
-        tracer = self
+        tracer, here = self, threading.get_ident()
 
         def module_getattr(mod: Module, attr: str) -> Any:
+            if threading.get_ident() != here:  # who traces nothing
+                return _original_getattr(mod, attr)
             return tracer.getattr(attr, _original_getattr(mod, attr), cache)
 
         def module_call(mod: Module, *args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != here:
+                return _original_call(mod, *args, **kwargs)
+
             def forward(*args: Any, **kwargs: Any) -> Any:
                 return _original_call(mod, *args, **kwargs)
 
@@ -429,7 +441,7 @@ class Tracer(TracerBase):
             original = space.get(name, getattr(builtins, name, None))
             if original is not None:
                 patches.item(space, name, _recorded(original))
-        for name, function in vars(functional).items():
+        for name, function in list(vars(functional).items()):
             if callable(function) and asks_nobody(function):
                 patches.item(vars(functional), name, _offered(function))
         self._autowrap(patches, getattr(fn, "__globals__", {}))

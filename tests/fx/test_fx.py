@@ -4,6 +4,7 @@ import copy
 import math
 import operator
 import pickle
+import threading
 from collections import namedtuple
 
 import pytest
@@ -294,3 +295,27 @@ def test_types_of_our_own_layers():
     assert "def forward(self, input : torch.Tensor) -> torch.Tensor:" in fx.GraphModule(linear, graph).code
     traced = fx.symbolic_trace(nn.Sequential(linear, nn.ReLU()))
     assert "def forward(self, input):" in traced.code and "%input_1 : [num_users=1]" in str(traced.graph)
+
+
+def test_other_threads_call_modules_meanwhile():
+    """A trace changes what modules do: for its own thread, and others that trace wait for it."""
+    inside, layer, called = threading.Event(), nn.Linear(2, 2), []
+
+    class Waits(nn.Module):
+        def forward(self, x):
+            inside.set()
+            other.join(0.2)
+            return x + 1
+
+    def call():
+        inside.wait(5)
+        called.append(layer(torch.ones(1, 2)).shape)
+        called.append([n.op for n in fx.symbolic_trace(nn.Sequential(nn.ReLU())).graph.nodes])
+
+    other = threading.Thread(target=call)
+    other.start()
+    graph = fx.symbolic_trace(Waits()).graph
+    other.join()
+    assert called == [(1, 2), ["placeholder", "call_module", "output"]]
+    assert [n.op for n in graph.nodes] == ["placeholder", "call_function", "output"]
+    assert layer(torch.ones(1, 2)).shape == (1, 2)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -279,6 +280,50 @@ def test_a_full_table_is_emptied_less_and_less_often(monkeypatch):
             made.append(n)
         assert len(table.kept) <= 4
     assert made[:8] == [0, 1, 2, 3, 4, 5, 6, 7] and len(made) < 40  # then 4, 12, 28, … come in vain
+
+
+def test_plans_are_dropped_when_no_site_knows_them():
+    table, seen = plan.Table(), []
+
+    class User:
+        def use(self, words):
+            seen.append([reference() is not None for reference in plans])
+
+    plans: list = []
+    table.serve(User())
+    for n in range(3):
+        table.add([n], plan.NO_PLAN, [])
+        plans.append(weakref.ref(table.kept[0][1]))
+        table.forget()
+    assert seen == [[], [True], [True, True], [False, True, True]]
+
+
+def test_threads_share_a_table(monkeypatch):
+    """One forgets the plans, which makes the table small, while others enter theirs: nobody looks for a free slot of it for ever."""
+    monkeypatch.setattr(plan, "PLANS", 24)
+    table, wrong = plan.Table(), []
+
+    def work(start):
+        try:
+            for n in range(start, start + 200):
+                table.patience = 0
+                if table.accepts():
+                    table.add([n], plan.NO_PLAN, [])
+        except BaseException as error:
+            wrong.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(1000 * i,), daemon=True) for i in range(6)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(30)
+    finally:
+        sys.setswitchinterval(before)
+    assert not wrong and not any([t.is_alive() for t in threads])
+    assert 2 * len(table.kept) <= table.words[0] + 1
 
 
 @needs_entry

@@ -1,6 +1,7 @@
 """Modules are compiled in parts, side by side, and kernels share the parts that they have in common."""
 
 import ctypes
+import gc
 import os
 import pty
 import re
@@ -76,6 +77,19 @@ def test_an_error_in_a_part_is_raised():
 
 
 @pytest.mark.slow
+def test_the_context_of_a_module_that_fails_stays():
+    """The garbage collector frees both in any order, and a module after its context would be a crash."""
+    text = "define i64 @wanted(i64 %x) {\n  %y = add i64 %z, 1\n  %z = add i64 %x, 1\n  ret i64 %y\n}\n"
+    before = len(llvm._contexts)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="dominate") as caught:
+            llvm.optimised(jit.target(), text)
+        caught.value.itself = caught.value
+        del caught
+    gc.collect()
+    assert len(llvm._contexts) == before + 3
+
+
 def test_a_terminal_says_what_it_waits_for(tmp_path):
     code = """
 import flambeau as torch

@@ -65,12 +65,19 @@ def improved(target: Target, text: str, context: Any, machine: Any) -> Any:
     return module
 
 
+# In use: an error or an interrupt leaves module and context to the garbage collector, which would free them in any order, and a module
+# after its context is a crash. So such a context stays.
+_contexts: dict[int, Any] = {}
+
+
 def optimised(target: Target, text: str) -> bytes:
     """The object file of a module. Nothing of LLVM's is shared, so that threads may do this side by side."""
     context, machine = loaded().create_context(), _machine(target)
+    _contexts[id(context)] = context
     module = improved(target, text, context, machine)
     made = bytes(machine.emit_object(module))
     module.close()  # before its context
+    del _contexts[id(context)]
     return made
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import array
 import math
 import struct
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core.sizes import Size
-from ..._core.state import local, modes
+from ..._core.state import MOMENT, held_over_forks, local, modes
 from ..loops.dialect import inline, over_all
 from ..render.llvm import NOT_NUMPY
 
@@ -191,7 +192,10 @@ NO_PLAN = Plan()  # of arguments that are known to have none
 
 
 class Table:
-    """Descriptions of arguments, and the plans for them. Sites of one operation share it."""
+    """Descriptions of arguments, and the plans for them. Sites of one operation share it.
+
+    Machine code looks into the words while it has the interpreter: a new table is complete before sites are told of it, and what
+    they knew before is kept until then."""
 
     all: weakref.WeakSet[Table] = weakref.WeakSet()
 
@@ -199,8 +203,7 @@ class Table:
         Table.all.add(self)
         self.kept: list[Any] = []
         self.before: list[Any] = []  # of the table that was cleared last: somebody may be in the midst of such a plan
-        self.words = array.array("q", bytes(8 + 24 * 16))
-        self.words[0] = 15
+        self.words = _slots(16)
         self.users: list[Any] = []  # the sites that look into it
         self.patience = self.refused = 0
 
@@ -209,47 +212,72 @@ class Table:
         each time: where shapes change all the time, planning costs more than it saves."""
         if len(self.kept) < PLANS:
             return True
-        self.refused += 1
-        if self.refused <= self.patience:
-            return False
-        self.refused, self.patience = 0, 2 * self.patience + PLANS
-        self.forget()
-        return True
+        with _lock:
+            if len(self.kept) < PLANS:  # another thread was faster
+                return True
+            self.refused += 1
+            if self.refused <= self.patience:
+                return False
+            self.refused, self.patience = 0, 2 * self.patience + PLANS
+            self.forget()
+            return True
+
+    def serve(self, site: Any) -> None:
+        """A site will be told where the words are, now and whenever they move."""
+        with _lock:
+            self.users.append(site)
+            site.use(self.words)
 
     def forget(self) -> None:
         """Drops all plans."""
-        self.before, self.kept = self.kept, []
-        self._resize(16)
+        with _lock:
+            dropped, self.kept = self.kept, []
+            self._resize(16)
+            self.before = dropped
 
     def add(self, description: Sequence[int], plan: Any, args: Sequence[Any]) -> None:
         """Keeps a plan, and the objects that the description knows by their addresses."""
-        if 2 * len(self.kept) > self.words[0]:
-            self._resize(4 * (self.words[0] + 1))
         own = array.array("q", [len(description), *map(_signed, description)])
         words = plan.words()
-        self.kept.append(
-            (own, words, (plan, [a._array.dtype if hasattr(a, "_array") else a for a in taken_apart(args)]))
-        )
-        self._enter(own, words)
+        keep = plan, [a._array.dtype if hasattr(a, "_array") else a for a in taken_apart(args)]
+        with _lock:
+            self.kept.append((own, words, keep))
+            if 2 * len(self.kept) > self.words[0]:
+                self._resize(4 * (self.words[0] + 1))
+            else:
+                _enter(self.words, own, words)
 
     def _resize(self, slots: int) -> None:
-        self.words, old = array.array("q", bytes(8 + 24 * slots)), self.words
-        self.words[0] = slots - 1
+        made = _slots(slots)
         for own, words, _ in self.kept:
-            self._enter(own, words)
+            _enter(made, own, words)
+        self.words, old = made, self.words
         for site in self.users:
-            site.use(self.words)
-        self.before.append(old)
+            site.use(made)
+        del old  # no site knows it any more
 
-    def _enter(self, own: array.array[int], plan: array.array[int]) -> None:
-        h = 0
-        for w in own[1:]:
-            h = _signed((h ^ w) * MIX)
-            h ^= h >> 29
-        slot = h & self.words[0]
-        while self.words[1 + 3 * slot]:
-            slot = slot + 1 & self.words[0]
-        self.words[1 + 3 * slot : 4 + 3 * slot] = array.array("q", [own.buffer_info()[0], h, plan.buffer_info()[0]])
+
+_lock = threading.RLock()  # of all tables: finalizers that run in the midst may plan, too
+held_over_forks(_lock, MOMENT)
+
+
+def _slots(count: int) -> array.array[int]:
+    """The words of an empty table."""
+    words = array.array("q", bytes(8 + 24 * count))
+    words[0] = count - 1
+    return words
+
+
+def _enter(table: array.array[int], own: array.array[int], plan: array.array[int]) -> None:
+    """Writes where a description and its plan are into the words of a table."""
+    h = 0
+    for w in own[1:]:
+        h = _signed((h ^ w) * MIX)
+        h ^= h >> 29
+    slot = h & table[0]
+    while table[1 + 3 * slot]:
+        slot = slot + 1 & table[0]
+    table[1 + 3 * slot : 4 + 3 * slot] = array.array("q", [own.buffer_info()[0], h, plan.buffer_info()[0]])
 
 
 def _signed(w: int) -> int:

@@ -60,10 +60,10 @@ class Site(types.ModuleType):
 
         self.missed = missed
         known = 0 if _entries.known is None else _entries.known.buffer_info()[0]
-        words = [id(slow), id(missed), table.words.buffer_info()[0], runtime, by_element, known]
+        words = [id(slow), id(missed), 0, runtime, by_element, known]
         words += [len(self.parameters), positional, self.names.buffer_info()[0]]
         self.words = array.array("q", words)
-        table.users.append(self)
+        table.serve(self)
 
     def go_by(self, slow: Any) -> None:
         """Takes another Python function that does the same."""

@@ -55,12 +55,22 @@ def facts_in(module: Any) -> dict[str, dict[str, str]]:
 def fact(name: str, kind: str) -> str | None:
     """What is said of an operation whose family is imported; None if nothing is."""
     if name not in _known and len(sys.modules) != _modules[0]:
-        _modules[0] = len(sys.modules)
-        for module in [m for m in sys.modules if m.startswith(_FAMILIES) and m not in _read]:
-            if hasattr(sys.modules[module], "SCHEMAS"):  # it is imported to its end
-                _read.add(module)
-                _known.update(facts_in(sys.modules[module]))
+        _look_through()
     return _known.get(name, {}).get(kind)
+
+
+def _look_through() -> None:
+    """Reads what families say that were imported since. Threads may do so at once: what one has noted as read is known by then."""
+    count, whole = len(sys.modules), True
+    for name in [n for n in list(sys.modules) if n.startswith(_FAMILIES) and n not in _read]:
+        module = sys.modules.get(name)
+        if hasattr(module, "SCHEMAS"):  # it is imported to its end
+            _known.update(facts_in(module))
+            _read.add(name)
+        else:  # it may have some later, without another module being there
+            whole = whole and not getattr(getattr(module, "__spec__", None), "_initializing", False)
+    if whole:
+        _modules[0] = count
 
 
 def record_name(name: str) -> str | None:
