@@ -90,6 +90,17 @@ def test_the_context_of_a_module_that_fails_stays():
     assert len(llvm._contexts) == before + 3
 
 
+def test_threads_pass_one_lock(monkeypatch):
+    """Of two that replace it at once both get the same: otherwise one would pass it and release the other, which it never had."""
+    from llvmlite.binding import ffi
+
+    holder = ffi.lib._lock
+    mine = llvm._passable()
+    assert mine is holder._lock
+    monkeypatch.setattr(holder, "_lock", mine.inner)  # as a thread sees it that looked before
+    assert llvm._passable() is mine
+
+
 def test_a_terminal_says_what_it_waits_for(tmp_path):
     code = """
 import flambeau as torch

@@ -96,6 +96,11 @@ class _Passable:
             self.inner.release()
 
 
+_passables: dict[
+    int, _Passable
+] = {}  # one for each lock, whichever thread comes first: who has passed one must not release another
+
+
 def _passable() -> _Passable | None:
     """llvmlite's lock, made so that threads can pass it; None where it has another."""
     from llvmlite.binding import ffi
@@ -106,8 +111,8 @@ def _passable() -> _Passable | None:
         return found
     if holder is None or not isinstance(found, type(threading.RLock())):
         return None
-    holder._lock = _Passable(found)
-    return holder._lock
+    holder._lock = made = _passables.setdefault(id(holder), _Passable(found))
+    return made
 
 
 def cores() -> int:
