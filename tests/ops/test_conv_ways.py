@@ -5,7 +5,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._backend.cpu import cpu
-from flambeau._ops.layers.convolution import WAYS, description, matrices
+from flambeau._ops.layers.convolution import WAYS, columns, description, matrices
 from flambeau._ops.layers.convolution.description import describe, output_size, run, way
 
 CASES = {  # the way that it is made for: images, weight, stride, padding, dilation, groups
@@ -16,7 +16,8 @@ CASES = {  # the way that it is made for: images, weight, stride, padding, dilat
     "winograd": ((2, 16, 15, 14), (24, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),
     "lanes": ((2, 32, 15, 14), (32, 32, 3, 3), (2, 2), (1, 1), (1, 1), 1),
     "columns": ((2, 256, 7, 7), (300, 256, 3, 3), (2, 2), (1, 1), (1, 1), 1),
-    "windows": ((2, 80, 15, 14), (96, 40, 3, 3), (2, 1), (1, 1), (1, 1), 2),
+    "columns of groups": ((2, 80, 15, 14), (96, 40, 3, 3), (2, 1), (1, 1), (1, 1), 2),
+    "columns of volumes": ((2, 80, 5, 9, 10), (96, 40, 3, 3, 3), (2, 1, 1), (1, 0, 1), (1, 1, 2), 2),
     "matrices": ((2, 16, 9, 8), (12, 16, 1, 1), (1, 1), (0, 0), (1, 1), 1),
 }
 
@@ -57,7 +58,7 @@ def test_all_ways_that_suit_agree(name, role):
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_way_that_is_taken(name):
-    assert _name(way(_described(CASES[name]), "products")) == name
+    assert _name(way(_described(CASES[name]), "products")) == name.partition(" ")[0]
 
 
 def test_the_choice_depends_on_the_role_and_is_kept():
@@ -79,9 +80,19 @@ def test_little_work_is_one_product_over_columns():
     conv = _described(((1, 2, 9), (3, 2, 3), (1,), (1,), (1,), 1))
     assert {_name(way(conv, role)) for role in ("products", "adjoint", "sums")} == {"columns"}
     assert _name(way(conv._replace(groups=2, outputs=4), "products")) == "lines"  # of small groups
-    assert _name(way(conv._replace(groups=2, outputs=80), "products")) == "matrices"
+    assert _name(way(conv._replace(groups=2, outputs=80), "products")) == "columns"
     x, w = torch.ones(1, 2, 9), torch.ones(3, 2, 3)
     assert torch.conv1d(x, w, padding=1)[0, 0].tolist() == [4.0, *[6.0] * 7, 4.0]
+
+
+@pytest.mark.parametrize("role", ["products", "adjoint", "sums"])
+def test_windows_are_laid_out_in_parts(role, monkeypatch):
+    conv = _described(((3, 4, 4, 5, 6), (6, 2, 2, 3, 3), (1, 2, 1), (1, 1, 0), (1, 1, 2), 2))
+    operands = _operands(conv, role)
+    exact = getattr(matrices, role)(conv._replace(dtype=np.dtype(np.float64)), *operands)
+    for windows in (1, 5, 11, 40, 1000):  # a row is 2 long, a slice 3 high, an image 5 deep
+        monkeypatch.setattr(columns, "_BYTES", windows * 8 * conv.groups * conv.depth)
+        assert np.allclose(getattr(columns, role)(conv, *operands), exact)
 
 
 def test_one_dimension_stands_upright_where_threads_are_more_than_images():

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..building import jit
-from ..images.conv import _wide
 from ..loops.lang import Array, KernelScope, Walker, independent, inline, kernel
 from ..loops.pointwise import _PARAMETERS, _pointer, _word
 from ..math.exponentials import _exp_tail, _reduce
@@ -20,7 +19,7 @@ from ..math.floats import clamp, power_of_two
 from ..products.panels import left_steps, pack, pack_left
 from ..render.llvm import Llvm
 from ..render.register_tiles import AHEAD, Frame, accumulators, add_products, ask_ahead
-from ..render.tiles import Plan, Vectors, by_lanes, height, invoke, joined, minimum
+from ..render.tiles import Plan, Vectors, by_lanes, height, invoke, joined, minimum, vectors
 from ..render.value import SIZE, Value
 
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "gru": 3, "lstm": 4}
@@ -28,6 +27,11 @@ GATES = {"rnn_tanh": 1, "rnn_relu": 1, "gru": 3, "lstm": 4}
 _PANELS = 8  # of rows, which are multiplied with a part of the weights while that is in the first cache
 
 # -- products ------------------------------------------------------------------------------------------------------
+
+
+def _wide(rows: int) -> int:
+    """Vectors of a register tile: few rows leave registers for more."""
+    return 4 if rows <= 6 and vectors()[1] == 32 else 2
 
 
 def _tile(plan: Plan, wide: int) -> Vectors:

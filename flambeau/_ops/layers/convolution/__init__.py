@@ -3,7 +3,7 @@
 A way says whether it suits a description and a role, and has a function for each role. The first that suits is taken.
 """
 
-from . import columns, groups, lanes, library, lines, matrices, patches, volumes, windows, winograd
+from . import columns, groups, lanes, library, lines, matrices, patches, volumes, winograd
 from .description import WAYS
 
 WAYS[:] = [
@@ -14,7 +14,6 @@ WAYS[:] = [
     groups,  # few channels in a group: plane by plane
     winograd,  # windows of 3x3 in steps of one: Winograd's tiles
     lanes,  # single precision, two dimensions: channels side by side
-    columns,  # small images with many channels, and little work: one product over all windows
-    windows,  # whatever else has kernels: windows in padded planes
+    columns,  # whatever else has kernels: products with windows laid out
     matrices,  # anything
 ]

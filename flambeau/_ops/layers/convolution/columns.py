@@ -1,175 +1,182 @@
-"""Convolutions of CPU arrays whose images are small and whose channels are many: one product for many images.
+"""Convolutions of CPU arrays by products of matrices, in which windows are columns.
 
-The windows of as many images as fit into a few megabytes become columns of one matrix, so that the weights, which are
-larger than the images here, are read once for all of them.
+As many windows are laid out at a time as fit into a few megabytes: those of several images where these are small, so that weights, which
+are larger than the images then, are read once for all of them; those of some rows where an image is large.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...._backend import blas
 from ...._backend.copies import rows_of
 from ...._backend.cpu import cpu
-from ...._core.allocation import empty, unchanging
+from ...._core.allocation import empty, unchanging, zeros
 from ...._core.dtypes import BY_NUMPY
 from ...._kernel.images.columns import add_up_windows, lay_out_windows
 from .description import Conv, Ints, nothing
 from .planes import add_bias, copy
 
-_POSITIONS = 196  # windows of an image up to which this pays
-_CHANNELS = 48  # results of a window from which its copy is made good
 _BYTES = 1 << 23  # of windows laid out at a time
 
 
 def suits(conv: Conv, role: str) -> bool:
-    """Whether there are one or two dimensions, and images are small and channels many enough, or there is little to do."""
-    if not conv.has_kernels or conv.groups > 1 or len(conv.kernel) > 2:
-        return False
-    if conv.is_large:
-        return conv.positions <= _POSITIONS and min(conv.outputs, conv.depth) >= _CHANNELS
-    return conv.work > 0 and 0 not in conv.size
+    """Whether there are kernels for such elements, and is something to do."""
+    return conv.has_kernels and len(conv.kernel) <= 3 and conv.work > 0 and 0 not in conv.size
 
 
-@functools.lru_cache(256)
-def _tables(size: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, counts: Ints) -> list[Any]:
-    """For each dimension (a row for each element of a window): shift, first and last position inside the image."""
-    tables = []
-    for n, k, s, p, d, count in zip(size, kernel, stride, padding, dilation, counts):
-        rows = []
-        for at in range(k):
-            shift = at * d - p
-            first = min(count, max(0, -(shift // s)))
-            rows.append((shift, first, max(first, min(count, (n - 1 - shift) // s + 1))))
-        tables.append(np.array(rows, np.int64))
-        tables[-1].flags.writeable = False
-    return tables
+@functools.lru_cache(4096)
+def _table(size: int, kernel: int, stride: int, padding: int, dilation: int, begin: int, count: int) -> Any:
+    """For each element of a window along a dimension: its place in the first of some windows, and the first and last of
+    these that have it inside the image."""
+    place = begin * stride - padding + np.arange(kernel) * dilation
+    first = np.clip(-(place // stride), 0, count)
+    last = np.maximum(first, np.minimum((size - 1 - place) // stride + 1, count))
+    return unchanging(np.stack([place, first, last], 1))
+
+
+class _Part(NamedTuple):
+    """Some images, and along each dimension the first of some windows and how many these are."""
+
+    images: slice
+    begin: Ints
+    counts: Ints
+
+    def of(self, results: Any) -> Any:
+        """(images, channels, windows) of results of all windows."""
+        ranges = [slice(b, b + n) for b, n in zip(self.begin, self.counts)]
+        some = results.reshape(*results.shape[:2], *(1,) * (5 - results.ndim), *results.shape[2:])
+        some = some[(self.images, slice(None), *ranges)]
+        return some.reshape(*some.shape[:2], -1)
 
 
 class _Layout:
-    """The windows of a convolution, for images of one or two dimensions."""
+    """The windows of images of up to three dimensions; one that is missing has one window of one element."""
 
     def __init__(self, size: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, counts: Ints):
-        if len(size) == 1:
-            size, kernel, stride, padding, dilation, counts = (
-                (1, *size), (1, *kernel), (1, *stride), (0, *padding), (1, *dilation), (1, *counts)
-            )  # fmt: skip
-        self.size, self.kernel, self.stride, self.counts = size, kernel, stride, counts
-        self.tables = [unchanging(t) for t in _tables(size, kernel, stride, padding, dilation, counts)]
-        self.window, self.positions = math.prod(kernel), math.prod(counts)
-        self.extents = [nothing(c, np.int8) for c in self.counts]  # operands that tell a kernel how many there are
+        ones, none = (1,) * (3 - len(size)), (0,) * (3 - len(size))
+        self.size, self.kernel, self.counts, self.stride = ones + size, ones + kernel, ones + counts, ones + stride
+        self.numbers = list(zip(self.size, self.kernel, self.stride, none + padding, ones + dilation))
+        self.window = math.prod(kernel)
+
+    def parts(self, images: int, channels: int, itemsize: int) -> Iterator[_Part]:
+        """Whole rows, as many as stay within bounds; from several slices or images only if those are whole."""
+        depth, height, width = self.counts
+        some, steps = _BYTES // (channels * self.window * itemsize * width), []
+        for count in (height, depth, images):
+            steps.append(max(1, min(count, some)))
+            some //= steps[-1]
+        ranges = [range(0, n, step) for n, step in zip((images, depth, height), reversed(steps))]
+        for image, at, row in itertools.product(*ranges):
+            counts = min(steps[1], depth - at), min(steps[0], height - row), width
+            yield _Part(slice(image, image + steps[2]), (at, row, 0), counts)
+
+    @property
+    def whole(self) -> _Part:
+        return _Part(slice(None), (0, 0, 0), self.counts)
 
     def _kernel(self, work: int, which: Any, types: tuple[str, ...]) -> Any:
-        return cpu.sized(work, which, types, step_down=self.stride[0], step_right=self.stride[1])
+        back, down, right = self.stride
+        return cpu.sized(work, which, types, step_back=back, step_down=down, step_right=right)
 
-    def parts(self, conv: Conv, itemsize: int) -> Iterator[slice]:
-        """Ranges of images whose windows stay within bounds."""
-        step = max(1, _BYTES // max(1, conv.depth * conv.positions * itemsize))
-        for start in range(0, conv.images, step):
-            yield slice(start, min(conv.images, start + step))
+    def _tables(self, part: _Part) -> list[Any]:
+        return [_table(*row, b, n) for row, b, n in zip(self.numbers, part.begin, part.counts)]
 
-    def columns(self, x: Any) -> Any:
-        """(channels * window, images * positions) of images (N, C, *size)."""
-        n, channels = x.shape[:2]
+    def columns(self, x: Any, part: _Part) -> Any:
+        """(channels * window, images * windows) of some windows of images (N, C, *size)."""
+        given = x[part.images]
+        n, channels = given.shape[:2]
         code = BY_NUMPY[x.dtype].code
-        out = empty((channels, *self.kernel, n, *self.counts), x.dtype)
-        given = x.reshape(n, channels, *self.size).swapaxes(0, 1)
-        call = self._kernel(out.size, lay_out_windows, (code, "i64", "i64", "i8", "i8", code))
-        call(given, *self.tables, *self.extents, out)
-        return out.reshape(channels * self.window, n * self.positions)
+        out = empty((channels, *self.kernel, n, *part.counts), x.dtype)
+        extents = [nothing(c, np.int8) for c in part.counts]  # operands that tell a kernel how many there are
+        call = self._kernel(out.size, lay_out_windows, (code, *("i64",) * 3, *("i8",) * 3, code))
+        call(given.reshape(n, channels, *self.size).swapaxes(0, 1), *self._tables(part), *extents, out)
+        return out.reshape(channels * self.window, n * math.prod(part.counts))
 
-    def images(self, columns: Any, out: Any) -> None:
+    def add(self, columns: Any, part: _Part, out: Any) -> None:
         """Undoes `columns` by adding up, into `out` (N, C, *size)."""
-        n, channels = out.shape[:2]
+        made = out[part.images]
+        n, channels = made.shape[:2]
         code = BY_NUMPY[out.dtype].code
-        given = columns.reshape(channels, *self.kernel, n, *self.counts)
-        target = out.reshape(n, channels, *self.size).swapaxes(0, 1)
-        self._kernel(columns.size, add_up_windows, (code, "i64", "i64", code))(given, *self.tables, target)
+        call = self._kernel(columns.size, add_up_windows, (code, *("i64",) * 3, code))
+        given = columns.reshape(channels, *self.kernel, n, *part.counts)
+        call(given, *self._tables(part), made.reshape(n, channels, *self.size).swapaxes(0, 1))
 
 
-@functools.lru_cache(256)
-def _laid(*numbers: Ints) -> _Layout:
-    return _Layout(*numbers)
+_layout = functools.lru_cache(256)(_Layout)
 
 
-def _layout(conv: Conv) -> _Layout:
-    return _laid(conv.size, conv.kernel, conv.stride, conv.padding, conv.dilation, conv.counts)
+def _laid(conv: Conv) -> _Layout:
+    return _layout(conv.size, conv.kernel, conv.stride, conv.padding, conv.dilation, conv.counts)
 
 
 # -- blocks of images ----------------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(1024)
-def _blocks(
-    shape: Ints, d: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, counts: Ints, back: bool
-) -> tuple[Any, ...]:
-    """How single channels of images (N, C, H, W) are laid out, or added up `back`: (kernel, operands, shape of channels,
-    of their blocks)."""
-    tables = _tables(shape[2:], kernel, stride, padding, dilation, counts)
-    code, channels = BY_NUMPY[d].code, shape[0] * shape[1]
-    types = (code, "i64", "i64", code) if back else (code, "i64", "i64", "i8", "i8", code)
-    work = channels * math.prod(kernel) * math.prod(counts)
-    call = cpu.sized(
-        work, add_up_windows if back else lay_out_windows, types, step_down=stride[0], step_right=stride[1]
-    )
-    more = [] if back else [nothing(c, np.int8) for c in counts]
-    return call, [*tables, *more], (channels, 1, *shape[2:]), (channels, *kernel, 1, *counts)
-
-
 def unfolded(x: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, counts: Ints) -> Any:
     """The blocks of images (N, C, H, W) as columns: (N, C * elements of a block, blocks)."""
-    call, numbers, channels, blocks = _blocks(x.shape, x.dtype, kernel, stride, padding, dilation, counts, False)
-    out = empty((x.shape[0], x.shape[1] * math.prod(kernel), math.prod(counts)), x.dtype)
-    call(x.reshape(channels), *numbers, out.reshape(blocks))
-    return out
+    layout = _layout(x.shape[2:], kernel, stride, padding, dilation, counts)
+    columns = layout.columns(x.reshape(1, x.shape[0] * x.shape[1], *x.shape[2:]), layout.whole)
+    return columns.reshape(x.shape[0], x.shape[1] * layout.window, math.prod(counts))
 
 
 def folded(columns: Any, size: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, counts: Ints) -> Any:
     """Undoes `unfolded` by adding up."""
-    shape = (columns.shape[0], columns.shape[1] // math.prod(kernel), *size)
-    call, numbers, channels, blocks = _blocks(shape, columns.dtype, kernel, stride, padding, dilation, counts, True)
-    out = empty(shape, columns.dtype)
-    call(columns.reshape(blocks), *numbers, out.reshape(channels))
+    layout = _layout(size, kernel, stride, padding, dilation, counts)
+    out = zeros((columns.shape[0], columns.shape[1] // layout.window, *size), columns.dtype)
+    layout.add(columns, layout.whole, out.reshape(1, out.shape[0] * out.shape[1], *size))
     return out
 
 
 # -- convolutions --------------------------------------------------------------------------------------------------
 
 
-def _flat(g: Any) -> Any:
-    """(N, O, *positions) as a matrix (O, N * positions)."""
-    return rows_of(g.reshape(*g.shape[:2], -1).swapaxes(0, 1)).reshape(g.shape[1], -1)
+def _product(groups: int, left: Any, right: Any) -> Any:
+    """A product of matrices, each of which has equal parts for groups one below the other."""
+    if groups == 1:
+        return blas.product(left, right)
+    parts = [a.reshape(groups, -1, a.shape[1]) for a in (left, right)]
+    return blas.product(*parts).reshape(-1, right.shape[1])
+
+
+def _matrix(results: Any) -> Any:
+    """(N, O, windows) as a matrix (O, N * windows)."""
+    return rows_of(results.swapaxes(0, 1)).reshape(results.shape[1], -1)
 
 
 def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
     """Products of all windows of the images with the weight."""
-    layout, out, matrix = _layout(conv), empty(conv.result_shape, x.dtype), weight.reshape(conv.outputs, -1)
-    for part in layout.parts(conv, x.itemsize):
-        columns = layout.columns(x[part])
-        made = blas.product(matrix, columns).reshape(len(matrix), -1, conv.positions).swapaxes(0, 1)
-        copy(made, out[part].reshape(-1, len(matrix), conv.positions), bias)
+    layout, out, matrix = _laid(conv), empty(conv.result_shape, x.dtype), weight.reshape(conv.outputs, -1)
+    for part in layout.parts(conv.images, conv.inputs, x.itemsize):
+        made, target = _product(conv.groups, matrix, layout.columns(x, part)), part.of(out)
+        copy(made.reshape(conv.outputs, len(target), -1).swapaxes(0, 1), target, bias)
     return out
 
 
 def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
     """Results times the weight, added up over windows of images."""
-    layout, out, matrix = _layout(conv), empty(conv.image_shape, g.dtype), weight.reshape(conv.outputs, -1).T
-    for part in layout.parts(conv, g.itemsize):
-        layout.images(blas.product(matrix, _flat(g[part])), out[part])
+    layout, out = _laid(conv), zeros(conv.image_shape, g.dtype)
+    matrix = weight.reshape(conv.groups, -1, conv.depth).swapaxes(1, 2).reshape(conv.groups * conv.depth, -1)
+    for part in layout.parts(conv.images, conv.inputs, g.itemsize):
+        layout.add(_product(conv.groups, matrix, _matrix(part.of(g))), part, out)
     add_bias(out, bias)
     return out
 
 
 def sums(conv: Conv, x: Any, g: Any) -> Any:
     """Windows of images times results, summed over all images and positions."""
-    layout = _layout(conv)
+    layout, groups = _laid(conv), conv.groups
     total: Any = None
-    for part in layout.parts(conv, x.itemsize):
-        given, columns = _flat(g[part]), layout.columns(x[part]).T
-        total = blas.product(given, columns) if total is None else blas.add_product(total, given, columns, 1, 1)
+    for part in layout.parts(conv.images, conv.inputs, x.itemsize):
+        given, columns = (a.reshape(groups, -1, a.shape[1]) for a in (_matrix(part.of(g)), layout.columns(x, part)))
+        if groups == 1:
+            given, columns = given[0], columns[0]
+        turned = columns.swapaxes(-1, -2)
+        total = blas.product(given, turned) if total is None else blas.add_product(total, given, turned, 1, 1)
     return total.reshape(conv.weight_shape)

@@ -21,27 +21,29 @@ from ...._kernel.threads import pool
 from ...folds.folding import fold_array
 from .description import CODES, Conv, Ints, nothing
 
-_MOST = 64  # elements of a window, which a kernel has in its code
-_CHANNELS, _ALONE = 32, 4  # of a group; of images with one group
-_ROOM = 1 << 20  # elements of a group's planes
+_MOST = 100  # elements of a window, which a kernel has in its code
+_CHANNELS, _ALONE = 32, 4  # of a group; of images or results with one group
+_PLANE, _ROOM = 1 << 18, 1 << 22  # elements of a plane where there are many, and of all planes of a group
 _PRODUCTS = 2  # that take as long as to move an element: sums of few do not stay in registers
 
 
 def suits(conv: Conv, role: str) -> bool:
     """Whether images have two dimensions, groups are small, and so are their windows and planes.
 
-    For the adjoint one group is worth it where no zeros lie between elements.
+    For the adjoint one group is worth it where no zeros lie between elements; of many channels, where each thread has images.
     """
-    inputs, outputs = conv.inputs // conv.groups, conv.outputs // conv.groups
-    few = max(inputs, outputs) <= _CHANNELS if conv.groups > 1 else inputs <= _ALONE
-    size = math.prod(conv.size)
-    if not few or not conv.has_kernels or len(conv.kernel) != 2 or conv.window > _MOST or inputs * size > _ROOM:
+    inputs, outputs, size = conv.inputs // conv.groups, conv.outputs // conv.groups, math.prod(conv.size)
+    few = max(inputs, outputs) <= _CHANNELS if conv.groups > 1 else min(inputs, outputs) <= _ALONE
+    if not few or not conv.has_kernels or len(conv.kernel) != 2 or conv.window > _MOST:
         return False
     if not conv.is_large and (conv.groups == 1 or not size or not conv.work):
         return False
-    if role != "adjoint":
-        return True
-    return min(conv.around) >= 0 and outputs * size <= _ROOM and (conv.groups > 1 or max(conv.stride) == 1)
+    given = outputs if role == "adjoint" else inputs
+    if given * size > _ROOM or min(given, _ALONE) * size > _ALONE * _PLANE:
+        return False
+    if conv.groups == 1 and inputs > _ALONE and conv.images * (1 if role == "products" else 2) < conv.cores:
+        return False
+    return role != "adjoint" or (min(conv.around) >= 0 and (conv.groups > 1 or max(conv.stride) == 1))
 
 
 def _grouped(x: Any, groups: int) -> Any:

@@ -17,7 +17,8 @@ from ...._backend.cpu import cpu
 from ...._core.allocation import empty, zeros
 from ...._kernel.images import lanes as kernels
 from ...._kernel.images.columns import add_parts, set_all
-from ...._kernel.images.conv import lanes, tile_rows
+from ...._kernel.render import tiles
+from ...._kernel.render.tiles import lanes
 from .description import Conv, Ints, nothing
 from .planes import add_bias
 from .schedule import Block, Schedule, dense, flat, parts, run, view
@@ -170,7 +171,7 @@ class _Sums(_Windows):
         self.cut(self.row, self.row, 1)
         most = self.most
         positions = most.images * most.rows * self.positions[1]
-        self.rows = tile_rows(self.wide)
+        self.rows = tiles.height(self.wide)
         self.height = -(-self.wide // self.rows) * self.rows
         held = max(most.images * math.prod(self.area(most.rows)) * self.pitch, positions * self.made + self.height)
         self.lay(held, positions * self.row, 0, self.height * self.row)

@@ -21,8 +21,8 @@ from ...._backend.cpu import native_call, start_of
 from ...._core import allocation
 from ...._core.allocation import empty
 from ...._kernel.images import lanes as kernels
-from ...._kernel.images.conv import lanes
 from ...._kernel.loops.ufunc import splitting
+from ...._kernel.render.tiles import lanes
 from ...._kernel.threads import pool
 from ..channels import is_channels_last
 from .description import Conv, Ints

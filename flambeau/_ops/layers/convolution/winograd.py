@@ -16,7 +16,6 @@ from ...._backend.copies import rows_of
 from ...._backend.cpu import cpu
 from ...._core.allocation import empty, zeros
 from ...._kernel.images import lanes as kernels
-from ...._kernel.images.conv import lanes, tile_rows
 from ...._kernel.images.winograd import (
     coordinates,
     join_tiles,
@@ -25,6 +24,8 @@ from ...._kernel.images.winograd import (
     spread_tiles,
     spread_windows,
 )
+from ...._kernel.render import tiles
+from ...._kernel.render.tiles import lanes
 from .description import Conv, Ints, output_size
 from .schedule import Block, Schedule, dense, flat, parts, run, view
 
@@ -237,7 +238,7 @@ class _Sums(_Tiles):
 
     def __init__(self, conv: Conv, operands: list[Any]):
         super().__init__(conv, operands)
-        self.rows = tile_rows(self.wide)
+        self.rows = tiles.height(self.wide)
         self.height = -(-self.wide // self.rows) * self.rows
         gradients = self.coordinates * self.made_step + self.height  # tiles at the edge read further
         self.lay(self.held, self.coordinates * self.step, gradients, self.coordinates * self.height * self.pitch)
