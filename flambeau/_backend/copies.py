@@ -93,8 +93,11 @@ def row_major(x: Any) -> Any:
 
 def duplicate(x: Any) -> Any:
     """A copy whose dimensions lie in memory in the same order."""
-    repeated = 0 in x.strides and not x.flags.c_contiguous  # NumPy would put what is repeated innermost
-    if x.__class__ is not np.ndarray or (x.nbytes < SHARED and not repeated):
+    if x.__class__ is not np.ndarray:
+        return x.copy("K")
+    # NumPy would put what is repeated innermost, and forgets strides of extents of 1
+    others = 0 in x.strides or 1 in x.shape
+    if x.nbytes < SHARED and not others:
         return x.copy("K")
     out = empty_like(x, x.dtype)
     place(out, x)

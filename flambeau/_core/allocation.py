@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .layouts import like_strides
+from .layouts import in_rows, like_strides
 from .state import local
 
 LARGE = 1 << 17  # bytes from which the place in memory matters
@@ -55,8 +55,8 @@ def empty_strided(shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[i
     if watcher is not None and watcher.here():
         return watcher.empty_strided(shape, dtype, steps)
     count = math.prod(shape)
-    if count * size < LARGE:
-        return np.ndarray(shape, dtype, None, 0, steps)
+    if count * size < LARGE:  # NumPy forgets the strides of an array without elements if it makes the memory
+        return np.ndarray(shape, dtype, None if count else _empty(0, dtype), 0, steps)
     made = empty(shape, dtype)
     if made.strides == steps:  # memory of its own, which a leaf may keep as its gradient
         return made
@@ -65,7 +65,7 @@ def empty_strided(shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[i
 
 def empty_like(x: Any, dtype: np.dtype[Any]) -> Any:
     """Fresh memory whose dimensions lie as those of `x`, which is on the CPU."""
-    if x.flags.c_contiguous:
+    if in_rows(x):
         return empty(x.shape, dtype)
     return empty_strided(x.shape, dtype, like_strides(x.shape, x.strides, x.itemsize))
 

@@ -132,6 +132,25 @@ def memory_order(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
     return joint_order(shape, (strides,))
 
 
+def element_strides(x: Any) -> tuple[int, ...]:
+    """Strides of an array in elements. NumPy gives new arrays without elements none: they are row-major."""
+    size, strides = x.itemsize, x.strides
+    if not any(strides) and 0 in x.shape:
+        return strides_in_order(x.shape, range(x.ndim))
+    return tuple([s // size for s in strides])
+
+
+def byte_strides(x: Any) -> tuple[int, ...]:
+    """The same in bytes."""
+    strides: tuple[int, ...] = x.strides
+    return strides if any(strides) or 0 not in x.shape else tuple([s * x.itemsize for s in element_strides(x)])
+
+
+def in_rows(x: Any) -> bool:
+    """Whether an array's strides are surely row-major; that it is contiguous says nothing of extents of 1 or 0."""
+    return bool(x.flags.c_contiguous and x.size and 1 not in x.shape)
+
+
 def reach_of(shape: Sequence[int], strides: Sequence[int]) -> int:
     """How many elements of memory a shape with strides spans."""
     return 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
@@ -160,6 +179,8 @@ def is_disjoint(shape: Sequence[int], strides: Sequence[int], unit: int) -> bool
 @functools.lru_cache(4096)
 def like_strides(shape: tuple[int, ...], strides: tuple[int, ...], unit: int) -> tuple[int, ...]:
     """Strides in elements of a fresh tensor like one with these strides (in `unit`s of memory): the same if it is dense."""
+    if 0 in shape and not any(strides):  # see `element_strides`
+        return strides_in_order(shape, range(len(shape)))
     if 0 in shape or is_dense(shape, strides, unit):
         return tuple([s // unit for s in strides])
     return strides_in_order(shape, memory_order(shape, strides))
@@ -170,10 +191,10 @@ def joint_strides(shape: tuple[int, ...], *operands: tuple[tuple[int, ...], tupl
     """Strides in elements of a pointwise result over `shape`, of operands (shape, strides, bytes of an element)."""
     if all([own == shape for own, _, _ in operands]):
         rows = range(len(shape))
-        if all([is_dense_in_order(*operand[:2], rows, operand[2]) for operand in operands]):
+        if 0 in shape or all([is_dense_in_order(*operand[:2], rows, operand[2]) for operand in operands]):
             return strides_in_order(shape, rows)
-        if len(shape) in (4, 5):
-            channels = (0, *range(2, len(shape)), 1)
+        if len(shape) == 4:
+            channels = (0, 2, 3, 1)
             if all([is_dense_in_order(*operand[:2], channels, operand[2]) for operand in operands]):
                 return strides_in_order(shape, channels)
         found = {tuple([s // unit for s in strides]) for _, strides, unit in operands}
@@ -188,12 +209,11 @@ def joint_strides(shape: tuple[int, ...], *operands: tuple[tuple[int, ...], tupl
 
 
 def is_dense_in_order(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], unit: int) -> bool:
-    """Whether strides (counted in `unit`s of memory) are those of a dense tensor with this order of dimensions."""
+    """Whether strides (counted in `unit`s of memory) are those of a dense tensor with this order of dimensions; those of extent 1 do not
+    count."""
     step = unit
     for d in reversed(order):
         n = shape[d]
-        if n == 0:
-            return True
         if n != 1:
             if strides[d] != step:
                 return False
@@ -220,6 +240,13 @@ def is_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:
         if shape[d] > 1:
             least *= shape[d]
     return True
+
+
+def suggested_format(x: Any) -> memory_format:
+    """The memory format that an array seems to be in."""
+    if not is_channels_last(x.shape, x.strides):
+        return contiguous_format
+    return channels_last if x.ndim == 4 else channels_last_3d
 
 
 def is_flat(array: Any) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .._autograd import engine
-from .._backend.copies import duplicate, row_major
+from .._backend.copies import duplicate, place, row_major
+from .._core.allocation import empty_like
 from .._core.allocation import zeros as zeroed
 from .._core.config import memory_problem
 from .._core.dtypes import COMPLEX, QUANTIZED, dtype, from_numpy_dtype
@@ -14,6 +17,7 @@ from .._core.state import CAPTURE, CUDA, GRAD, META, local, modes
 from .._core.steps import chosen_by_elements, elements_are_read
 from .._dispatch import backend_of
 from .._tensor import Tensor, bump, detached, wrap
+from .layout.striding import strided
 from .records.batching import leading
 from .records.casting import cast_array
 from .records.primitive import primitive
@@ -39,8 +43,15 @@ def _cast_shape(x: Any, d: dtype) -> Any:
 )  # fmt: skip
 def to_dtype(backend: Any, x: Any, d: dtype) -> Any:
     """A copy in another dtype; strides are kept."""
-    _cast_shape(x, d)
-    return cast_array(x, d)
+    _, _, strides = _cast_shape(x, d)
+    made, steps = cast_array(x, d), tuple([s * d.itemsize for s in strides])
+    if made.strides == steps or not isinstance(made, np.ndarray):
+        return made
+    if all([n < 2 or s == t for n, s, t in zip(made.shape, made.strides, steps)]):
+        return strided(made, made.shape, steps)
+    out = empty_like(x, made.dtype)  # NumPy has put dimensions that share elements in another order
+    place(out, made)
+    return out
 
 
 def in_dtype(t: Tensor, d: dtype) -> Tensor:

@@ -9,7 +9,15 @@ from .._autograd.node import gradient_function
 from .._core.devices import CPU, device
 from .._core.devices import META as META_DEVICE
 from .._core.dtypes import FLOATING, dtype
-from .._core.layouts import channel_order, contiguous_format, memory_format, sparse_coo, sparse_csr, strided
+from .._core.layouts import (
+    channel_order,
+    contiguous_format,
+    element_strides,
+    memory_format,
+    sparse_coo,
+    sparse_csr,
+    strided,
+)
 from .._core.sizes import Size, wrap_dim
 from .._core.state import BATCHED, CUDA, GRAD, META, QUANTIZED, SPARSE, local
 from .._ops.layout.views import is_contiguous
@@ -40,26 +48,8 @@ def size(self: Tensor, dim: int | None = None) -> Any:
 
 def stride(self: Tensor, dim: int | None = None) -> Any:
     """Steps between neighbouring elements of each dimension, counted in elements."""
-    array = self._array
-    itemsize = array.itemsize
-    strides = tuple([s // itemsize for s in array.strides])
-    if 0 in array.shape or 1 in array.shape:
-        strides = _torch_strides(array.shape, strides)
+    strides = element_strides(self._array)
     return strides if dim is None else strides[wrap_dim(dim, len(strides))]
-
-
-def _torch_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """NumPy leaves strides of extents 0 and 1 open; PyTorch gives contiguous tensors the row-major ones, or those of
-    channels last where they were asked for."""
-    expected, step, dense = [], 1, True
-    for n, s in zip(reversed(shape), reversed(strides)):
-        expected.append(step)
-        if n > 1 and s != step:
-            dense = False
-        step *= max(n, 1)
-    if len(shape) in (4, 5) and shape[1] > 1 == strides[1] and strides[-1] == shape[1] and 0 not in shape:
-        return strides
-    return tuple(reversed(expected)) if dense or 0 in shape else strides
 
 
 def _device(self: Tensor) -> device:

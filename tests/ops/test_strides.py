@@ -279,3 +279,68 @@ def test_values_that_do_not_fit_a_mask():
 def test_exact_comparison_of_float8():
     x = torch.tensor([1.0, float("nan")]).to(torch.float8_e4m3fn)
     assert torch.isclose(x, x, rtol=0, atol=0, equal_nan=True).tolist() == [True, True]
+
+
+S = torch.zeros(1, 4, 1, 3)
+C = torch.zeros(2, 3, 1, 1).to(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize(
+    ("make", "strides"),
+    [
+        (lambda: C, (3, 1, 3, 3)),
+        (lambda: torch.zeros(2, 3, 1, 1).contiguous(memory_format=torch.channels_last), (3, 1, 1, 1)),
+        (lambda: C.clone(), (3, 1, 3, 3)),
+        (lambda: torch.empty_like(C), (3, 1, 3, 3)),
+        (lambda: C.double(), (3, 1, 3, 3)),
+        (lambda: torch.cat([C, C], 1), (6, 1, 6, 6)),
+        (lambda: C.flatten(1), (3, 1)),
+        (lambda: S.transpose(0, 1), (3, 12, 3, 1)),
+        (lambda: S.permute(3, 2, 1, 0), (1, 3, 3, 12)),
+        (lambda: S[:, 1:2], (12, 3, 3, 1)),
+        (lambda: S[:, ::2, :, :1:2], (12, 6, 3, 2)),
+        (lambda: S[:, None, 1:], (12, 12, 3, 3, 1)),
+        (lambda: S.select(1, 0), (12, 3, 1)),
+        (lambda: S.chunk(2, 1)[1], (12, 3, 3, 1)),
+        (lambda: S.mT.squeeze(0), (3, 1, 3)),
+        (lambda: S.unfold(3, 3, 2), (12, 3, 3, 2, 1)),
+        (lambda: S.diagonal(0, 0, 2), (3, 1, 15)),
+        (lambda: S.transpose(0, 1).unsqueeze(2), (3, 12, 3, 3, 1)),
+        (lambda: S.transpose(0, 3).view(3, 1, 4), (1, 12, 3)),
+        (lambda: S.transpose(0, 1).reshape(4, 3, 1), (3, 1, 1)),
+        (lambda: torch.zeros(3, 1).t().view(3, 1), (1, 1)),
+        (lambda: torch.zeros(()).expand(1), (0,)),
+        (lambda: torch.zeros(3).expand(1, 3), (3, 1)),
+        (lambda: torch.zeros(3)[None], (3, 1)),
+        (lambda: torch.zeros(2, 3).t()[..., None], (1, 3, 1)),
+        (lambda: torch.empty_strided((1, 2), (7, 1)), (7, 1)),
+        (lambda: torch.zeros(5).as_strided((1, 1), (3, 2)), (3, 2)),
+        (lambda: torch.zeros(0, 3), (3, 1)),
+        (lambda: torch.zeros(0, 3).permute(1, 0), (1, 3)),
+        (lambda: torch.zeros(2, 3)[2:], (3, 1)),
+        (lambda: torch.zeros(2, 3)[:, 1:1:2], (3, 2)),
+        (lambda: torch.zeros(1, 4).expand(0, 4), (0, 1)),
+    ],
+)
+def test_dimensions_of_one_element_or_none_keep_their_strides(make, strides):
+    for _ in range(4):  # later ones by a plan
+        assert make().stride() == strides
+
+
+def test_where_an_empty_part_begins():
+    x = torch.zeros(4, 3)
+    assert [x[2:2].storage_offset(), x.narrow(0, 4, 0).storage_offset(), x[:, 1:1].storage_offset()] == [6, 12, 1]
+    assert x[9:].storage_offset() == 12
+
+
+def test_a_format_is_kept_or_made_by_how_strides_look():
+    x = torch.zeros(2, 3).t()
+    assert x.to(memory_format=torch.contiguous_format) is x
+    assert x.to(torch.float64, memory_format=torch.contiguous_format).is_contiguous()
+    y = torch.zeros(2, 1, 4, 5)
+    assert y.contiguous(memory_format=torch.channels_last) is y
+    assert y.to(memory_format=torch.channels_last).stride() == (20, 1, 5, 1)
+    assert not torch.zeros(()).is_contiguous(memory_format=torch.channels_last)
+    assert not torch.zeros(2, 3, 0, 3).is_contiguous(memory_format=torch.channels_last)
+    with pytest.raises(RuntimeError, match="must be 1 to view"):
+        torch.zeros(2, 1, 2).transpose(1, 2)[:, :1].view(torch.uint8)

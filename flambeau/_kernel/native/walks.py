@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.allocation import empty_strided
-from ..._core.layouts import joint_strides
+from ..._core.layouts import in_rows, joint_strides
 from ..._core.sizes import contiguous_strides
 from ..threads import pool
 
@@ -29,7 +29,7 @@ def arrangement(arrays: Sequence[Any], rows: bool) -> tuple[tuple[int, ...], tup
 def arranged(call: Any, operands: Sequence[Any], results: Sequence[Any], rows: bool = False) -> Any:
     """What a pointwise function makes of arrays in any memory order, in these dtypes. Calls that come again have plans."""
     arrays = [a for a in operands if a.__class__ is _ndarray]
-    if all([a.flags.c_contiguous for a in arrays]):
+    if all([in_rows(a) for a in arrays]):
         return call(*operands)
     shape, strides = arrangement(arrays, rows)
     made = [empty_strided(shape, d, strides) for d in results]

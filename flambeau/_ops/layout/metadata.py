@@ -13,6 +13,7 @@ from ..._core.layouts import (
     channels_last_3d,
     check_format,
     contiguous_format,
+    element_strides,
     like_strides,
     preserve_format,
     strides_in_order,
@@ -24,7 +25,7 @@ from ..making.factory import formatted_memory, shape_argument, unwritten
 from ..records.writable import check_captured, check_history, check_inference
 from ..registry import ops, public, relabel
 from .storages import has_others, over_bytes, raw_bytes, resizable, settle
-from .striding import address, as_strided_op, byte_bounds, element_strides, storage_bounds, strided, strided_arguments
+from .striding import address, as_strided_op, byte_bounds, storage_bounds, strided, strided_arguments
 
 # -- where ----------------------------------------------------------------------------------------------------
 

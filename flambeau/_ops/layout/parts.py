@@ -8,6 +8,7 @@ from typing import Any
 
 from ..._backend.copies import place as write_part
 from ..._core.dtypes import COMPLEX, REAL_OF, complex32, from_numpy_dtype
+from ..._core.layouts import byte_strides, element_strides
 from ..._core.sizes import check_room, contiguous_strides, size_argument, wrap_dim
 from ..._core.state import CAPTURE, CONJ, POSTPONED, SPECIAL, modes
 from ..._core.steps import tell
@@ -19,7 +20,7 @@ from ..records.tangents import linear
 from ..records.view_op import view_of, view_primitive, views_of
 from ..registry import expose, labelled, methods, ops, position_arguments, public
 from .postponed import part_op
-from .striding import element_strides, spread, strided
+from .striding import cut, spread, strided
 
 # -- basic indices -----------------------------------------------------------------------------------------------
 
@@ -87,7 +88,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     picks=True,
 )
 def slice_op(backend: Any, x: Any, dim: int, start: int, end: int, step: int) -> Any:
-    return x[(*_before(dim), slice(start, end, step))]
+    return cut(x, (*_before(dim), slice(start, end, step)))
 
 
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
@@ -118,7 +119,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if start > n - length:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
     if not (input._k | modes.on) & SPECIAL:
-        part = input._array[(*_before(dim), slice(start, start + length))]
+        part = cut(input._array, (*_before(dim), slice(start, start + length)))
         return view_of(slice_op, input, part, (dim, start, start + length, 1))
     return slice_op(input, dim, start, start + length, 1)
 
@@ -146,9 +147,10 @@ def diagonal_array(x: Any, offset: int, a: int, b: int) -> Any:
     """A writable view of a diagonal, as the last dimension."""
     n = diagonal_extent(x.shape, offset, a, b)
     rest = [d for d in range(x.ndim) if d not in (a, b)]
-    start = (offset * x.strides[b] if offset >= 0 else -offset * x.strides[a]) if n else 0
+    strides = byte_strides(x)
+    start = (offset * strides[b] if offset >= 0 else -offset * strides[a]) if n else 0
     shape = (*[x.shape[d] for d in rest], n)
-    return strided(x, shape, (*[x.strides[d] for d in rest], x.strides[a] + x.strides[b]), start if x.size else 0)
+    return strided(x, shape, (*[strides[d] for d in rest], strides[a] + strides[b]), start if x.size else 0)
 
 
 @view_primitive(
@@ -221,7 +223,7 @@ def _window_strides(shape: Any, strides: Any, dim: int, step: int) -> tuple[int,
 )
 def unfold_op(backend: Any, x: Any, dim: int, size: int, step: int) -> Any:
     shape = x.shape
-    strides = _window_strides(shape, x.strides if shape else (), dim, step)
+    strides = _window_strides(shape, byte_strides(x) if shape else (), dim, step)
     if not shape:
         return strided(x, (size,), (x.itemsize,))
     count = (shape[dim] - size) // step + 1
@@ -260,7 +262,8 @@ def _cuts(sizes: tuple[int, ...], dim: int) -> list[Any]:
 
 
 def _pieces(backend: Any, x: Any, sizes: tuple[int, ...], dim: int) -> Any:
-    return tuple([x[key] for key in _cuts(sizes, dim)])
+    keys = _cuts(sizes, dim)
+    return tuple([x[key] for key in keys]) if 0 not in sizes else tuple([cut(x, key) for key in keys])
 
 
 def _joined(gs: Any, sizes: Any, dim: int) -> Tensor:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..._core.dtypes import from_numpy_dtype
-from ..._core.layouts import is_disjoint, reach_of
+from ..._core.layouts import byte_strides, element_strides, is_disjoint, reach_of
 from ..._core.sizes import contiguous_strides, size_argument
 from ..._core.state import META
+from ..._kernel.native.direct import start_of
 from ..._tensor import Tensor, storage_of
 from ..records import primitive as primitive_records
 from ..records.batching import strided_backward
@@ -31,7 +32,7 @@ def owner_of(x: Any) -> Any:
 
 def address(x: Any) -> int:
     """Where the first element lies."""
-    return x.__array_interface__["data"][0] if isinstance(x, _ndarray) else x.data.ptr
+    return start_of(x) if isinstance(x, _ndarray) else x.data.ptr
 
 
 def byte_bounds(x: Any) -> tuple[int, int]:
@@ -49,12 +50,14 @@ def byte_bounds(x: Any) -> tuple[int, int]:
 
 def strided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Any:
     """Another view of an array's memory, all in bytes, `offset` from its first element. The caller checks bounds."""
+    kind = x.__class__
     if not isinstance(x, _ndarray):
-        return x.__class__(shape, x.dtype, x.data + offset, strides)
+        return kind(shape, x.dtype, x.data + offset, strides)
+    if kind is not _ndarray:  # it is watched, or has no elements
+        return strided(x.view(_ndarray), shape, strides, offset).view(kind)
     if x.flags.c_contiguous and offset >= 0 and x.size:
         try:
-            made = _ndarray(shape, x.dtype, x, offset, strides)
-            return made if x.__class__ is _ndarray else made.view(x.__class__)  # it is watched
+            return _ndarray(shape, x.dtype, x, offset, strides)
         except (TypeError, ValueError):  # the view goes beyond `x` itself
             pass
     owner = owner_of(x)
@@ -63,9 +66,54 @@ def strided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: in
             return foreign(x, shape, strides, offset)
         owner = owner.T
     if not owner.nbytes:
-        return np.empty(shape, x.dtype)
+        return _ndarray(shape, x.dtype, owner, 0, strides)
     raw = owner.reshape(-1).view(np.uint8)
-    return _ndarray(shape, x.dtype, raw, address(x) - address(raw) + offset, strides)
+    start = address(x) - address(raw) + offset
+    return _ndarray(shape, x.dtype, raw, min(start, raw.size) if 0 in shape else start, strides)
+
+
+def with_strides(x: Any) -> Any:
+    """The array itself, but with strides if NumPy has made it without elements and gave it none."""
+    return x if x.size else strided(x, x.shape, byte_strides(x))
+
+
+def basic_part(x: Any, key: tuple[Any, ...]) -> Any:
+    """x[key] for numbers, slices, None and `...`, with the strides and the place in memory that PyTorch gives: NumPy's are others where a
+    dimension is new or nothing is left of one."""
+    sizes, steps = x.shape, byte_strides(x)
+    shape: list[int] = []
+    strides: list[int] = []
+    dim = offset = 0
+    for item in key:
+        if item is None:  # as `unsqueeze` does it, before what follows is cut
+            shape.append(1)
+            strides.append(sizes[dim] * steps[dim] if dim < len(sizes) else x.itemsize)
+            continue
+        if item is Ellipsis:
+            end = dim + len(sizes) - sum([i is not None and i is not Ellipsis for i in key])
+            if end < dim:
+                raise IndexError("too many indices")
+            shape += sizes[dim:end]
+            strides += steps[dim:end]
+            dim = end
+            continue
+        if item.__class__ is slice:
+            start, stop, step = item.indices(sizes[dim])
+            shape.append(max(0, -((start - stop) // step)))
+            strides.append(steps[dim] * step)
+        else:
+            start = item if item >= 0 else item + sizes[dim]
+            if not 0 <= start < sizes[dim]:
+                raise IndexError("index out of range")
+        offset += start * steps[dim]
+        dim += 1
+    return strided(x, (*shape, *sizes[dim:]), (*strides, *steps[dim:]), offset)
+
+
+def cut(x: Any, key: tuple[Any, ...]) -> Any:
+    """x[key] for slices alone."""
+    made = x[key]
+    return made if made.size else basic_part(x, key)
 
 
 class _Memory:
@@ -85,29 +133,21 @@ def foreign(x: Any, shape: Any, strides: Any, offset: int, writeable: bool | Non
     return np.asarray(_Memory(x, shape, strides, offset, writeable)).view(x.dtype)
 
 
-def element_strides(x: Any) -> tuple[int, ...]:
-    size = x.itemsize
-    return tuple([s // size for s in x.strides])
-
-
 def view_strides(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
     """Strides under which memory of (shape, strides) reads as `wanted` without a copy; None if there are none.
 
-    Neighbouring dimensions that follow one another in memory form a run; each run must be cut up by itself.
+    Neighbouring dimensions that follow one another in memory form a run; each run must be cut up by itself. Extents of 1 belong to the
+    run behind them, and new ones to the run that ends there.
     """
     if 0 in shape:
-        return contiguous_strides(wanted)
-    kept = [(n, s) for n, s in zip(shape, strides) if n != 1]
-    if not kept:
-        return (1,) * len(wanted)
-    out, j = [0] * len(wanted), len(wanted) - 1
-    i = len(kept) - 1
+        return tuple(strides) if tuple(shape) == tuple(wanted) else contiguous_strides(wanted)
+    out, j = [1] * len(wanted), len(wanted) - 1
+    i = len(shape) - 1
     while i >= 0:
-        count, base = kept[i]
-        step = base
-        while i > 0 and kept[i - 1][1] == count * base:
+        count, step = shape[i], strides[i]
+        while i > 0 and (shape[i - 1] == 1 or strides[i - 1] == count * step):
             i -= 1
-            count *= kept[i][0]
+            count *= shape[i]
         i -= 1
         while j >= 0 and (count > 1 or wanted[j] == 1):
             n = wanted[j]

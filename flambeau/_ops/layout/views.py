@@ -14,10 +14,13 @@ from ..._core.config import memory_problem
 from ..._core.dtypes import dtype as dtype_class
 from ..._core.dtypes import from_numpy_dtype
 from ..._core.layouts import (
+    byte_strides,
     channel_order,
     channels_last,
     check_format,
     contiguous_format,
+    element_strides,
+    in_rows,
     is_dense_in_order,
     memory_format,
     preserve_format,
@@ -33,7 +36,7 @@ from ..records.rules import type_name
 from ..records.tangents import linear
 from ..records.view_op import view_of, view_primitive
 from ..registry import expose, ops, public, relabel
-from .striding import address, element_strides, storage_bounds, strided, view_strides
+from .striding import address, storage_bounds, strided, view_strides, with_strides
 
 _RESHAPES_WITHOUT_COPY = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
 
@@ -42,7 +45,15 @@ _RESHAPES_WITHOUT_COPY = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1
 
 @view_primitive(lambda g, x_shape, shape: reshape(g, x_shape), "view", batch=reshaped)
 def view_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
-    return x.reshape(shape)
+    return _reshaped(x, shape)
+
+
+def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    """The memory of an array in another shape, which it can have. NumPy forgets strides of dimensions of extent 1 or 0."""
+    if in_rows(x):
+        return x.reshape(shape)
+    strides = view_strides(x.shape, element_strides(x), shape)
+    return x.reshape(shape) if strides is None else strided(x, shape, tuple([s * x.itemsize for s in strides]))
 
 
 @primitive(
@@ -78,6 +89,8 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
             infer_size(size_argument(shape, "shape"), x.size)
         base = made.base
         if base is x or (base is x.base and base is not None):
+            if not in_rows(x):
+                made = _reshaped(x, full)
             return view_of(view_op, input, made, (full,))
         if not input._k:
             return wrap(made, input.dtype)
@@ -144,6 +157,8 @@ def view(input: Tensor, *shape: Any, **named: Any) -> Tensor:
             full = made.shape
             if full != size and min(size, default=0) < -1:
                 infer_size(size_argument(shape), x.size)
+            if not in_rows(x):
+                made = _reshaped(x, full)
             return view_of(view_op, input, made, (full,))
     full = infer_size(size_argument(shape), x.size)
     if not is_viewable(x, full):
@@ -156,7 +171,8 @@ def view(input: Tensor, *shape: Any, **named: Any) -> Tensor:
 
 @primitive(view=True, name="view_dtype", differentiable=False, batch=leading)
 def view_dtype_op(backend: Any, x: Any, d: dtype_class) -> Any:
-    return x.view(d.numpy)
+    made = x.view(d.numpy)
+    return made if d.itemsize == x.itemsize else strided(made, made.shape, (*byte_strides(x)[:-1], d.itemsize))
 
 
 def view_as_dtype(x: Tensor, d: dtype_class) -> Tensor:
@@ -171,7 +187,7 @@ def view_as_dtype(x: Tensor, d: dtype_class) -> Tensor:
         strides = element_strides(array)
         if not strides:
             raise RuntimeError(f"self.dim() cannot be 0 to view {names}")
-        if strides[-1] != 1 and array.shape[-1] != 1 and array.size:
+        if strides[-1] != 1:
             raise RuntimeError(f"self.stride(-1) must be 1 to view {names}, but got {strides[-1]}")
         if new > old:
             ratio = new // old
@@ -182,7 +198,7 @@ def view_as_dtype(x: Tensor, d: dtype_class) -> Tensor:
             if (address(array) - storage_bounds(x)[0]) // old % ratio:
                 raise RuntimeError(f"self.storage_offset() must be divisible by {ratio} to view {names}")
             for i, s in enumerate(strides[:-1]):
-                if s % ratio and array.size and array.shape[i] != 1:
+                if s % ratio:
                     raise RuntimeError(f"self.stride({i}) must be divisible by {ratio} to view {names}, but got {s}")
     return view_dtype_op(x, d)
 
@@ -263,7 +279,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
 
 @view_primitive(lambda g, x_shape, dims: permute_op(g, inverse(dims)), "permute", batch=permuted)
 def permute_op(backend: Any, x: Any, dims: tuple[int, ...]) -> Any:
-    return x.transpose(dims)
+    return with_strides(x).transpose(dims)
 
 
 def inverse(dims: Sequence[int]) -> tuple[int, ...]:
@@ -287,7 +303,7 @@ def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     x = input._array
     if not (input._k | modes.on) & SPECIAL and order:  # NumPy reverses the dimensions when it is given none
         try:
-            made = x.transpose(order)
+            made = with_strides(x).transpose(order)
         except (ValueError, TypeError):
             pass
         else:
@@ -310,7 +326,7 @@ def _order(dims: Any, ndim: int) -> tuple[int, ...]:
 
 @view_primitive(lambda g, x_shape, a, b: transpose(g, a, b), "transpose", batch=along)
 def transpose_op(backend: Any, x: Any, a: int, b: int) -> Any:
-    return x.swapaxes(a, b) if x.ndim else x[...]
+    return with_strides(x).swapaxes(a, b) if x.ndim else x[...]
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
@@ -323,7 +339,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     x = input._array
     if not (input._k | modes.on) & SPECIAL:
         try:
-            made = x.swapaxes(dim0, dim1)
+            made = with_strides(x).swapaxes(dim0, dim1)
         except (ValueError, TypeError):
             pass
         else:
@@ -375,8 +391,9 @@ def _as_tuple(dims: Any) -> tuple[int, ...]:
 
 @view_primitive(lambda g, x_shape, dim: squeeze(g, dim), "unsqueeze", batch=inserted)
 def unsqueeze_op(backend: Any, x: Any, dim: int) -> Any:
-    shape = x.shape
-    return x.reshape(shape[:dim] + (1,) + shape[dim:])
+    shape, strides = x.shape, byte_strides(x)
+    step = shape[dim] * strides[dim] if dim < len(shape) else x.itemsize
+    return strided(x, shape[:dim] + (1,) + shape[dim:], strides[:dim] + (step,) + strides[dim:])
 
 
 def unsqueeze(input: Tensor, dim: Any = None, *, axis: int | None = None) -> Tensor:
@@ -393,7 +410,7 @@ def unsqueeze(input: Tensor, dim: Any = None, *, axis: int | None = None) -> Ten
     if dim.__class__ is not int or not 0 <= dim <= len(shape):
         dim = wrap_dim(dim, len(shape) + 1)
     if (input._k | modes.on) <= 1:
-        return view_of(unsqueeze_op, input, x.reshape(shape[:dim] + (1,) + shape[dim:]), (dim,))
+        return view_of(unsqueeze_op, input, unsqueeze_op.forward(None, x, dim), (dim,))
     return unsqueeze_op(input, dim)
 
 
@@ -443,11 +460,11 @@ def expand_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
 
 def expanded(x: Any, shape: Sequence[int]) -> Any:
     """An array repeated without copying to a full shape; strides of repeated dimensions are zero."""
-    return strided(x, *_expansion(x.shape, x.strides, x.itemsize, tuple(shape)))
+    return strided(x, *_expansion(x.shape, byte_strides(x), tuple(shape)))
 
 
 @functools.lru_cache(1024)
-def _expansion(old: Any, steps: Any, itemsize: int, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _expansion(old: Any, steps: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Shape and strides of an expanded array."""
     new = len(shape) - len(old)
     full, strides = list(shape), [0] * len(shape)
@@ -456,7 +473,6 @@ def _expansion(old: Any, steps: Any, itemsize: int, shape: tuple[int, ...]) -> t
             f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to the number of "
             f"dimensions ({len(old)})"
         )
-    step = itemsize
     for i in range(len(full) - 1, -1, -1):
         n = full[i]
         if i >= new:
@@ -476,7 +492,7 @@ def _expansion(old: Any, steps: Any, itemsize: int, shape: tuple[int, ...]) -> t
                 f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {i}"
             )
         else:
-            step = 0 if n != 1 else full[i + 1] * strides[i + 1] if i + 1 < len(full) else itemsize
+            step = full[i + 1] * strides[i + 1] if n == 1 and old else 0
         strides[i] = step
     return tuple(full), tuple(strides)
 
@@ -569,11 +585,9 @@ def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_forma
     check_format(memory_format)
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by is_contiguous")
-    fits = x.ndim == (4 if memory_format is channels_last else 5)
-    order = channel_order(memory_format, x.ndim) if fits else ()
-    if len(order) != x.ndim:
+    if x.ndim != (4 if memory_format is channels_last else 5):
         return False
-    return is_dense_in_order(x.shape, x.strides, order, x.itemsize)
+    return is_dense_in_order(x.shape, byte_strides(x), channel_order(memory_format, x.ndim), x.itemsize)
 
 
 for _function in (reshape, permute, transpose, swapaxes, swapdims, unsqueeze, squeeze, broadcast_to, flatten):

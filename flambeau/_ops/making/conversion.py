@@ -32,7 +32,14 @@ from ..._core.dtypes import (
     scalar_dtype,
     uint8,
 )  # fmt: skip
-from ..._core.layouts import channel_order, contiguous_format, memory_format, preserve_format, strides_in_order
+from ..._core.layouts import (
+    channel_order,
+    contiguous_format,
+    memory_format,
+    preserve_format,
+    strides_in_order,
+    suggested_format,
+)
 from ..._core.state import CAPTURE, CONJ, CUDA, DISPATCH, DUAL, GRAD, META, POSTPONED, QUANTIZED, SPARSE, local, modes
 from ..._core.steps import elements_are_read, tell
 from ..._dispatch import backend_of
@@ -148,7 +155,7 @@ def convert(
             return moved if format in (None, preserve_format) else _cast_name(clone_format(moved, format))
     changed = input if d is input.dtype else basic.to_dtype(input, d)
     if format is not None and format is not preserve_format:
-        if (copy and changed is input) or not changed.is_contiguous(memory_format=format):
+        if copy or changed is not input or suggested_format(input._array) is not format:
             return _cast_name(clone_format(changed, format))
     elif copy and changed is input:
         return _cast_name(basic.clone(input))
@@ -316,7 +323,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
             return basic.clone(input, "K")
         array = input._array
         try:
-            if array.nbytes >= SHARED or 0 in array.strides:
+            if array.nbytes >= SHARED or 0 in array.strides or 1 in array.shape:
                 return wrap(duplicate(array), input.dtype)
             return wrap(array.copy("K"), input.dtype)
         except (MemoryError, ValueError) as error:

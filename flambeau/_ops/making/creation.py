@@ -14,6 +14,7 @@ from ..._core.config import config
 from ..._core.devices import _local as current
 from ..._core.dtypes import BY_NUMPY, bool_, default, dtype, int64, scalar_dtype
 from ..._core.layouts import (
+    in_rows,
     joint_strides,
     like_strides,
     preserve_format,
@@ -271,7 +272,7 @@ def like(
             )
         return memory(x.shape, d, 0, None, zeros), d, 0
     if device is None and not input._k & (CUDA | META) and memory_format is None:
-        if x.flags.c_contiguous:
+        if in_rows(x):
             return (np.zeros if zeros else np.empty)(x.shape, d.numpy), d, 0
         return strided_memory(x.shape, like_strides(x.shape, x.strides, x.itemsize), d, 0, None, zeros), d, 0
     k, index = (
@@ -281,7 +282,7 @@ def like(
     )
     if memory_format is not None and memory_format is not preserve_format:
         return formatted_memory(x.shape, d, k, index, memory_format, zeros), d, k
-    if x.flags.c_contiguous:
+    if in_rows(x):
         return memory(x.shape, d, k, index, zeros), d, k
     return strided_memory(x.shape, like_strides(x.shape, x.strides, x.itemsize), d, k, index, zeros), d, k
 

@@ -121,8 +121,7 @@ def strided_memory(
 ) -> Any:
     """Fresh memory that is addressed with the given strides (in elements)."""
     reach = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
-    flat = memory((reach,), d, k, index, zeros)
-    return strided_array(flat, shape, tuple(s * d.itemsize for s in strides)) if reach else flat.reshape(shape)
+    return strided_array(memory((reach,), d, k, index, zeros), shape, tuple([s * d.itemsize for s in strides]))
 
 
 def formatted_memory(shape: tuple[int, ...], d: dtype, k: int, index: Any, form: Any, zeros: bool = False) -> Any:

@@ -12,7 +12,7 @@ from ..._backend import threads
 from ..._backend.copies import place
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty_strided
-from ..._core.layouts import joint_order, strides_in_order
+from ..._core.layouts import in_rows, joint_order, strides_in_order
 from ..._core.sizes import broadcast_shapes
 from ..._kernel.places.elements import put_where
 from ..._tensor import Tensor, wrap
@@ -118,7 +118,7 @@ def _linear(x_shape: Any, arrays: Any, dims: Any, common: Any) -> Any:
 def read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
     """x indexed by arrays (masks or integers) at the dimensions `dims`, as a new array."""
     made = _read(backend, x, arrays, dims)
-    if x.flags.c_contiguous or made.ndim < 2 or not made.size or backend is not cpu:
+    if made.ndim < 2 or not made.size or backend is not cpu or in_rows(x):
         return made
     arrays, dims = without_masks(x.shape, arrays, dims)
     out = empty_strided(made.shape, made.dtype, _result_strides(x, arrays, dims, made.shape))

@@ -17,6 +17,7 @@ from ..._core.state import CAPTURE, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, O
 from ..._core.steps import tell
 from ..._tensor import InferenceMeta, Tensor, bump, refuse_inference, wrap
 from .. import registry
+from ..layout.striding import basic_part
 from ..records.batching import along
 from ..records.casting import checked_array
 from ..records.primitive import primitive
@@ -55,18 +56,26 @@ def getitem_backward(backend: Any, x: Any, shape: tuple[int, ...], key: Any) -> 
 
 
 def _part(x: Any, key: Any) -> Any:
-    """x[key]; dimensions made by None get the strides that `unsqueeze` gives them, where NumPy's would be 0."""
-    if key.__class__ is not tuple or None not in key or x.flags.c_contiguous:
-        return x[key]
-    shape, source = [], 0
-    for part in key:
-        if part is None:
-            shape.append(1)
+    """x[key] with PyTorch's strides and place in memory, which NumPy's are not where a dimension is new or nothing is left."""
+    if key.__class__ is not tuple or None not in key:
+        made = x[key]
+        return made if made.size else basic_part(x, key if key.__class__ is tuple else (key,))
+    shape = x.shape
+    if 1 in shape or not x.flags.c_contiguous or not x.size:
+        return basic_part(x, key)
+    # most often a key that makes dimensions does nothing else, and NumPy knows the strides that row-major memory has
+    wide, dim = [], 0
+    for item in key:
+        if item is None:
+            wide.append(1)
+        elif item == ALL and dim < len(shape):
+            wide.append(shape[dim])
+            dim += 1
+        elif item is Ellipsis and item is key[-1]:
+            break
         else:
-            count = x.ndim - sum(p is not None and p is not Ellipsis for p in key) if part is Ellipsis else 1
-            shape += x.shape[source : source + count]
-            source += count
-    return x.reshape((*shape, *x.shape[source:]))[tuple([ALL if part is None else part for part in key])]
+            return basic_part(x, key)
+    return x.reshape((*wide, *shape[dim:]))
 
 
 def _slice_name(node: Any) -> str:
@@ -126,33 +135,33 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         if result is not NotImplemented:
             return result
     kind = key.__class__
-    short, op, made = key, slice_op, False
+    short, op, made, cuts = key, slice_op, False, True
     if kind is tuple:
         last: Any = None
         whole = True  # nothing but numbers
-        for part in key:
-            last = part.__class__
+        for item in key:
+            last = item.__class__
             if last is int:
                 continue
             if last is slice:
-                step = part.step
+                step = item.step
                 if step is not None and (step.__class__ is not int or step <= 0):
                     return _general(self, key)
-            elif part is None:
+            elif item is None:
                 made = True
-            elif part is not Ellipsis:
+            elif item is not Ellipsis:
                 if not k:
                     return _plain_selection(self, key)
                 return _picked(self, key) if k == 1 else _general(self, key)
             whole = False
         if whole:
-            short = (*key, ...)
+            short, cuts = (*key, ...), False
         if last is int:
             op = select_op
         elif last is NONE:
             op = unsqueeze_op
     elif kind is int:
-        short, op = (key, ...), select_op
+        short, op, cuts = (key, ...), select_op, False
     elif kind is slice:
         step = key.step
         if step is not None and (step.__class__ is not int or step <= 0):
@@ -166,6 +175,8 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     try:
         if not k & SPECIAL:
             array = _part(self._array, short) if made else self._array[short]
+            if cuts and not array.size:
+                array = _part(self._array, short)
             return view_of(op, self, array, (short,))
         if not (modes.on & CAPTURE and has_tensor_bounds(key)):
             return op(self, short)

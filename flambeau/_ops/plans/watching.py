@@ -23,7 +23,7 @@ import numpy as np
 from ..._core import allocation
 from ..._core.collector import uncollected
 from ..._core.dtypes import BY_NUMPY
-from ..._core.layouts import is_dense
+from ..._core.layouts import in_rows, is_dense, like_strides
 from ..._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes
 from ..._kernel.loops.ufunc import loops
 from ..._kernel.native.entry import RESULTS
@@ -129,7 +129,11 @@ class Watched(np.ndarray):
             return self
         if order != "C" and self.ndim > 1 and not self.flags.c_contiguous:
             raise Unplannable("a copy in another order")
-        made = _current().empty(self.shape, dtype)
+        if order == "C" or in_rows(self):
+            made = _current().empty(self.shape, dtype)
+        else:
+            strides = like_strides(self.shape, self.strides, self.itemsize)
+            made = _current().empty_strided(self.shape, dtype, [s * np.dtype(dtype).itemsize for s in strides])
         _current().move(made, self)
         return made
 
@@ -220,10 +224,11 @@ class Watch:
     def empty_strided(self, shape: Any, dtype: Any, strides: Any) -> Any:
         """Memory whose dimensions lie densely, in any order."""
         order = sorted(range(len(shape)), key=lambda d: (-strides[d], -shape[d], d))
-        made = self.empty([shape[d] for d in order], dtype).transpose([order.index(d) for d in range(len(shape))])
-        if any([n > 1 and s != t for n, s, t in zip(shape, made.strides, strides)]):
+        made = self.empty([shape[d] for d in order], dtype)
+        ways = dict(zip(order, made.strides))
+        if any([n > 1 and s != ways[d] for d, (n, s) in enumerate(zip(shape, strides))]):
             raise Unplannable("memory with gaps")
-        return made
+        return np.ndarray(shape, made.dtype, made.view(np.ndarray), 0, strides).view(Watched)
 
     def work(self, words: Any, threads: int, places: Any, inside: Any = (), kept: Any = None) -> None:
         """The pool is about to do what words describe; operands' addresses are at places among them, and addresses of the words
@@ -395,7 +400,7 @@ class CallWatch(Watch):
             if not is_dense(made.shape, made.strides, made.itemsize):
                 raise Unplannable("a result with gaps")
             order.append(number)
-            strides = None if made.flags.c_contiguous else made.strides
+            strides = None if in_rows(made) else made.strides
             plan.result(BY_NUMPY[made.dtype], made.shape, strides, returned=i < len(returned))
         for i, own in enumerate(self.made):
             if -i - 1 not in order:
