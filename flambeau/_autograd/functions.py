@@ -10,7 +10,7 @@ import weakref
 from sys import getrefcount
 from typing import Any
 
-from .._core.state import BATCHED, DUAL, GRAD, local
+from .._core.state import BATCHED, CAPTURE, DUAL, GRAD, local, modes
 from .._tensor import MADE_IN_FUNCTION, Tensor, detached, version_of, wrap
 from . import engine
 from .node import Node, SavedOutput, SeenNode, class_named
@@ -380,6 +380,9 @@ class Function(FunctionCtx):
                     return taken
         if dual:
             return forward_mode(cls, args, named, separate)
+        if modes.on & CAPTURE and local.captures and local.captures[-1].detaches and local.grad:
+            if any([isinstance(a, Tensor) and a._k & GRAD for a in args]):
+                return local.captures[-1].applied(cls.apply, args, named)
         made, ctx, _ = cls._run(args, named, separate)
         if ctx._dirty:  # their history leads to the node, and the node to its ctx: that would be a circle
             ctx._dirty = ()

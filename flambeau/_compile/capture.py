@@ -599,6 +599,17 @@ class Capture:
         self._append(Hooked(hook), self._encoded(args), made, opaque=True)
         return made
 
+    def applied(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Runs a function that has a derivative of its own: in a graph for others, one node that calls it."""
+        before = [(t, version_of(t)) for t in tensors_in((args, named))]
+        with Unseen():
+            out = function(*args, **named)
+        if any([version_of(t) != version for t, version in before]):
+            self.stop(f"{_shown(function)} writes into its arguments")
+        if self.problem is None:
+            self._append(function, self._encoded(args), out, self._encoded(named), opaque=COMPUTES)
+        return out
+
     def called(self, function: Any, users: Any, args: tuple[Any, ...]) -> Any:
         """Runs `function(*users, *args)`, which calls users' functions as elements say: one node, that calls them again."""
         if self.problem is not None:

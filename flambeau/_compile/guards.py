@@ -84,6 +84,8 @@ class Trail:
 
     def __init__(self, function: Any, arguments: Arguments):
         self.problem: Break | None = None
+        # told of what cannot be part of a program, where what follows it can; without, it is the `problem`
+        self.breaks: Callable[[str, tuple[str, int]], None] | None = None
         self.effects: list[Effect] = []
         self.carried: list[tuple[Tensor, Callable[[Any], Tensor]]] = []
         self.counted: dict[tuple[int, Any], int] = {}
@@ -305,7 +307,10 @@ class Trail:
                     reason = f"{module}.{inner.f_code.co_name}() cannot be part of a compiled program: {reason}"
                 break
             inner, frame = frame, frame.f_back
-        self.problem = Break(reason, file, line)
+        if self.breaks is not None:
+            self.breaks(reason, (file, line))
+        else:
+            self.problem = Break(reason, file, line)
 
     # -- afterwards --------------------------------------------------------------------------------------------------
 

@@ -163,7 +163,7 @@ def compile(
     second on) calls run eagerly until those with one set have taken as long as making a program takes. What cannot be recorded
     (sizes or branches that depend on elements, the clock, files, …) makes a function run eagerly; with `fullgraph` it raises
     `_dynamo.exc.Unsupported`. A function given as `backend` is called with an `fx.GraphModule` and example inputs, and what it
-    returns runs in the place of the graph; named backends are all the same here. A program runs in one native call anyway, so that the mode
+    returns runs in the place of the graph; of a function that cannot be recorded whole it gets the pieces between breaks. Named backends are all the same here. A program runs in one native call anyway, so that the mode
     "reduce-overhead" has nothing to reduce. With "max-autotune" (or the option `max_autotune`) programs are tried in several forms, and
     which one is the fastest is kept on disk. `name` is what messages call the function.
 

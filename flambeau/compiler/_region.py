@@ -12,6 +12,7 @@ from .._compile.arguments import Arguments, is_ordinary
 from .._compile.breaks import Break, Changing, Otherwise, counters
 from .._compile.capture import Capture
 from .._compile.checks import Guards
+from .._compile.graph import Graph
 from .._compile.guards import Trail
 from .._compile.holders import Effect, plain, same
 from .._compile.numbers import is_live, is_own, wants_integers
@@ -27,6 +28,7 @@ from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._forms import Forms, leaves_in, ordinary_in
 from ._inside import Entrance, copied_containers, given_back, inside_form, write_back
+from ._pieces import Pieces, outline
 from ._places import INPUT, ITSELF, OUTPUT, Places, Sources, as_tensor, change, first, found, make
 
 logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
@@ -115,6 +117,7 @@ class Entry:
 _FOREIGN = OVERRIDE | DISPATCH | BATCHED | SPARSE | QUANTIZED | DUAL
 _COMPILING = {"is_compiling", "is_dynamo_compiling"}  # names of functions that tell compiled functions from others
 _ATTEMPTS = 4  # to record what may go better the next time
+_PIECES = 16  # pieces of a function, for each time that it may be recorded
 _FEW = 4  # programs that may be wrong more often than right
 
 
@@ -150,6 +153,9 @@ class Region:
             Any
         ] = []  # places of numbers that change from call to call, and those that matter nevertheless
         self.fixed: list[Any] = []
+        self.pieces: dict[
+            Any, tuple[Any, Graph]
+        ] = {}  # what a backend has made of parts between breaks, by what these do
         self.parts: dict[Module, Region] = {}  # modules that are compiled by themselves, as the function cannot be
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -215,12 +221,13 @@ class Region:
             None,
         )
         self.surprises = self.hits = self.lost = 0
+        self.pieces.clear()
 
     def _not_known(self, args: Any, named: Any, stance: str) -> Any:
         if stance == "run_only":
             return self.function(*args, **named)
         if self.problem is not None and self.unsupported is None:
-            return self._in_parts(args, named)
+            return self._in_parts(args, named) if self.backend is None else self._recorded(args, named)
         self.problem = (
             None  # what must be recorded whole is tried again: other arguments may go another way, or it raises
         )
@@ -303,7 +310,11 @@ class Region:
             given, more = tree_unflatten([others.get(id(a), a) for a in leaves], form)
             copied = list(copied_containers((args, named), (given, more)))
         trail = Trail(self.function, arguments)
-        tape = Capture(inside, external=lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN)
+        external = lambda t: id(t._array) in trail.reach.tensors and not t._k & _FOREIGN
+        tape = Capture(inside, external)
+        if self.backend is not None and self.unsupported is None:
+            tape = Pieces(inside, external, self._piece)
+            trail.breaks = tape.stop
         tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.knows_object
         tape.exchanging = trail.exchanging
         tape.sizes = self.backend is None
@@ -345,6 +356,10 @@ class Region:
         written = [(t, own) for t, own in zip(inputs, inside) if own is not t and own._edge[0].op is not Entrance]
         for t, own in written:  # the history of what was written belongs to the tensor that was given
             t._edge = own._edge
+        if isinstance(tape, Pieces) and (tape.cuts or tape.problem is not None):
+            tape.cut()
+            self._broken(tape.cuts)
+            return given_back(out, inputs, inside, trail)
         try:
             if written:
                 raise Break("an argument with a history is written to")
@@ -366,15 +381,42 @@ class Region:
                 objects = [] if known else [part for a in self._objects(args, named) for part in ordinary_in(a)]
                 self._know(self.alike - known | {type(a) for a in objects})
                 return given_back(out, inputs, inside, trail)
-            self.problem = problem
-            counters["graph_break"][str(problem)] += 1
-            self.tell("graph_breaks", f"{self._shown()} runs eagerly: {problem}")
+            if isinstance(tape, Pieces) and not tape.given:
+                tape.cut()
+            self._broken([problem])
             if self.unsupported is not None:
                 raise self.unsupported(problem) from None
-            if problem.forbidden:
-                raise forbidden(problem) from None
-            self._find_parts(args)
+            if self.backend is None:
+                self._find_parts(args)
             return given_back(out, inputs, inside, trail)
+
+    def _broken(self, problems: Sequence[Break]) -> None:
+        """Remembers why a function is not one program."""
+        for problem in problems if self.problem is None else ():
+            counters["graph_break"][str(problem)] += 1
+            self.tell(
+                "graph_breaks", f"{self._shown()} runs {'eagerly' if self.backend is None else 'in pieces'}: {problem}"
+            )
+        self.problem = problems[0]
+        for problem in problems:
+            if problem.forbidden and self.unsupported is None:
+                raise forbidden(problem) from None
+
+    def _piece(self, graph: Graph, tensors: Sequence[Tensor]) -> Callable[..., Any] | None:
+        """What the backend has made of a graph; it is asked once."""
+        key = outline(graph)
+        if key not in self.pieces:
+            same = [
+                1 for _, known in self.pieces.values() if [n.op for n in known.nodes] == [n.op for n in graph.nodes]
+            ]
+            if len(same) >= self.limit() or len(self.pieces) >= _PIECES * self.limit():
+                return None  # numbers or sizes that are others in each call
+            from ._fx_form import graph_module  # fx is loaded by those who use it
+
+            module = graph_module(graph)
+            self.pieces[key] = self.backend(module, list(tensors)), graph
+            counters["stats"].update(unique_graphs=1, calls_captured=len(graph.nodes))
+        return self.pieces[key][0]
 
     def _find_parts(self, args: Any) -> None:
         for module in _modules_of(self.function, args):
@@ -442,6 +484,8 @@ class Region:
         places = [*map(where.settled, places)]
         guards.effects.clear()  # they hold the tensors of this run
         if self.backend is not None:
+            if isinstance(tape, Pieces):
+                tape.given = True
             program: Any = Foreign(tape, where.outputs, self.backend)
         else:
             program = Pair(tape, where.outputs, inside, self.exact, self.tune)
