@@ -309,3 +309,47 @@ def test_writes_under_a_mode_have_their_history(write):
         found.append((y.tolist(), x.grad.tolist()))
         assert version > 0
     assert found[0] == found[1] and any(name.endswith("_") for name in Passing.seen)
+
+
+@pytest.mark.parametrize(
+    ("call", "shown"),
+    [
+        (lambda x, y, o: x.clamp_(0, 1), "aten.clamp_.default"),
+        (lambda x, y, o: x.lerp_(y, 0.5), "aten.lerp_.Scalar"),
+        (lambda x, y, o: x.lerp_(y, y), "aten.lerp_.Tensor"),
+        (lambda x, y, o: x.add_(y, alpha=2), "aten.add_.Tensor"),
+        (lambda x, y, o: x.addcmul_(x, y, value=3), "aten.addcmul_.default"),
+        (lambda x, y, o: x.fmod_(2), "aten.fmod_.Scalar"),
+        (lambda x, y, o: x.pow_(2), "aten.pow_.Scalar"),
+        (lambda x, y, o: x.masked_fill_(y > 0, 1.0), "aten.masked_fill_.Scalar"),
+        (lambda x, y, o: x.scatter_(0, torch.zeros(2, 3, dtype=torch.long), 1.0), "aten.scatter_.value"),
+        (lambda x, y, o: x.__setitem__(torch.tensor([0]), y[0]), "aten.index_put_.default"),
+        (lambda x, y, o: torch.add(x, y, alpha=2, out=o), "aten.add.out"),
+        (lambda x, y, o: torch.exp(x, out=o), "aten.exp.out"),
+        (lambda x, y, o: torch.clamp(x, 0, 1, out=o), "aten.clamp.out"),
+        (lambda x, y, o: torch.pow(x, y, out=o), "aten.pow.Tensor_Tensor_out"),
+        (lambda x, y, o: torch.sum(x, 0, out=o), "aten.sum.IntList_out"),
+        (lambda x, y, o: torch.cat([x, y], out=o), "aten.cat.out"),
+        (lambda x, y, o: torch.mm(x, y.t(), out=o), "aten.mm.out"),
+    ],
+)
+def test_writes_are_shown_as_the_operator_that_writes(call, shown):
+    seen = []
+
+    class Names(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    def tensors():
+        return torch.arange(1.0, 7.0).view(2, 3), torch.full((2, 3), 0.5), torch.empty(0)
+
+    x, y, o = tensors()
+    with Names():
+        call(x, y, o)
+    assert seen[-1] == shown
+    assert "aten.copy_.default" not in seen
+    a, b, c = tensors()
+    call(a, b, c)
+    assert torch.equal(x, a) and torch.equal(o, c)
+    assert x._version == a._version

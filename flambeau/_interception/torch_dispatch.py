@@ -2,7 +2,7 @@
 
 The dispatcher offers every record here before it computes it; history is recorded afterwards, on what was returned.
 `aten_call` says which operator with which arguments a record is. What works on tensors without a record (writes in
-place, detaching, making tensors, reading a number) comes from the public functions, by `take_function`. A write that has to
+place, `out=`, detaching, making tensors, reading a number) comes from the public functions, by `take_function` and `_show_out`. A write that has to
 record history runs its record instead, and what that gave is written by `copy_`, which modes are shown.
 """
 
@@ -18,7 +18,7 @@ from .._core.state import BATCHED, DISPATCH, GRAD, local
 from .._dispatch import IN_PARTS, handlers, tensors_in
 from .._ops.layout.views import copied_shape_op as _unsafe_view
 from .._ops.making import samples
-from .._ops.records import inplace
+from .._ops.records import inplace, out
 from .._ops.records.batching import is_differentiated
 from .._ops.records.facts import fact, record_name
 from .._ops.records.pointwise_op import Pointwise
@@ -81,7 +81,9 @@ def _pointwise_call(op: Pointwise, args: tuple[Any, ...]) -> tuple[Any, tuple[An
         return _aten("pow", "Tensor_Scalar"), (*args, 2), {}
     if name == "where":
         return _aten(name, "self"), args, {}
-    if name == "masked_fill":  # a number comes as a tensor here
+    if name == "masked_fill" and not isinstance(args[2], Tensor):
+        return _aten(name, "Scalar"), args, {}
+    if name == "masked_fill":  # a number may come as a tensor
         plain = isinstance(args[2], Tensor) and not args[2]._k and not args[2].ndim and not _is_recorded(args[2])
         return _aten(name, "Scalar" if plain else "Tensor"), (*args[:2], args[2]._array.item()) if plain else args, {}
     if name == "lerp_number":
@@ -488,15 +490,71 @@ def take_function(function: Any, args: Any, named: dict[str, Any]) -> Any:
         return _show_made(function, name, args, dict(named), tensors)
     if writes and local.grad and not tensors[0]._k & DISPATCH and any([t._k & GRAD for t in tensors]):
         return NotImplemented  # it records the history, and shows its parts
-    overload = _overload(name, args[1]) if writes and len(args) > 1 else "default"
-    try:
-        func = _aten("_local_scalar_dense" if name == "item" else name, overload)
-    except AttributeError:
+    call = _write_call(name, args, named) if writes else (_aten(_READS.get(name, name)), args, dict(named))
+    if call is None:
         return _below(function, args, named)
     if writes and tensors[0]._k & GRAD and tensors[0]._k & DISPATCH and local.grad:
         return _write_recorded(name, args, named)
-    result = _offer(*_shortened(func, args, dict(named)), tensors)
+    result = _offer(*_shortened(*call), tensors)
     return args[0] if writes and result is not NotImplemented else result
+
+
+_READS = {"item": "_local_scalar_dense"}
+
+
+def _form_of(call: Any, name: str, *overloads: str) -> Any:
+    """The form of an operator that writes, under the first of the overloads that there is and that takes the arguments of a call."""
+    _, args, named = call
+    known = _schemas().schemas_of(name)
+    for overload in overloads:
+        schema = known.get(overload.replace("default", ""))
+        if schema is not None and schema.is_mutable and len(args) <= len(schema.positional):
+            if all(key in schema.kwarg_only for key in named):
+                return _aten(name, overload), args, named
+    return None
+
+
+def _record_call(name: str, args: Any, named: dict[str, Any]) -> Any:
+    """The operator that a pointwise record is, if it was called as such; None otherwise."""
+    op = records.get(name)
+    if not isinstance(op, Pointwise) or named or not op.arity <= len(args) <= len(op.names):
+        return None
+    return aten_call(op, tuple(args))
+
+
+def _write_call(name: str, args: Any, named: dict[str, Any]) -> Any:
+    """The operator, with its arguments, that a function in place is; None if there is none."""
+    call = _record_call(name[:-1], args, named)
+    if call is not None:
+        own, overload = call[0]._opname + "_", call[0]._overloadname
+        found = _form_of(call, own, overload, overload.removeprefix("Tensor_"), "Tensor")
+        if found is not None:
+            return found
+    meant = _schemas().meant(name, args, named)
+    if meant is None:
+        return None
+    usual = _overload(name, args[1]) if len(args) > 1 else "default"  # which makes tensors of some numbers
+    overload = "Tensor" if usual == "Tensor" and meant[0] == "Scalar" else meant[0] or "default"
+    return _aten(name, overload), tuple(meant[1]), meant[2]
+
+
+def _show_out(function: Any, args: Any, named: dict[str, Any], target: Tensor) -> bool:
+    """Whether somebody has taken over a function with `out=`, which is one operator then."""
+    tensors = tensors_in((*args, *named.values(), target))
+    if local.batches or _fake_mode(tensors) is not None or fact(name_of(function), "composite") is not None:
+        return False
+    if not local.dispatch_modes and not any(t._k & DISPATCH for t in tensors):
+        return False
+    name = name_of(function)
+    call = _record_call(name, args, named)
+    if call is not None:
+        overload = call[0]._overloadname
+        own = (call[0], call[1], {**call[2], "out": target})
+        call = _form_of(own, call[0]._opname, f"{overload}_out", "out", "Tensor_out")
+    else:
+        meant = _schemas().meant(name, args, {**named, "out": target})
+        call = None if meant is None else (_aten(name, meant[0] or "default"), tuple(meant[1]), meant[2])
+    return call is not None and _offer(*_shortened(*call), tensors) is not NotImplemented
 
 
 def _show_made(function: Any, name: str, args: Any, named: dict[str, Any], tensors: list[Tensor]) -> Any:
@@ -585,5 +643,6 @@ def _write_recorded(name: str, args: Any, named: dict[str, Any]) -> Any:
 
 
 inplace.show_write = _show_write
+out.show_out = _show_out
 handlers[DISPATCH] = _handle
 handlers[IN_PARTS] = in_parts

@@ -89,6 +89,7 @@ def public(
         wrapped = _overridable(function, bool(out))
         if inplace:  # made before it has plans, which are not its own
             changed = inplace if callable(inplace) else in_place_form(name, wrapped)
+            changed.__name__ = changed.__qualname__ = name + "_"
             for form in (name, *aliases):
                 methods[form + "_"] = changed
                 if not paths or form in paths:

@@ -387,6 +387,9 @@ def _set_general(x: Tensor, key: Any, value: Any) -> None:
             ops.masked_fill_(part, ops.reshape(mask, (*own, *[1] * behind)) if behind else mask, given)
             relabel(part, "IndexPutBackward0", records["masked_fill"])
             return
+    if modes.overrides & DISPATCH and dims == tuple(range(len(dims))):
+        ops.index_put_(part, tuple(tensors), value)  # which is shown
+        return
     put(part, tensors, dims, value, False)
 
 

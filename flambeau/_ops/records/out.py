@@ -9,7 +9,7 @@ import numpy as np
 from ..._core.dtypes import COMPLEX, bool_, can_cast, dtype
 from ..._core.layouts import like_strides
 from ..._core.return_types import with_out
-from ..._core.state import BATCHED, CAPTURE, CUDA, DUAL, GRAD, META, local, modes
+from ..._core.state import BATCHED, CAPTURE, CUDA, DISPATCH, DUAL, GRAD, META, local, modes
 from ..._dispatch import tensors_in
 from ..._errors.frames import warn_user
 from ..._tensor import Tensor, bump, read_as
@@ -21,6 +21,7 @@ from .pointwise_op import Pointwise
 from .rules import type_name
 from .writable import apart_or_same, check_partial_overlap, check_writable, overlaps_itself, same_memory
 
+show_out: Any = None  # set by `torch_dispatch`: shows a call to a mode, which carries it out
 _WORTH_A_COPY = 1 << 20  # bytes of a result from which it pays to see whether it can be made in its place
 
 
@@ -49,6 +50,8 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
         raise RuntimeError(
             f"{function.__name__}(): an out= function cannot be used with tensors that have a forward gradient; leave out= away"
         )
+    if plain and modes.overrides & DISPATCH and show_out(function, args, named, target):
+        return target
     if plain and pointwise and not target._k & META:
         for a in args:
             if isinstance(a, Tensor) and a is not target and a._storage is not None and a._storage is target._storage:
