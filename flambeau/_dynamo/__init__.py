@@ -96,7 +96,8 @@ def mark_dynamic(
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [{-t.dim()}, {t.dim() - 1}], but got {one})"
             )
-    _forms.changing[t] = index
+    dims = {one % t.dim() for one in (index if isinstance(index, (list, tuple)) else (index,))}
+    _forms.changing[t] = dims | _forms.changing.get(t, set())
     _forms.fixed.pop(t, None)
 
 

@@ -159,8 +159,8 @@ def compile(
 
     A call is recorded with all that it depended on, and recorded again when that changes (up to `recompile_limit` times, or
     `_dynamo.config.recompile_limit`, then it runs eagerly; each compiled function counts for itself). A program is made for given sizes: with `dynamic=False` other sizes
-    are a change like any other; otherwise they do not count, and from the third set of sizes on (with `dynamic=True` from the
-    second on) calls run eagerly until those with one set have taken as long as making a program takes. What cannot be recorded
+    are a change like any other; otherwise a size that has changed once, was marked (`torch._dynamo.mark_dynamic`) or, with `dynamic=True`, any
+    size may change: then calls run eagerly until those with one set of sizes have taken as long as making a program takes. What cannot be recorded
     (sizes or branches that depend on elements, the clock, files, …) makes a function run eagerly; with `fullgraph` it raises
     `_dynamo.exc.Unsupported`. A function given as `backend` is called with an `fx.GraphModule` and example inputs, and what it
     returns runs in the place of the graph; of a function that cannot be recorded whole it gets the pieces between breaks. Named backends are all the same here. A program runs in one native call anyway, so that the mode

@@ -1,7 +1,7 @@
 """Programs of a function by the sizes of its arguments.
 
-A program is made for one set of sizes. A function that is called with ever new ones would be recorded without end, so from the third
-set on calls run eagerly until those with one set have taken as long as it takes to make a program. As many programs stay as fit into a
+A program is made for one set of sizes. A function that is called with ever new ones would be recorded without end: a size that has changed
+once, or was said to change, is no reason to record again, and calls run eagerly until those with one set have taken as long as it takes to make a program. As many programs stay as fit into a
 bound, those that were used last.
 
 A program of a few small operations may take longer than these, as it has to be found. So short ones and the functions that they stand for run by
@@ -104,6 +104,19 @@ class Trial:
         return len(self.times[0]) >= _TIMED and median(self.times[1]) < median(self.times[0])
 
 
+def _differing(form: tuple[Any, ...], other: tuple[Any, ...]) -> set[tuple[int, int]]:
+    """The places in which two forms differ."""
+    if len(form) != len(other):
+        return {(-1, -1)}
+    found = set[tuple[int, int]]()
+    for i, (a, b) in enumerate(zip(form, other)):
+        if a.__class__ is tuple is b.__class__ and len(a) == len(b):
+            found |= {(i, d) for d, (n, m) in enumerate(zip(a, b)) if n != m}
+        elif a != b:
+            found.add((i, -1))
+    return found
+
+
 class Forms:
     """Entries of a region; `dynamic` is what `torch.compile` was given."""
 
@@ -114,6 +127,8 @@ class Forms:
         self.recent: Any = None  # the entry that was right last
         self.trial: Trial | None = None
         self.slow: set[tuple[Any, ...]] = set()  # forms for which the function itself is faster
+        # places in forms where sizes change: the number of an argument, and of a dimension (-1: all of them, or a whole number)
+        self._changing: set[tuple[int, int]] = set()
         self._spent: OrderedDict[tuple[Any, ...], float] = OrderedDict()  # seconds in calls that ran eagerly
 
     def of(self, args: Any, named: Any) -> tuple[Any, ...]:
@@ -180,13 +195,21 @@ class Forms:
         return sum([entry.program.nbytes for entry in self.entries()])
 
     def recompiles(self, args: Any, named: Any, automatic: bool) -> bool:
-        """Whether new sizes are a reason to record again, as any other change is."""
+        """Whether new sizes are a reason to record again, as any other change is: those of which one is known to change are none."""
+        leaves = leaves_in((args, named), self.alike, self.loose)
+        marked = [(i, d) for i, a in enumerate(leaves) if isinstance(a, Tensor) for d in changing.get(a, ())]
+        self._changing.update(marked)
         if self.dynamic is False or not (automatic or self.dynamic) or not self.known:
             return True
-        tensors = [a for a in leaves_in((args, named), self.alike) if isinstance(a, Tensor)]
-        if self.of(args, named) in self.known or any([t in fixed for t in tensors]):
+        form = self.of(args, named)
+        if form in self.known or any([isinstance(a, Tensor) and a in fixed for a in leaves]):
             return True
-        return len(self.known) == 1 and not self.dynamic and not any([t in changing for t in tensors])
+        if self.dynamic:
+            return False
+        differing = min([_differing(form, other) for other in self.known], key=len)
+        new = differing - self._changing
+        self._changing |= differing
+        return bool(new)
 
     def eagerly(self, function: Any, args: Any, named: Any) -> Any:
         """Runs a function, and notes how long that took."""

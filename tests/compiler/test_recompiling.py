@@ -376,3 +376,25 @@ def test_short_programs_that_are_slower_than_their_functions_are_left():
         x = torch.full((2,), float(1 - 2 * (i % 3 == 0)))
         assert compiled(x).tolist() == [2.0, 2.0] if i % 3 else [-3.0, -3.0]
     assert compiled._region.forms.trial is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "marked", "counts"),
+    [
+        ([(3, 2), (4, 2), (5, 2), (6, 2)], [0], [1, 1, 1, 1]),
+        ([(3, 2), (4, 2), (5, 7), (6, 9)], [0, -1], [1, 1, 1, 1]),
+        ([(3, 2), (4, 2), (5, 7), (6, 9), (6, 10)], [0], [1, 1, 2, 2, 2]),
+        ([(3, 2), (4, 2), (5, 7), (6, 9), (6, 10)], [], [1, 2, 3, 3, 3]),
+    ],
+)
+def test_a_size_is_a_reason_to_record_again_once(sizes, marked, counts):
+    counter = torch._dynamo.testing.CompileCounter()
+    compiled = torch.compile(lambda x, y: (x * 2).sum(0) + y.sum(), backend=counter)
+    found = []
+    for size in sizes:
+        x = torch.ones(*size)
+        for dim in marked if not found else ():  # of the first call's tensor alone
+            torch._dynamo.mark_dynamic(x, dim)
+        assert compiled(x, torch.ones(3)).tolist() == [2.0 * size[0] + 3] * size[1]
+        found.append(counter.frame_count)
+    assert found == counts
