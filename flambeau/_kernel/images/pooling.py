@@ -50,38 +50,9 @@ def max_planes(m, x, over_d, over_h, over_w, out, index):
                 index[a, b, c] = place
 
 
-@kernel("(d,h,w),(a,t),(b,t),(c,t),(k,t)->(a,b,c),(a,b,c)")
-def max_rows(m, x, over_d, over_h, over_w, taps, out, index, stride, lowest):
-    """As `max_planes` for windows `stride` apart: a row of results at a time, one element of its windows after another.
-
-    A tap is (first column, first result that has it, end of the results that have it).
-    """
-    for a in range(over_d.shape[0]):
-        for b in range(over_h.shape[0]):
-            corner = (over_d[a, 0] * x.shape[1] + over_h[b, 0]) * x.n
-            for c in independent(out.n):
-                out[a, b, c] = lowest
-                index[a, b, c] = corner + over_w[c, 0]
-            i = over_d[a, 0]
-            while i < over_d[a, 1]:
-                j = over_h[b, 0]
-                while j < over_h[b, 1]:
-                    row = (i * x.shape[1] + j) * x.n
-                    for k in range(taps.shape[0]):
-                        start = taps[k, 0]
-                        for c in independent(taps[k, 1], taps[k, 2]):
-                            element = x[i, j, start + c * stride]
-                            best = out[a, b, c]
-                            larger = _above(x.type, element, best)
-                            out[a, b, c] = m.where(larger, element, best)
-                            index[a, b, c] = m.where(larger, row + start + c * stride, index[a, b, c])
-                    j += over_h[b, 2]
-                i += over_d[a, 2]
-
-
 @kernel("(d,h,w),(a,t),(b,t),(c,t),(k)->(a,b,c),(a,b,c)")
 def max_inside(m, x, over_d, over_h, over_w, columns, out, index, stride, window, extents, padded):
-    """As `max_rows` for small windows: `window` has the places of the elements of a whole one, (slice, row, column).
+    """As `max_planes` for small windows `stride` apart: `window` has the places of the elements of a whole one, (slice, row, column).
 
     Where there is padding, windows over `extents` slices and rows are whole from a result of a row to another; `columns` are the first
     column of the row's first window and these two results.
@@ -237,7 +208,10 @@ def mean_planes(m, x, over_d, over_h, over_w, divisor, out, narrow):
 
 @kernel("(d,h,w),(a,t),(b,t),(c,t),(),(k,t)->(a,b,c)")
 def mean_rows(m, x, over_d, over_h, over_w, divisor, taps, out, stride, widest):
-    """As `mean_planes` for windows `stride` apart and at most `widest` results in a row, with taps as of `max_rows`."""
+    """As `mean_planes` for windows `stride` apart and at most `widest` results in a row: one element of its windows after another.
+
+    A tap is (first column, first result that has it, end of the results that have it).
+    """
     kind = x.type if x.type in ("i64", "f64") else "f32"
     sums = m.local(kind, widest)
     for a in range(over_d.shape[0]):

@@ -16,7 +16,7 @@ from ..._core.dtypes import BY_NUMPY
 from ..._kernel.images import pooling as kernels
 from . import pool_threads
 
-_WIDEST = 512  # elements or results of a row that a kernel has room for
+_WIDEST = 4096  # elements or results of a row that a kernel has room for
 _ELEMENTS = 16  # of a window, that are looked at one after the other
 
 # -- windows -------------------------------------------------------------------------------------------------------
@@ -241,9 +241,6 @@ def _plan(windows: Windows, shape: tuple[int, ...], d: Any, kind: str, number: i
         if windows.small is not None:
             columns, options = windows.small
             kernel, numbers = kernels.max_inside, [*numbers, columns]
-        elif windows.taps is not None:
-            kernel, numbers = kernels.max_rows, [*numbers, windows.taps[0]]
-            options = {"stride": windows.taps[1], "lowest": _lowest(d)}
         elif windows.wide:
             kernel, options = kernels.max_bands, {"widest": _WIDEST}
     elif kind == "mean":
