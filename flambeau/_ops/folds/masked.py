@@ -68,20 +68,6 @@ def _summed(d: dtype | None, input: Tensor) -> dtype:
     return d if d is not None else int64 if input.dtype.category < FLOATING else input.dtype
 
 
-@_masked("sum")
-def masked_sum(
-    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """The sum of the elements that `mask` lets through.
-
-    >>> import flambeau as torch
-    >>> torch.masked.sum(torch.tensor([1.0, 2.0, 4.0]), mask=torch.tensor([True, False, True]))
-    tensor(5.)
-    """
-    shown = _filled("sum", input, mask, 0)
-    return ops.sum(shown, _dims(input, dim), keepdim, dtype=_summed(dtype, input))
-
-
 @_masked("prod")
 def masked_prod(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None,
@@ -138,34 +124,6 @@ def masked_median(
     ranked = ops.sort(_filled("median", input, mask, inf), dim)[0]
     result = ops.gather(ranked, dim, ops.floor_divide(ops.sub(counts, 1), 2))
     return result if keepdim else ops.squeeze(result, dim)
-
-
-@_masked("amax")
-def masked_amax(
-    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """The largest of the elements that `mask` lets through, the dtype's least where there are none.
-
-    >>> import flambeau as torch
-    >>> torch.masked.amax(torch.tensor([1.0, 9.0, 4.0]), mask=torch.tensor([True, False, True]))
-    tensor(4.)
-    """
-    shown = _filled("amax", _cast(input, dtype), mask, -inf)
-    return ops.amax(shown, _dims(input, dim), keepdim)
-
-
-@_masked("amin")
-def masked_amin(
-    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """The least of the elements that `mask` lets through, the dtype's largest where there are none.
-
-    >>> import flambeau as torch
-    >>> torch.masked.amin(torch.tensor([1.0, 9.0, 4.0]), mask=torch.tensor([False, True, True]))
-    tensor(4.)
-    """
-    shown = _filled("amin", _cast(input, dtype), mask, inf)
-    return ops.amin(shown, _dims(input, dim), keepdim)
 
 
 @_masked("argmax")
@@ -258,42 +216,6 @@ def masked_std(
     return ops.sqrt(spread)
 
 
-@_masked("softmax")
-def masked_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Softmax over the elements that `mask` lets through; the others get 0.
-
-    >>> import flambeau as torch
-    >>> torch.masked.softmax(torch.tensor([1.0, 9.0, 1.0]), 0, mask=torch.tensor([True, False, True]))
-    tensor([0.5000, 0.0000, 0.5000])
-    """
-    shown = _filled("softmax", input, mask, -inf)
-    return ops.softmax(shown, wrap_dim(dim, input.ndim), dtype=dtype)
-
-
-@_masked("log_softmax")
-def masked_log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """The logarithm of `masked.softmax`; what is masked out gets -inf.
-
-    >>> import flambeau as torch
-    >>> torch.masked.log_softmax(torch.tensor([1.0, 9.0, 1.0]), 0, mask=torch.tensor([True, False, True]))
-    tensor([-0.6931,    -inf, -0.6931])
-    """
-    shown = _filled("log_softmax", input, mask, -inf)
-    return ops.log_softmax(shown, wrap_dim(dim, input.ndim), dtype=dtype)
-
-
-@_masked("softmin")
-def masked_softmin(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Softmax of the negated elements that `mask` lets through; the others get 0.
-
-    >>> import flambeau as torch
-    >>> torch.masked.softmin(torch.tensor([1.0, 9.0, 1.0]), 0, mask=torch.tensor([True, False, True]))
-    tensor([0.5000, 0.0000, 0.5000])
-    """
-    shown = _filled("softmin", input, mask, inf)
-    return ops.softmax(ops.neg(shown), wrap_dim(dim, input.ndim), dtype=dtype)
-
-
 @_masked("normalize")
 def masked_normalize(
     input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: dtype | None = None, mask: Tensor | None = None,
@@ -306,30 +228,6 @@ def masked_normalize(
     """
     length = masked_norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return ops.div(_filled("normalize", input, mask, 0), ops.clamp(length, min=eps))
-
-
-@_masked("cumsum")
-def masked_cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Running sums of the elements that `mask` lets through.
-
-    >>> import flambeau as torch
-    >>> torch.masked.cumsum(torch.tensor([1.0, 9.0, 4.0]), 0, mask=torch.tensor([True, False, True]))
-    tensor([1., 1., 5.])
-    """
-    shown = _filled("cumsum", input, mask, 0)
-    return ops.cumsum(shown, wrap_dim(dim, input.ndim), dtype=dtype or input.dtype)
-
-
-@_masked("cumprod")
-def masked_cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Running products of the elements that `mask` lets through.
-
-    >>> import flambeau as torch
-    >>> torch.masked.cumprod(torch.tensor([2.0, 9.0, 4.0]), 0, mask=torch.tensor([True, False, True]))
-    tensor([2., 2., 8.])
-    """
-    shown = _filled("cumprod", input, mask, 1)
-    return ops.cumprod(shown, wrap_dim(dim, input.ndim), dtype=dtype or input.dtype)
 
 
 @_masked("logaddexp")
@@ -348,15 +246,79 @@ def masked_logaddexp(
     return _cast(ops.logaddexp(first, second), dtype or input.dtype)
 
 
-@_masked("logsumexp")
-def masked_logsumexp(
-    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """log(sum(exp(x))) of the elements that `mask` lets through; -inf where there are none.
+# -- operations that the identity leaves as they are ---------------------------------------------------------------
+
+_EXAMPLE = """
 
     >>> import flambeau as torch
-    >>> torch.masked.logsumexp(torch.zeros(3), 0, mask=torch.tensor([True, False, True]))
-    tensor(0.6931)
+    >>> torch.masked.{}(torch.tensor([2.0, 9.0, 4.0]), {}mask=torch.tensor([True, False, True]))
+    {}
     """
-    shown = _filled("logsumexp", input, mask, -inf)
-    return _cast(ops.logsumexp(shown, _dims(input, dim), keepdim), dtype or input.dtype)
+
+
+def _folded(
+    name: str, identity: float, compute: Callable[[Tensor, Any, bool, Any], Tensor], what: str, shown: str,
+    cast_first: bool = False,
+) -> None:  # fmt: skip
+    """A reduction; `compute` is given what is left, the dimension(s), `keepdim` and the dtype, unless the input has been cast to that."""
+
+    def fold(
+        input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        given = _cast(input, dtype) if cast_first else input
+        return compute(_filled(name, given, mask, identity), dim, keepdim, dtype)
+
+    fold.__name__ = fold.__qualname__ = f"masked_{name}"
+    fold.__doc__ = what + _EXAMPLE.format(name, "", shown)
+    _masked(name)(fold)
+
+
+def _spread(name: str, identity: float, compute: Callable[[Tensor, int, Any], Tensor], what: str, shown: str) -> None:
+    """An operation along a dimension that keeps the shape."""
+
+    def along(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
+        return compute(_filled(name, input, mask, identity), wrap_dim(dim, input.ndim), dtype)
+
+    along.__name__ = along.__qualname__ = f"masked_{name}"
+    along.__doc__ = what + _EXAMPLE.format(name, "0, ", shown)
+    _masked(name)(along)
+
+
+_folded(
+    "sum", 0, lambda x, dim, keepdim, d: ops.sum(x, _dims(x, dim), keepdim, dtype=_summed(d, x)),
+    "The sum of the elements that `mask` lets through.", "tensor(6.)",
+)  # fmt: skip
+_folded(
+    "amax", -inf, lambda x, dim, keepdim, d: ops.amax(x, _dims(x, dim), keepdim),
+    "The largest of the elements that `mask` lets through, the dtype's least where there are none.", "tensor(4.)",
+    cast_first=True,
+)  # fmt: skip
+_folded(
+    "amin", inf, lambda x, dim, keepdim, d: ops.amin(x, _dims(x, dim), keepdim),
+    "The least of the elements that `mask` lets through, the dtype's largest where there are none.", "tensor(2.)",
+    cast_first=True,
+)  # fmt: skip
+_folded(
+    "logsumexp", -inf, lambda x, dim, keepdim, d: _cast(ops.logsumexp(x, _dims(x, dim), keepdim), d or x.dtype),
+    "log(sum(exp(x))) of the elements that `mask` lets through; -inf where there are none.", "tensor(4.1269)",
+)  # fmt: skip
+_spread(
+    "softmax", -inf, lambda x, dim, d: ops.softmax(x, dim, dtype=d),
+    "Softmax over the elements that `mask` lets through; the others get 0.", "tensor([0.1192, 0.0000, 0.8808])",
+)  # fmt: skip
+_spread(
+    "log_softmax", -inf, lambda x, dim, d: ops.log_softmax(x, dim, dtype=d),
+    "The logarithm of `masked.softmax`; what is masked out gets -inf.", "tensor([-2.1269,    -inf, -0.1269])",
+)  # fmt: skip
+_spread(
+    "softmin", inf, lambda x, dim, d: ops.softmax(ops.neg(x), dim, dtype=d),
+    "Softmax of the negated elements that `mask` lets through; the others get 0.", "tensor([0.8808, 0.0000, 0.1192])",
+)  # fmt: skip
+_spread(
+    "cumsum", 0, lambda x, dim, d: ops.cumsum(x, dim, dtype=d or x.dtype),
+    "Running sums of the elements that `mask` lets through.", "tensor([2., 2., 6.])",
+)  # fmt: skip
+_spread(
+    "cumprod", 1, lambda x, dim, d: ops.cumprod(x, dim, dtype=d or x.dtype),
+    "Running products of the elements that `mask` lets through.", "tensor([2., 2., 8.])",
+)  # fmt: skip
