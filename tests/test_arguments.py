@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -265,3 +266,24 @@ def test_too_many_operands():
     for name in ("add", "sub", "add_", "sub_"):
         with pytest.raises(TypeError, match=rf"{name}\(\) takes 2 positional arguments but 4 were given"):
             getattr(torch.ones(1), name)(*[torch.ones(1)] * 3)
+
+
+@pytest.mark.parametrize("foreign", [3.5, [1.0], "a", np.ones((2, 3), np.float32)])
+def test_what_is_no_tensor_is_named(foreign):
+    x = torch.ones(2, 3)
+    for call, name, position in (
+        (lambda: torch.sort(foreign), "input", 1),
+        (lambda: torch.matmul(x, foreign), "other", 2),
+        (lambda: torch.nn.functional.conv2d(x, weight=foreign), "weight", 2),
+        (lambda: torch.take(x, foreign), "index", 2),
+        (lambda: torch.masked_select(x, foreign), "mask", 2),
+    ):
+        with pytest.raises(
+            TypeError, match=rf"argument '{name}' \(position {position}\) must be Tensor, not {type(foreign).__name__}"
+        ):
+            call()
+
+
+def test_a_missing_tensor_that_may_be_missing_is_not_blamed():
+    with pytest.raises(RuntimeError, match="expected input"):
+        torch.nn.functional.conv2d(torch.ones(1, 2, 4, 4), torch.ones(1, 3, 1, 1), None)

@@ -194,6 +194,7 @@ def _overridable(function: Any, out: bool = False) -> Any:
         except (MemoryError, ValueError) as error:
             raise (memory_problem(error) or error) from None
         except (RuntimeError, IndexError) as error:
+            refuse_foreign(call, args, named)
             teach(error)
             raise
 
@@ -239,12 +240,9 @@ def _for_foreign(function: Any, args: Any, named: Any) -> Any:
         return function(*form[0], **form[1], **named)
     error = sys.exc_info()[1]
     if isinstance(error, AttributeError) and not isinstance(error.obj, Tensor):
-        kind = type(error.obj).__name__
-        if args and error.obj is args[0]:
-            raise TypeError(
-                f"{function.__name__}(): argument 'input' (position 1) must be Tensor, not {kind}"
-            ) from None
+        refuse_foreign(function, args, named)
         if any(error.obj is a for a in (*args, *named.values())):
+            kind = type(error.obj).__name__
             raise TypeError(f"{function.__name__}(): an argument has the wrong type, {kind}") from None
     if isinstance(error, TypeError) and f"{function.__name__}() missing" in str(error):  # in PyTorch's words
         text = str(error).replace(" argument:", " arguments:").replace("'", '"')
@@ -252,6 +250,20 @@ def _for_foreign(function: Any, args: Any, named: Any) -> Any:
     if isinstance(error, TypeError):
         teach(error)
     raise  # the error that is being handled
+
+
+def refuse_foreign(function: Any, args: Any, named: Any) -> None:
+    """Says of a call that failed which argument is no tensor, though the function declares it as one: so functions need not look."""
+    names = parameter_names(inspect.unwrap(function))
+    for name, value in (*zip(names, args), *named.items()):
+        optional = _OPTIONAL.get(function.__annotations__.get(name))
+        if optional is not None and not isinstance(value, Tensor) and not (optional and value is None):
+            label, position = function.__name__.removeprefix("functional_"), names.index(name) + 1
+            kind = type(value).__name__
+            raise TypeError(f"{label}(): argument '{name}' (position {position}) must be Tensor, not {kind}") from None
+
+
+_OPTIONAL = {"Tensor": False, "Tensor | None": True}  # what functions declare
 
 
 def public_form(op: Any) -> Any:

@@ -24,7 +24,6 @@ from ..records.shape_rules import same
 from ..records.tangents import chosen_along, linear
 from ..registry import ops, public
 from .folding import to_last
-from .reduction import require_tensor
 from .row_gradients import placed
 
 
@@ -144,7 +143,6 @@ def recurrence_op(backend: Any, x: Any, a: Any, dim: int) -> Any:
 
 
 def _running(name: str, op: Any, input: Tensor, dim: int, d: dtype | None) -> Tensor:
-    require_tensor(name, input)
     if d is None:
         d = input.dtype if input.dtype.category >= FLOATING else int64
     elif d.category != input.dtype.category or d.category < FLOATING:
@@ -213,7 +211,6 @@ def cummin_op(backend: Any, x: Any, dim: int) -> Any:
 
 
 def _running_extremum(name: str, op: Any, input: Tensor, dim: int) -> Any:
-    require_tensor(name, input)
     if input.dtype.category == COMPLEX or not input.dtype.code:
         raise not_implemented(f"{name}_cpu", input.dtype)
     if not input._array.ndim and dim not in (-1, 0):
@@ -294,7 +291,6 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     >>> torch.logcumsumexp(torch.tensor([0.0, 0.0]), 0)
     tensor([0.0000, 0.6931])
     """
-    require_tensor("logcumsumexp", input)
     if input.dtype.category < FLOATING or not input.dtype.code:
         raise not_implemented("logcumsumexp_out_cpu", input.dtype)
     return log_cum_sum_exp_op(input, wrap_dim(dim, input._array.ndim))

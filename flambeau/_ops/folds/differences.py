@@ -8,7 +8,6 @@ from ..._core.dtypes import BOOL, FLOATING, default
 from ..._core.sizes import wrap_dim
 from ..._tensor import Tensor
 from ..registry import ops, public, relabel
-from .reduction import require_tensor
 
 
 def _steps(x: Tensor, dim: int) -> Tensor:
@@ -27,7 +26,6 @@ def diff(
     >>> torch.diff(torch.tensor([1, 4, 9]))
     tensor([3, 5])
     """
-    require_tensor("diff", input)
     if input._array.ndim == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
@@ -73,9 +71,6 @@ def _widths(y: Tensor, x: Tensor, dim: int) -> Tensor:
 
 
 def _prepared(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> tuple[Tensor, Any, Any, int]:
-    require_tensor(name, y)
-    if x is not None and not isinstance(x, Tensor):
-        raise TypeError(f"{name}(): argument 'x' must be Tensor, not {type(x).__name__}")
     if y._array.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     for t in (y, x):
@@ -169,7 +164,6 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     >>> torch.gradient(torch.tensor([1.0, 4.0, 9.0, 16.0]))
     (tensor([3., 4., 6., 7.]),)
     """
-    require_tensor("gradient", input)
     if isinstance(spacing, Tensor):
         raise TypeError(
             "gradient(): argument 'spacing' must be a number or a sequence of numbers or tensors, not Tensor"

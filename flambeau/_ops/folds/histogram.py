@@ -20,7 +20,6 @@ from ..records.rules import not_implemented
 from ..records.shape_rules import data_dependent, dtype_of
 from ..registry import ops, public
 from .counting import extent_of, tallied, tallied_bins
-from .reduction import require_tensor
 
 _FEW = 1 << 14  # elements up to which NumPy counts as quickly
 _LARGEST = 2**63 - 1
@@ -56,7 +55,6 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     >>> torch.bincount(torch.tensor([1, 1, 3]))
     tensor([0, 2, 0, 1])
     """
-    require_tensor("bincount", input)
     if input.dtype.category != INTEGER:
         raise not_implemented("bincount_cpu", input.dtype)
     if minlength < 0:
@@ -113,7 +111,6 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     >>> torch.histc(torch.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
-    require_tensor("histc", input)
     if input.dtype.category != FLOATING:
         raise not_implemented("histogram_cpu", input.dtype)
     if bins <= 0:
@@ -207,7 +204,6 @@ def _edges(name: str, input: Tensor, points: Any, bins: Any, range: Any) -> list
 
 
 def _check(name: str, input: Tensor, weight: Tensor | None) -> None:
-    require_tensor(name, input)
     if input.dtype.category != FLOATING or input.dtype not in (float32, float64):
         raise not_implemented("histogramdd", input.dtype)
     if weight is not None and weight.dtype is not input.dtype:

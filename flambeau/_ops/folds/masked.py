@@ -30,8 +30,6 @@ def _mask_of(name: str, input: Tensor, mask: Tensor) -> Tensor:
 
 def _filled(name: str, input: Tensor, mask: Tensor | None, value: float) -> Tensor:
     """The input with `value` (brought into its dtype's range) where it is masked out."""
-    if not isinstance(input, Tensor):
-        raise TypeError(f"masked.{name}: input must be a tensor, not {type(input).__name__}")
     if mask is None:
         return input
     if input.dtype.category == BOOL:

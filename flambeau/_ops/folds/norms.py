@@ -19,7 +19,7 @@ from ..records.primitive import primitive
 from ..records.rules import not_implemented, type_name
 from ..registry import labelled, older_forms, ops, public
 from .folding import fold_array, reduced_shape
-from .reduction import require_tensor, restore_dims
+from .reduction import restore_dims
 from .row_gradients import along_rows
 
 
@@ -95,7 +95,6 @@ def vector_norm(
     >>> torch.linalg.vector_norm(torch.tensor([3.0, 4.0]))
     tensor(5.)
     """
-    require_tensor("linalg.vector_norm", x)
     d = x.dtype
     if d.category < FLOATING:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor, got {type_name(d)}")
@@ -145,7 +144,6 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
     >>> torch.norm(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), dim=1)
     tensor([5., 0.])
     """
-    require_tensor("norm", input)
     if isinstance(p, str):
         count = 1 if dim is None or hasattr(dim, "__index__") else len(dim)
         if p == "fro" and count <= 2:

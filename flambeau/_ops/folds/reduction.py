@@ -52,11 +52,6 @@ def expand_back(g: Tensor, shape: Any, dims: Any, keepdim: bool) -> Tensor:
     return ops.expand(restore_dims(g, dims, keepdim), shape)
 
 
-def require_tensor(name: str, input: Any) -> None:
-    if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-
-
 def require_bool(name: str, argument: str, value: Any) -> None:
     if value is not True and value is not False:
         raise TypeError(f"{name}(): argument '{argument}' must be bool, not {type(value).__name__}")
@@ -99,7 +94,6 @@ def sum_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, d: dtype)
 
 def _sum_input(name: str, input: Tensor, d: dtype | None) -> tuple[Tensor, dtype]:
     """The tensor to be summed and the dtype of the sum: integers are summed as int64."""
-    require_tensor(name, input)
     own = input.dtype
     if d is None:
         d = own if own.category >= FLOATING else int64
@@ -179,7 +173,6 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dtype 
     >>> torch.mean(torch.tensor([1.0, 2.0, 6.0]))
     tensor(3.)
     """
-    require_tensor("mean", input)
     d = dtype or input.dtype
     if d.category < FLOATING:
         which = "Input" if dtype is None else "Optional"
@@ -199,7 +192,6 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dty
     >>> torch.nanmean(torch.tensor([1.0, float("nan"), 2.0]))
     tensor(1.5000)
     """
-    require_tensor("nanmean", input)
     if input.dtype.category < FLOATING:
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {type_name(input.dtype)}"
@@ -396,7 +388,6 @@ amin_op, min_all, min_op = _extremes("min")
 
 
 def _require_ordered(name: str, input: Any, kernel: str) -> None:
-    require_tensor(name, input)
     d = input.dtype
     if d.category == COMPLEX or not d.code:
         raise not_implemented(kernel, d)
@@ -517,7 +508,6 @@ def arg_extremum(backend: Any, x: Any, dim: int | None, keepdim: bool, sign: int
 
 
 def _argument(name: str, input: Tensor, dim: Any, keepdim: bool, sign: int) -> Tensor:
-    require_tensor(name, input)
     d = input.dtype
     if d.category in (BOOL, COMPLEX):
         raise RuntimeError(f"{name}(): does not support {'bool' if d.category == BOOL else 'complex'} input")
@@ -564,7 +554,6 @@ def truth_op(backend: Any, x: Any, dims: tuple[int, ...], keepdim: bool, fold: s
 
 
 def _truth(name: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    require_tensor(name, input)
     d = uint8 if input.dtype is uint8 else bool_
     ndim = input._array.ndim
     dims = () if dim is not None and not hasattr(dim, "__index__") and not len(dim) else wrap_dims(dim, ndim)
@@ -615,7 +604,6 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     >>> torch.count_nonzero(torch.tensor([0.0, 1.0, 2.0]))
     tensor(2)
     """
-    require_tensor("count_nonzero", input)
     return truth_op(input, wrap_dims(dim, input._array.ndim), False, "count", int64)
 
 

@@ -16,7 +16,6 @@ from ..records.batching import along
 from ..records.primitive import primitive
 from ..records.rules import not_implemented
 from ..registry import ops, public
-from .reduction import require_tensor
 
 _STAGES = (("peak", lambda m, x, count: x), ("sum", lambda m, x, high, count: m.decay(x - high)))
 
@@ -121,7 +120,6 @@ def log_softmax_backward(backend: Any, cotangent: Any, y: Any, dim: int) -> Any:
 
 
 def _prepared(name: str, input: Tensor, dim: Any, d: dtype | None) -> tuple[Tensor, int]:
-    require_tensor(name, input)
     if d is not None and input.dtype is not d:
         input = ops.to_dtype(input, d)
     if input.dtype.category != FLOATING or not input.dtype.code:

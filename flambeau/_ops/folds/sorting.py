@@ -30,7 +30,7 @@ from ..registry import ops, public, relabel
 from .counting import distinct_few, extent_of, is_few, ranked, tallied
 from .cumulative import run_rows
 from .folding import gathered, reduced_shape, scattered, to_last
-from .reduction import chosen_grad, require_bool, require_elements, require_tensor, scatter_back
+from .reduction import chosen_grad, require_bool, require_elements, scatter_back
 
 _CHUNK = 1 << 16  # elements that are packed, sorted and unpacked together, in the second cache
 _COUNTED = 1 << 12  # elements from which distinct ones are counted or sorted without their places
@@ -127,7 +127,6 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     >>> torch.sort(torch.tensor([3.0, 1.0, 2.0])).indices
     tensor([1, 2, 0])
     """
-    require_tensor("sort", input)
     if dim is True or dim is False:
         raise TypeError("sort() received an invalid combination of arguments: dim must be int, not bool")
     if input.dtype.category == COMPLEX:
@@ -202,7 +201,6 @@ def topk(input: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: boo
     >>> torch.topk(torch.tensor([3.0, 1.0, 2.0]), 2).values
     tensor([3., 2.])
     """
-    require_tensor("topk", input)
     if input.dtype.category in (BOOL, COMPLEX):
         raise RuntimeError(f"topk does not support {input.dtype.name} dtypes on CPU")
     k = int(number_of(k, "topk", "k"))
@@ -302,7 +300,6 @@ def kthvalue(input: Tensor, k: Any, dim: int = -1, keepdim: bool = False) -> Any
     >>> torch.kthvalue(torch.tensor([3.0, 1.0, 2.0]), 2).values
     tensor(2.)
     """
-    require_tensor("kthvalue", input)
     if input.dtype.category in (BOOL, COMPLEX):
         raise not_implemented("kthvalue_cpu", input.dtype)
     k = int(number_of(k, "kthvalue", "k"))
@@ -357,7 +354,6 @@ def median_of_all_op(backend: Any, x: Any, skip: bool) -> Any:
 
 
 def _median_of(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
-    require_tensor(name, input)
     d = input.dtype
     if d.category in (BOOL, COMPLEX):
         raise not_implemented("median_cpu", d)
@@ -413,7 +409,6 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     >>> torch.mode(torch.tensor([1, 2, 2, 3])).values
     tensor(2)
     """
-    require_tensor("mode", input)
     if input.dtype.category == COMPLEX:
         raise not_implemented("mode_cpu", input.dtype)
     shape = input._array.shape
@@ -557,7 +552,6 @@ def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool, wants_in
 
 
 def _unique_of(name: str, input: Tensor, dim: Any, inverse: bool, counts: bool, consecutive: bool) -> Any:
-    require_tensor(name, input)
     if input.dtype.category == COMPLEX:
         raise not_implemented("unique", input.dtype)
     if dim is not None:

@@ -169,14 +169,6 @@ def _spread(name: str, argument: str, value: Any, rank: int) -> Ints:
     )
 
 
-def _check_tensors(name: str, x: Any, weight: Any, bias: Any) -> None:
-    for argument, value in (("input", x), ("weight", weight)):
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(value).__name__}")
-    if bias is not None and not isinstance(bias, Tensor):
-        raise TypeError(f"{name}(): argument 'bias' must be Tensor, not {type(bias).__name__}")
-
-
 def _check_dtypes(x: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool) -> None:
     names = {"input": x, "weight": weight, "bias": bias}
     for argument in ("weight", "bias"):
@@ -321,7 +313,6 @@ def _convolve(
     dilation: Any,
     groups: int,
 ) -> Tensor:
-    _check_tensors(name, input, weight, bias)
     x, single = _batched(name, input, rank)
     _check_rank(weight, rank, stride)
     steps, spacing = _spread(name, "stride", stride, rank), _spread(name, "dilation", dilation, rank)
@@ -339,7 +330,6 @@ def _convolve_transposed(
     name: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, output_padding: Any,
     groups: int, dilation: Any,
 ) -> Tensor:  # fmt: skip
-    _check_tensors(name, input, weight, bias)
     x, single = _batched(name, input, rank)
     _check_rank(weight, rank, stride)
     given = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
@@ -456,7 +446,6 @@ def convolution(
     >>> torch.convolution(x, w, None, [2], [0], [1], False, [0], 1)
     tensor([[[2., 2.]]])
     """
-    _check_tensors("convolution", input, weight, bias)
     rank = weight._array.ndim - 2
     if input._array.ndim != rank + 2 or rank < 1:
         raise RuntimeError(
@@ -479,7 +468,6 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     >>> torch.conv_tbc(torch.ones(3, 1, 2), torch.ones(2, 2, 1), torch.zeros(1)).flatten()
     tensor([4., 4.])
     """
-    _check_tensors("conv_tbc", input, weight, bias)
     for argument, value, ndim in (("Input", input, 3), ("Weight", weight, 3), ("Bias", bias, 1)):
         if value._array.ndim != ndim:
             raise RuntimeError(f"{argument} must have {ndim} dims")

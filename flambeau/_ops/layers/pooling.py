@@ -160,8 +160,6 @@ def spread(name: str, argument: str, value: Any, rank: int) -> Ints:
 
 def _check(name: str, input: Any, rank: int, takes: str, *excluded: dtype) -> tuple[int, ...]:
     """The shape of an input that may be pooled."""
-    if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     shape = input._array.shape
     if len(shape) not in (rank + 1, rank + 2) or 0 in shape[1 if name.startswith("adaptive") else -rank - 1 :]:
         raise RuntimeError(
@@ -248,7 +246,7 @@ def _define_max_pool(rank: int) -> None:
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False, return_indices: bool = False,
     ) -> Any:  # fmt: skip
-        if rank == 1 and not return_indices and isinstance(input, Tensor) and input.dtype.category != FLOATING:
+        if rank == 1 and not return_indices and input.dtype.category != FLOATING:
             raise not_implemented(name, input.dtype)
         both = _max_pool(name, rank, input, kernel_size, stride, padding, dilation, ceil_mode)
         return both if return_indices else both[0]
@@ -374,7 +372,7 @@ def _fractional(
 ) -> tuple[Tensor, Tensor]:
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
-    if isinstance(input, Tensor) and 0 in input._array.shape[1:]:
+    if 0 in input._array.shape[1:]:
         raise RuntimeError(
             f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got "
             f"{list(input._array.shape)}"
@@ -511,7 +509,7 @@ def avg_pool2d(
     >>> torch.nn.functional.avg_pool2d(torch.arange(4.0).reshape(1, 2, 2), 2)
     tensor([[[1.5000]]])
     """
-    if isinstance(input, Tensor) and input._array.ndim < 3:
+    if input._array.ndim < 3:
         raise IndexError(f"Dimension out of range: avg_pool2d needs 3 dimensions, but got {list(input._array.shape)}")
     return _avg_pool(
         "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
@@ -541,8 +539,6 @@ def _define_adaptive_avg_pool(rank: int) -> None:
     name = f"adaptive_avg_pool{rank}d"
 
     def adaptive_avg_pool(input: Tensor, output_size: Any) -> Tensor:
-        if not isinstance(input, Tensor):
-            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
         shape = input._array.shape
         size = _adaptive_size(name, output_size, shape, rank)
         if not ((rank == 2 and len(shape) == 2) or len(shape) in (rank + 1, rank + 2)):

@@ -84,8 +84,6 @@ def _numbers(name: str, kernel_size: Any, dilation: Any, padding: Any, stride: A
 
 
 def _check(name: str, input: Any) -> None:
-    if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if input.dtype.category == INTEGER:
         raise not_implemented(name, input.dtype)
 

@@ -36,8 +36,6 @@ class LinAlgError(RuntimeError):
 
 def check_matrix(name: str, x: Any, what: str = "A", low: bool = False) -> None:
     """A tensor of floating or complex matrices; 16-bit types only if `low`."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name}(): argument '{what}' (position 1) must be Tensor, not {type(x).__name__}")
     if x._array.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor {what} must have at least 2 dimensions.")
     check_floating(name, x, low)

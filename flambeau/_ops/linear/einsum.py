@@ -12,7 +12,7 @@ from ..._core.config import deprecated
 from ..._core.sizes import wrap_dim
 from ..._tensor import Tensor
 from ..registry import expose, functions, ops, public, relabel
-from .matmul import check_tensors, plain_name
+from .matmul import plain_name
 
 # -- the equation ------------------------------------------------------------------------------------------------
 
@@ -362,7 +362,6 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     >>> torch.tensordot(torch.ones(2, 3, 4), torch.ones(3, 4, 5)).shape
     torch.Size([2, 5])
     """
-    check_tensors("tensordot", a=a, b=b)
     first, second = _contracted_dims(a, b, dims)
     if len(first) != len(second):
         raise RuntimeError("both dimension lists should have same length")
@@ -397,7 +396,6 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     tensor([[1., 1., 0., 0.],
             [0., 0., 1., 1.]])
     """
-    check_tensors("kron", input=input, other=other)
     ndim = max(input._array.ndim, other._array.ndim)
     x = (1,) * (ndim - input._array.ndim) + input._array.shape
     y = (1,) * (ndim - other._array.ndim) + other._array.shape
@@ -459,7 +457,10 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
     for t in tensors:
-        check_tensors("linalg_multi_dot", tensors=t)
+        if not isinstance(t, Tensor):
+            raise TypeError(
+                f"linalg_multi_dot(): argument 'tensors' (position 1) must be tuple of Tensors, not of {type(t).__name__}"
+            )
     _check_chain(tensors)
     if len(tensors) == 2:
         return ops.matmul(tensors[0], tensors[1])

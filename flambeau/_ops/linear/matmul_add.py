@@ -25,6 +25,7 @@ from ..records.primitive import Primitive, primitive
 from ..records.rules import type_name
 from ..records.tangents import multilinear
 from ..records.writable import check_writable
+from ..registry import _overridable as overridable
 from ..registry import functions, labelled, methods, older_forms, ops, public
 from .matmul import (
     MULTIPLIED,
@@ -32,7 +33,6 @@ from .matmul import (
     adjoint_times,
     check_batches,
     check_multiplied,
-    check_tensors,
     check_vectors,
     conjugate,
     plain_name,
@@ -296,7 +296,6 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     tensor([[4., 1.],
             [1., 4.]])
     """
-    check_tensors("addmm", input=input, mat1=mat1, mat2=mat2)
     _check_addmm(input, mat1, mat2)
     d = input.dtype
     return addmm_op(input, mat1, mat2, _factor(beta, d.wide), _factor(alpha, d.wide))
@@ -310,7 +309,6 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
     >>> torch.addmv(torch.ones(2), torch.eye(2), torch.tensor([1.0, 2.0]))
     tensor([2., 3.])
     """
-    check_tensors("addmv", input=input, mat=mat, vec=vec)
     c, x, y = input._array.shape, mat._array.shape, vec._array.shape
     if len(x) != 2 or len(y) != 1 or len(c) > 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {len(c)}, {len(x)}, {len(y)}")
@@ -335,7 +333,6 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     tensor([[3., 4.],
             [6., 8.]])
     """
-    check_tensors("addr", input=input, vec1=vec1, vec2=vec2)
     check_vectors("addr", vec1=vec1, vec2=vec2)
     target = (vec1._array.size, vec2._array.size)
     _check_expand(input._array.shape, target, input.dtype)
@@ -355,7 +352,6 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
     >>> torch.baddbmm(torch.ones(1), torch.ones(2, 1, 3), torch.ones(2, 3, 1)).flatten()
     tensor([4., 4.])
     """
-    check_tensors("baddbmm", input=input, batch1=batch1, batch2=batch2)
     d = input.dtype
     if not d is batch1.dtype is batch2.dtype:
         raise RuntimeError(
@@ -378,7 +374,6 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     >>> torch.addbmm(torch.ones(1), torch.ones(2, 1, 3), torch.ones(2, 3, 1))
     tensor([[7.]])
     """
-    check_tensors("addbmm", input=input, batch1=batch1, batch2=batch2)
     x, y = batch1._array.shape, batch2._array.shape
     if len(x) != 3 or len(y) != 3:
         raise RuntimeError(f"batch{1 if len(x) != 3 else 2} must be a 3D tensor")
@@ -393,7 +388,6 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
 
 def addbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """`addbmm` into its input, which grows if it is smaller than the result."""
-    check_tensors("addbmm_", input=input)
     check_writable(input, (batch1, batch2))
     before = alias(input)
     result = addbmm(before, batch1, batch2, beta=beta, alpha=alpha)
@@ -403,7 +397,7 @@ def addbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
     return assign(input, result, "addbmm")
 
 
-functions["addbmm_"] = methods["addbmm_"] = addbmm_
+functions["addbmm_"] = methods["addbmm_"] = overridable(addbmm_)
 
 
 @public("nn.functional.linear", method=False, planned=True)
@@ -414,7 +408,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     >>> torch.nn.functional.linear(torch.ones(1, 3), torch.ones(2, 3), torch.ones(2))
     tensor([[4., 4.]])
     """
-    check_tensors("linear", input=input, weight=weight, **({} if bias is None else {"bias": bias}))
     if out is None:
         return _linear(input, weight, bias)
     apart = bias is not None and input._array.ndim > 2
@@ -471,7 +464,6 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     >>> torch.nn.functional.bilinear(torch.ones(1, 2), torch.ones(1, 3), torch.ones(1, 2, 3))
     tensor([[6.]])
     """
-    check_tensors("bilinear", input1=input1, input2=input2, weight=weight)
     x, y, w = input1._array.shape, input2._array.shape, weight._array.shape
     if len(x) != len(y):
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {len(x)} and {len(y)}")

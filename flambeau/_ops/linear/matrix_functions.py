@@ -34,8 +34,6 @@ def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
             [0., 1.]])
     """
     A = input
-    if not isinstance(A, Tensor):
-        raise TypeError(f"linalg_matrix_power(): argument 'input' (position 1) must be Tensor, not {type(A).__name__}")
     shape = A._array.shape
     if len(shape) < 2 or shape[-2] != shape[-1]:
         raise RuntimeError(f"linalg.matrix_power: A must be batches of square matrices, but got shape {list(shape)}")

@@ -257,8 +257,6 @@ def like(
     zeros: bool = False, layout: Any = None, pin_memory: Any = False,
 ) -> tuple[Any, dtype, int]:  # fmt: skip
     """Memory like a tensor's: the array, its dtype, and the bits of its device."""
-    if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     x = input._array
     d: Any = input.dtype if dtype is None else as_dtype(dtype, name)
     if layout is not None or pin_memory:
@@ -483,9 +481,6 @@ def complex_op(backend: Any, re: Any, im: Any) -> Any:
 
 
 def _check_parts(name: str, real: Tensor, imag: Tensor) -> None:
-    for i, (key, t) in enumerate(zip(("real", "imag") if name == "complex" else ("abs", "angle"), (real, imag)), 1):
-        if not isinstance(t, Tensor):
-            raise TypeError(f"{name}(): argument '{key}' (position {i}) must be Tensor, not {type(t).__name__}")
     a, b = (type_name(t.dtype) for t in (real, imag))
     if any(t.dtype.name not in ("float16", "float32", "float64") for t in (real, imag)):
         raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {a} and {b}")

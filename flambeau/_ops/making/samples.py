@@ -85,8 +85,6 @@ def drawn_for(name: str, values: Tensor, sources: list[Tensor], written: bool = 
 
 
 def _check_floating(name: str, t: Any) -> None:
-    if not isinstance(t, Tensor):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(t).__name__}")
     if t.dtype.category != FLOATING:
         raise not_implemented(name, t.dtype)
 

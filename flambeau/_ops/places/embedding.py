@@ -149,8 +149,6 @@ def embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Tensor:
     """Rows of `weight` by number: `nn.functional.embedding` with the arguments the other way round."""
-    if not isinstance(indices, Tensor):
-        raise TypeError(f"embedding(): argument 'indices' (position 2) must be Tensor, not {type(indices).__name__}")
     if weight._array.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     if indices.dtype is not int64 and indices.dtype is not int32:

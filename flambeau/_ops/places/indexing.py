@@ -443,8 +443,6 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     tensor([3., 0., 0.])
     """
     tensors, dims = tensor_list("index_put", input, indices, False)
-    if not isinstance(values, Tensor):
-        raise TypeError(f"index_put(): argument 'values' (position 2) must be Tensor, not {type(values).__name__}")
     given = _put_arguments(input, tensors, dims, values, bool(accumulate))
     return records_for(len(given) - 4)[1], given
 

@@ -76,15 +76,8 @@ def _accumulated(x: Any, src: Any) -> tuple[Any, Any]:
     return x, src
 
 
-def _need_tensor(name: str, argument: str, value: Any) -> None:
-    if not isinstance(value, Tensor):
-        raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(value).__name__}")
-
-
 def _element_index(name: str, input: Tensor, dim: int, index: Tensor, src: Tensor | None = None) -> int:
     """Checks shapes and dtypes of an index with an entry for every element; the dimension from the front."""
-    if index.__class__ is not Tensor:
-        _need_tensor(name, "index", index)
     shape, size = input._array.shape, index._array.shape
     if dim.__class__ is not int:
         dim = wrap_dim(dim, len(shape))
@@ -122,8 +115,6 @@ def _element_dim(shape: Any, size: Any, source: Any, dim: int) -> int:
 
 def _row_index(name: str, x: Tensor, dim: int, index: Tensor, error: type[Exception] = IndexError) -> int:
     """Checks an index with an entry for every row."""
-    if index.__class__ is not Tensor:
-        _need_tensor(name, "index", index)
     dim = wrap_dim(dim, x._array.ndim)
     if index._array.ndim > 1:
         raise error(f"{name}(): Index is supposed to be a vector, but got dim: {index._array.ndim}")
@@ -234,7 +225,6 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
     >>> torch.zeros(3).scatter_add(0, torch.tensor([0, 2, 2]), torch.tensor([1.0, 2.0, 3.0]))
     tensor([1., 0., 5.])
     """
-    _need_tensor("scatter_add", "src", src)
     return scatter_add_op, (input, index, src, _element_index("scatter_add", input, dim, index, src))
 
 
@@ -353,7 +343,6 @@ def scatter_reduce(
     >>> torch.zeros(2).scatter_reduce(0, torch.tensor([0, 0, 1]), torch.tensor([1.0, 5.0, 2.0]), "amax")
     tensor([5., 2.])
     """
-    _need_tensor("scatter_reduce", "src", src)
     dim = _element_index("scatter_reduce", input, dim, index, src)
     if reduce not in _HOW:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
@@ -373,7 +362,6 @@ def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Any:
     """Rows of `source` reduced into the rows of the input that an index names: prod, mean, amax or amin."""
-    _need_tensor("index_reduce", "source", source)
     dim = _row_index("index_reduce_", input, dim, index)
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
@@ -519,7 +507,6 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     >>> torch.zeros(3).index_add(0, torch.tensor([0, 2, 0]), torch.tensor([1.0, 2.0, 3.0]))
     tensor([4., 0., 2.])
     """
-    _need_tensor("index_add", "source", source)
     dim = _row_index("index_add_", input, dim, index)
     if index.dtype is not int64 and index.dtype is not int32:
         raise RuntimeError("index_add_(): Expected dtype int32/int64 for index")
@@ -554,7 +541,6 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     >>> torch.zeros(3).index_copy(0, torch.tensor([2]), torch.tensor([5.0]))
     tensor([0., 0., 5.])
     """
-    _need_tensor("index_copy", "source", source)
     dim = _row_index("index_copy_", input, dim, index)
     if index.dtype is not int64:
         raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {type_name(index.dtype)}")

@@ -80,8 +80,6 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     >>> torch.where(torch.tensor([True, False]), torch.tensor([1, 2]), 0)
     tensor([1, 0])
     """
-    if not isinstance(condition, Tensor):
-        raise TypeError(f"where(): argument 'condition' must be Tensor, not {type(condition).__name__}")
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
     if input is None or other is None:
@@ -114,8 +112,6 @@ methods["where"] = overridable(_where_method)
 
 
 def _need_mask(name: str, mask: Any) -> None:
-    if not isinstance(mask, Tensor):
-        raise TypeError(f"{name}(): argument 'mask' must be Tensor, not {type(mask).__name__}")
     if mask.dtype is not bool_:
         raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {type_name(mask.dtype)}")
 
@@ -189,8 +185,6 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
     tensor([1., 0., 2.])
     """
     _need_mask("masked_scatter_", mask)
-    if not isinstance(source, Tensor):
-        raise TypeError(f"masked_scatter(): argument 'source' must be Tensor, not {type(source).__name__}")
     if source.dtype is not input.dtype:
         raise RuntimeError(
             f"masked_scatter: expected self and source to have same dtypes, got {type_name(input.dtype)} and {type_name(source.dtype)}"
@@ -229,8 +223,6 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     >>> torch.masked_select(torch.tensor([1, 2, 3]), torch.tensor([True, False, True]))
     tensor([1, 3])
     """
-    if not isinstance(mask, Tensor):
-        raise TypeError(f"masked_select(): argument 'mask' must be Tensor, not {type(mask).__name__}")
     if mask.dtype is not bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     return masked_select_op(*_expanded(input, mask))
@@ -346,8 +338,6 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 def _need_long(name: str, index: Any) -> None:
-    if not isinstance(index, Tensor):
-        raise TypeError(f"{name}(): argument 'index' must be Tensor, not {type(index).__name__}")
     if index.dtype is not int64:
         raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {type_name(index.dtype)}")
 
@@ -392,8 +382,6 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     if not accumulate:
         nondeterministic("put_")
     _need_long("put_", index)
-    if not isinstance(source, Tensor):
-        raise TypeError(f"put(): argument 'source' must be Tensor, not {type(source).__name__}")
     if source.dtype is not input.dtype:
         raise RuntimeError(
             f"put_(): self and source expected to have the same dtype, got {type_name(input.dtype)} and {type_name(source.dtype)}"
@@ -416,8 +404,6 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     tensor([[1],
             [2]])
     """
-    if not isinstance(indices, Tensor):
-        raise TypeError(f"take_along_dim(): argument 'indices' must be Tensor, not {type(indices).__name__}")
     if indices.dtype is not int64:
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {type_name(indices.dtype)}"
@@ -539,10 +525,6 @@ def searchsorted(
         raise RuntimeError(f"{name}side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
         raise RuntimeError(f"{name}side and right can't be set to opposites, got side='left' and right=True")
-    if not isinstance(sorted_sequence, Tensor):
-        raise TypeError(
-            f"searchsorted(): argument 'sorted_sequence' must be Tensor, not {type(sorted_sequence).__name__}"
-        )
     bounds, values = sorted_sequence, input
     shape = bounds._array.shape
     if not isinstance(values, Tensor):
@@ -595,8 +577,6 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     >>> torch.bucketize(torch.tensor([0, 3, 6]), torch.tensor([1, 3, 5]))
     tensor([0, 1, 3])
     """
-    if not isinstance(boundaries, Tensor):
-        raise TypeError(f"bucketize(): argument 'boundaries' must be Tensor, not {type(boundaries).__name__}")
     if boundaries._array.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries._array.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)

@@ -177,9 +177,6 @@ def equal(input: Tensor, other: Tensor) -> bool:
     >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
     True
     """
-    for name, t in (("input", input), ("other", other)):
-        if not isinstance(t, Tensor):
-            raise TypeError(f"equal(): argument '{name}' must be Tensor, not {type(t).__name__}")
     if (input._k ^ other._k) & 6 and not (input._k | other._k) & DISPATCH:
         raise RuntimeError("equal(): Expected all tensors to be on the same device")
     if input._array.shape != other._array.shape:

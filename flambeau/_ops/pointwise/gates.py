@@ -39,9 +39,6 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     >>> torch.prelu(torch.tensor([[-1.0, -1.0]]), torch.tensor([0.1, 0.2]))
     tensor([[-0.1000, -0.2000]])
     """
-    for name, t in (("input", input), ("weight", weight)):
-        if not isinstance(t, Tensor):
-            raise TypeError(f"prelu(): argument '{name}' must be Tensor, not {type(t).__name__}")
     if weight.dtype is not input.dtype:
         raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype} and {weight.dtype}")
     count, ndim = weight._array.size, input._array.ndim
@@ -77,8 +74,6 @@ def _rrelu_noise(input: Tensor, lower: float, upper: float, generator: Any = Non
 
 
 def _rrelu(input: Tensor, lower: float, upper: float, training: bool) -> Tensor:
-    if not isinstance(input, Tensor):
-        raise TypeError(f"rrelu(): argument 'input' must be Tensor, not {type(input).__name__}")
     for name, bound in (("lower", lower), ("upper", upper)):
         if not math.isfinite(bound):
             raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound}")

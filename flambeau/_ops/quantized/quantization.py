@@ -67,8 +67,6 @@ def quantized(array: Any, d: dtype, quantizer: Quantizer) -> Tensor:
 
 
 def _expect(name: str, t: Any) -> Any:
-    if not isinstance(t, Tensor):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(t).__name__}")
     if not t._k & QUANTIZED:
         raise NotImplementedError(f"{name}: expected a quantized tensor, got {t.dtype}; quantize_per_tensor makes one")
     return t._array
