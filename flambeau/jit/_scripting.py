@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from typing import Any
+from typing import Any, NoReturn
 
 from .._core.sizes import Size, equal_lists_in_scripts
 from .._core.state import local
@@ -240,11 +240,28 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
         _checked(obj)
         return Scripted(obj)
     if inspect.isfunction(obj):
-        frontend.check(obj)
+        if obj.__name__ == "<lambda>":
+            _refuse_lambda(obj)
+        if not _is_ours(obj):
+            frontend.check(obj)
         return ScriptedFunction(obj)
+    if isinstance(obj, functools.partial):
+        raise TypeError(f"{obj!r:.200} cannot be scripted; write a function that calls it")
     if inspect.isclass(obj) or callable(obj):
         return obj
+    if type(obj).__module__ == "builtins":
+        raise TypeError(f"{type(obj)} is a built-in class: {obj!r:.200} cannot be scripted")
     raise RuntimeError(f"Could not get name of python class object {obj!r:.200}: it cannot be scripted")
+
+
+def _refuse_lambda(function: Any) -> NoReturn:
+    try:
+        place = f"{inspect.getsourcefile(function)}:{inspect.getsourcelines(function)[1]}"
+    except (OSError, TypeError):
+        raise OSError(
+            f"Can't get source for {function}. TorchScript requires source access; write a function"
+        ) from None
+    raise RuntimeError(f"Expected a single top-level function: {place}; a lambda cannot be scripted")
 
 
 def script_method(fn: Any) -> Any:

@@ -241,3 +241,13 @@ def test_arguments_of_any_number_before_those_by_name():
     ep = torch.export.export(Rest(), args, named)
     assert [s.arg.name for s in ep.graph_signature.input_specs] == ["x", "rest_0", "rest_1", "scale", "last"]
     assert torch.equal(ep.module()(*args, **named), Rest()(*args, **named))
+
+
+def test_a_loss_that_looks_at_elements_is_not_exported():
+    class Loss(torch.nn.Module):
+        def forward(self, x, y, variance):
+            return torch.nn.functional.gaussian_nll_loss(x, y, variance)
+
+    x = torch.ones(3)
+    with pytest.raises(RuntimeError, match="data-dependent"):  # the check would be missing
+        torch.export.export(Loss(), (x, x, x))

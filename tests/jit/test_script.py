@@ -500,3 +500,17 @@ def test_scripts_know_who_runs_them():
     scripted = torch.jit.script(f)
     assert scripted(torch.tensor(3)) == 6
     assert "python_only" not in scripted.code
+
+
+def test_what_is_no_function_of_a_file_cannot_be_scripted():
+    with pytest.raises(RuntimeError, match="Expected a single top-level function"):
+        jit.script(lambda x: x)
+    with pytest.raises(OSError, match="source"):
+        jit.script(eval("lambda x: x"))
+    for other in (3, "a", None):
+        with pytest.raises(TypeError, match="built-in class"):
+            jit.script(other)
+
+
+def test_functions_of_the_package_are_scripted_whatever_they_are_written_in():
+    assert torch.equal(jit.script(F.relu)(torch.tensor([-1.0, 2.0])), torch.tensor([0.0, 2.0]))

@@ -10,7 +10,7 @@ from typing import Any, overload
 from ..._backend.cpu import cpu
 from ..._core.allocation import not_planned
 from ..._core.dtypes import BY_NUMPY, FLOATING, float32, float64
-from ..._core.state import AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, modes
+from ..._core.state import AUTOCAST, BATCHED, CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, local, modes
 from ..._errors.frames import warn_user
 from ..._kernel.folds.rows import Rows
 from ..._kernel.loops.lang import kernel
@@ -504,6 +504,9 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * ops.ones_like(input)
+    elif local.function_modes and not var._k & META:  # a branch, for those who trace: a program would not have it
+        if ops.any(var < 0):
+            raise ValueError("var has negative entry/entries")
     else:
         _check_variance(var)
     shape, given = input._array.shape, var._array.shape
