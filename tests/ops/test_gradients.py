@@ -25,6 +25,7 @@ CALLS = sorted(
     if not any(word in call for word in (";", "autograd.grad", "detach()"))
 )  # fmt: skip
 
+ROUNDED = ("to(torch.float16)", "to(torch.bfloat16)", "to(torch.complex64)")  # differences of such results say nothing
 LONG = ("grid_sample(u, torch.tanh", "polygamma(1, p)", "lstm_cell(")  # others of the same records are short
 ONCE = ("ctc_loss",)  # what has no second derivative, in PyTorch neither
 
@@ -49,24 +50,24 @@ def parts_of(result):
 
 @pytest.mark.parametrize(
     "call",
-    [pytest.param(call, marks=[pytest.mark.slow] if any(part in call for part in LONG) else []) for call in CALLS],
+    [
+        pytest.param(call, marks=[pytest.mark.slow] if any(part in call for part in LONG) else [])
+        for call in CALLS
+        if not REAL.isdisjoint(WORD.findall(call)) and not any(part in call for part in ROUNDED)
+    ],
 )
 def test_derivatives(call):
     function, inputs = function_of(call)
-    if not inputs:
-        pytest.skip("no real operand")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            result = function(*inputs)
-        except Exception as error:  # an expression for another dtype
-            pytest.skip(f"not for float64: {error}")
-        chosen = [
-            i for i, t in enumerate(parts_of(result))
-            if isinstance(t, torch.Tensor) and t.requires_grad and t.dtype is torch.float64
-        ]  # fmt: skip
-        if not chosen:
-            pytest.skip("nothing to differentiate")
+        results = parts_of(function(*inputs))
+        histories = [isinstance(t, torch.Tensor) and t.requires_grad for t in results]
+        if not any(histories):  # integers, truth values, new tensors
+            for t in results:
+                assert not isinstance(t, torch.Tensor) or t.grad_fn is None
+            return
+        chosen = [i for i, t in enumerate(results) if histories[i] and t.dtype in (torch.float64, torch.complex128)]
+        assert chosen
 
         def outputs(*given):
             parts = parts_of(function(*given))

@@ -52,12 +52,9 @@ def test_bool_and_scalars():
     assert torch.sort(torch.zeros(0, 3), 0).values.shape == (0, 3)
 
 
-@pytest.mark.parametrize("n", [1, 10, 100, 1000, 5000])
-@pytest.mark.parametrize("k", [1, 2, 10, 64, 65])
+@pytest.mark.parametrize(("n", "k"), [(n, k) for n in (1, 10, 100, 1000, 5000) for k in (1, 2, 10, 64, 65) if k <= n])
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int8"])
 def test_topk(n, k, dtype):
-    if k > n:
-        pytest.skip("k must not exceed n")
     x = array((20, n), dtype)
     for largest in (True, False):
         made = torch.topk(torch.from_numpy(x), k, 1, largest)
