@@ -241,3 +241,31 @@ def test_a_gradient_with_other_dense_dimensions_is_taken_as_it_reads():
     copy.register_hook(lambda g: g.to_dense().to_sparse(1))
     (g,) = torch.autograd.grad((copy.to_dense() * torch.tensor([[1.0, 2.0], [3.0, 4.0]])).sum(), x)
     assert g.to_dense().tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], (2, 3), device="meta"),
+        lambda: torch.sparse_coo_tensor(torch.empty(2, 2, dtype=torch.long, device="meta"), torch.ones(2, device="meta"), (2, 3)),
+        lambda: torch.sparse_csr_tensor([0, 1, 2], [1, 0], [1.0, 2.0], (2, 3), device="meta"),
+    ],
+)  # fmt: skip
+def test_without_elements(make):
+    x = make()
+    assert (x.shape, x.device.type, x.is_meta, x._nnz(), x._values().device.type) == ((2, 3), "meta", True, 2, "meta")
+    assert x.to(torch.float64).dtype is torch.float64
+    assert x.clone().layout is x.layout
+    assert "device='meta', size=(2, 3)" in repr(x)
+    assert torch.zeros_like(x).is_meta
+    with pytest.raises(NotImplementedError):
+        x.to("cpu")
+
+
+def test_moved_to_where_there_are_no_elements():
+    x = torch.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], (2, 3))
+    made = [x.to("meta"), x.to_sparse_csr().to("meta"), torch.empty_like(x, device="meta")]
+    made += [torch.zeros(2, 3, layout=kind, device="meta") for kind in (torch.sparse_coo, torch.sparse_csr)]
+    assert all(t.is_meta and t.shape == (2, 3) and t._nnz() == 0 for t in made)
+    with pytest.raises(NotImplementedError, match="no data"):  # the size would depend on the elements
+        torch.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], device="meta")

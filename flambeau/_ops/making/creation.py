@@ -61,9 +61,10 @@ def _filled(
     if named:
         raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
     d = as_dtype(dtype, name)
-    if layout in _SPARSE and not value and out is None and not device_bits(device)[0]:
+    if layout in _SPARSE and not value and out is None and not device_bits(device)[0] & CUDA:
         made = ops.sparse_coo_tensor(shape, dtype=d or default.float, requires_grad=requires_grad)
-        return made if layout is sparse_coo else ops.to_sparse(made, layout=layout)
+        made = made if layout is sparse_coo else ops.to_sparse(made, layout=layout)
+        return ops.sparse_zeros_like(made, made.dtype, device) if device_bits(device)[0] else made
     if layout is not None or pin_memory:
         check_layout(layout, pin_memory)
     if out is not None:
@@ -294,7 +295,7 @@ def zeros_like(
     if isinstance(input, Tensor) and input._k & SPARSE and layout is None:
         if memory_format is not None:
             raise RuntimeError("memory format option is only supported by strided tensors")
-        return ops.sparse_zeros_like(input, dtype or input.dtype)
+        return ops.sparse_zeros_like(input, dtype or input.dtype, device)
     if layout in _SPARSE and isinstance(input, Tensor):
         return zeros(input.shape, dtype=dtype or input.dtype, layout=layout, device=device, requires_grad=requires_grad)
     return finished(*like(input, dtype, device, memory_format, "zeros_like", True, layout, pin_memory), requires_grad)
@@ -309,7 +310,7 @@ def empty_like(
     if isinstance(input, Tensor) and input._k & SPARSE and layout is None:
         if memory_format is not None:
             raise RuntimeError("memory format option is only supported by strided tensors")
-        return ops.sparse_zeros_like(input, dtype or input.dtype)
+        return ops.sparse_zeros_like(input, dtype or input.dtype, device)
     array, d, k = like(input, dtype, device, memory_format, "empty_like", False, layout, pin_memory)
     return finished(unwritten(array, d, k), d, k, requires_grad)
 

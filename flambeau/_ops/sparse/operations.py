@@ -15,7 +15,7 @@ from ..._autograd import engine
 from ..._core.dtypes import dtype
 from ..._core.layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from ..._core.sizes import wrap_dim
-from ..._core.state import GRAD, SPARSE, local
+from ..._core.state import GRAD, META, SPARSE, local
 from ..._tensor import Tensor, detached
 from ..basic import in_dtype
 from ..pointwise.arithmetic import add_op
@@ -34,6 +34,7 @@ from .tensors import (
     to_sparse_coo,
     values_at,
     values_of,
+    zeros_like,
 )  # fmt: skip
 
 rules: dict[str, Callable[..., Any]] = {}  # by the record's name
@@ -120,6 +121,13 @@ def _clone(op: Any, x: Tensor, *order: Any) -> Tensor:
     return made
 
 
+@rule("to_copy")
+def _moved(op: Any, x: Tensor, d: Any, target: Any, home: Any) -> Tensor:
+    if target.type != "meta":
+        raise NotImplementedError(f"a tensor of layout {layout_of(x)} cannot be moved from {home} to {target}")
+    return zeros_like(x, d, target)
+
+
 # -- arithmetic --------------------------------------------------------------------------------------------------
 
 
@@ -180,6 +188,8 @@ def _add(op: Any, x: Any, y: Any) -> Tensor:
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
     if x.shape != y.shape:
         raise RuntimeError(f"add: sizes of sparse operands must agree, got {list(x.shape)} and {list(y.shape)}")
+    if (x._k | y._k) & META:  # how many entries there will be depends on the indices
+        return zeros_like(x, ops.result_type(x, y))
     settled = x._array.layout is not sparse_coo or (x._array.coalesced and y._array.coalesced)
     if settled and x._array.same_places(y._array):
         return rebuild(ops.add(values_of(x), values_of(y)), x._array)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..._autograd.functions import Function
+from ..._backend.meta import empty_meta, holds
 from ..._core.dtypes import FLOATING, bool_, default, dtype, from_numpy_dtype, int64
 from ..._core.layouts import layout as layout_type
 from ..._core.layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
@@ -87,13 +88,13 @@ rebuild_op = _Rebuild(
 
 def rebuild(values: Tensor, places: SparseArray) -> Tensor:
     """A sparse tensor with these values at the places of an array, which may change later."""
-    if values._k & (CUDA | META):
+    if values._k & CUDA:
         raise NotImplementedError("sparse tensors are only implemented on the CPU")
     return rebuild_op(values, places.with_values(values._array))
 
 
 def index_tensor(array: Any) -> Tensor:
-    return wrap(array, int64 if array.dtype == np.int64 else from_numpy_dtype(array.dtype))
+    return wrap(array, int64 if array.dtype == np.int64 else from_numpy_dtype(array.dtype), META * holds(array))
 
 
 def is_sparse(t: Any) -> bool:
@@ -146,8 +147,11 @@ def _as_values(values: Any, d: dtype | None, device: Any) -> Tensor:
     return values if d is None or d is values.dtype else ops.to_dtype(values, d)
 
 
-def _as_index(index: Any) -> Any:
+def _as_index(index: Any, held: Tensor) -> Any:
+    """The array of indices beside values, which may have no elements."""
     index = index if isinstance(index, Tensor) else ops.tensor(index)
+    if (index._k | held._k) & META:
+        return empty_meta(index._array.shape, int64)
     if index.dtype.category >= FLOATING:
         index = ops.to_dtype(index, int64)
     array = index._array
@@ -181,10 +185,11 @@ def sparse_coo_tensor(
         if (indices is None) == (size is None):
             raise TypeError("sparse_coo_tensor() takes indices and values, or a size alone")
         size = tuple(indices if size is None else size)
-        index = np.zeros((len(size), 0), np.int64)
-        held = ops.zeros((0,), dtype=dtype)
+        held = ops.zeros((0,), dtype=dtype, device=device)
+        index = _as_index(ops.zeros((len(size), 0), dtype=int64), held)
     else:
-        index, held = _as_index(indices), _as_values(values, dtype, device)
+        held = _as_values(values, dtype, device)
+        index = _as_index(indices, held)
         if index.ndim == 1 and not index.size:
             index = index.reshape(0 if size is None else len(size) - held.ndim + 1, 0)
         if size is None:
@@ -211,7 +216,8 @@ def sparse_compressed_tensor(
     """
     if layout not in COMPRESSED:
         raise RuntimeError(f"sparse_compressed_tensor: expected a compressed sparse layout, got {layout}")
-    starts, others, held = _as_index(compressed_indices), _as_index(plain_indices), _as_values(values, dtype, device)
+    held = _as_values(values, dtype, device)
+    starts, others = _as_index(compressed_indices, held), _as_index(plain_indices, held)
     if size is None:
         first = starts.ndim - 1
         block = held.shape[first + 1 : first + 3] if layout in BLOCKED else (1, 1)
@@ -555,8 +561,11 @@ def text(t: Tensor, node: str | None) -> str:
         else ("ccol_indices", "row_indices")
     )
     parts = [_named(name, index_tensor(i)) for name, i in zip(names, (array.index,) if coo else array.index)]
-    parts.append(_named("values", wrap(array.values, t.dtype)))
-    tail = [f"size={array.shape}", f"nnz={array.count}"]
+    parts.append(_named("values", wrap(array.values, t.dtype, t._k & META)))
+    tail = ["device='meta'"] if t._k & META else []
+    tail.append(f"size={array.shape}")
+    if not t._k & META:
+        tail.append(f"nnz={array.count}")
     if coo:
         parts.append(", ".join(tail))
         tail = []
@@ -574,8 +583,8 @@ def text(t: Tensor, node: str | None) -> str:
 
 
 def _named(name: str, t: Tensor) -> str:
-    body, indent = f"tensor([], size={tuple(t.shape)})", 8 + len(name)
-    if t.numel():
+    body, indent = f"tensor({'...' if t._k & META else '[]'}, size={tuple(t.shape)})", 8 + len(name)
+    if t.numel() and not t._k & META:
         with printoptions(linewidth=PRINT_OPTIONS.linewidth - indent, sci_mode=PRINT_OPTIONS.sci_mode):
             body = repr(t)
         position = body.find("dtype=")  # told once, for the whole
@@ -583,14 +592,16 @@ def _named(name: str, t: Tensor) -> str:
     return f"{name}=" + re.sub(r"\n(?!\n)", "\n" + " " * indent, body)
 
 
-def zeros_like(t: Tensor, d: dtype) -> Tensor:
+def zeros_like(t: Tensor, d: dtype, device: Any = None) -> Tensor:
     """A sparse tensor without entries."""
     array = t._array
     batch = array.batch
-    held = ops.zeros((*batch, 0, *array.values.shape[len(batch) + 1 :]), dtype=d)
-    none = np.zeros((array.sparse_dim, 0), np.int64) if array.layout is sparse_coo else (
-        np.zeros_like(array.index[0]), np.zeros((*batch, 0), np.int64))  # fmt: skip
-    return rebuild(held, SparseArray(array.layout, none, held._array, array.shape, True))
+    device = t.device if device is None else device
+    held = ops.zeros((*batch, 0, *array.values.shape[len(batch) + 1 :]), dtype=d, device=device)
+    shapes = [(array.sparse_dim, 0)] if array.layout is sparse_coo else [array.index[0].shape, (*batch, 0)]
+    none = [_as_index(ops.zeros(shape, dtype=int64), held) for shape in shapes]
+    index = none[0] if array.layout is sparse_coo else tuple(none)
+    return rebuild(held, SparseArray(array.layout, index, held._array, array.shape, True))
 
 
 def is_contiguous(t: Tensor) -> bool:
