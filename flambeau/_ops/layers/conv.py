@@ -29,7 +29,7 @@ from ..records.shape_rules import dtype_of
 from ..records.tangents import multilinear
 from ..registry import ops, public, relabel
 from .channels import keeps_channels_last
-from .convolution.description import Ints, describe, output_size, run, transposed_size
+from .convolution.description import Ints, describe, output_size, run, spread, transposed_size
 
 # -- records -------------------------------------------------------------------------------------------------------
 
@@ -142,31 +142,9 @@ def convolution_weight(
     return _cast(run(conv, "sums", x, small), d)
 
 
-_PLAIN, _UNSIGNED = {int}, {uint16, uint32, uint64}
+_UNSIGNED = {uint16, uint32, uint64}
 
 # -- arguments -----------------------------------------------------------------------------------------------------
-
-
-def _ints(name: str, argument: str, value: Any) -> tuple[int, ...]:
-    """A number or a sequence of numbers, as a tuple."""
-    values = (value,) if isinstance(value, int) or hasattr(value, "__index__") else value
-    if isinstance(values, (tuple, list)) and all(hasattr(v, "__index__") and not isinstance(v, bool) for v in values):
-        return tuple(v.__index__() for v in values)
-    raise TypeError(f"{name}(): argument '{argument}' must be tuple of ints, not {type(value).__name__}")
-
-
-def _spread(name: str, argument: str, value: Any, rank: int) -> Ints:
-    if value.__class__ is tuple and len(value) == rank and {*map(type, value)} == _PLAIN:
-        return value
-    values = _ints(name, argument, value)
-    if len(values) == rank:
-        return values
-    if len(values) == 1:
-        return values * rank
-    raise RuntimeError(
-        f"expected {argument} to be a single integer value or a list of {rank} values to match the convolution "
-        f"dimensions, but got {argument}={list(values)}"
-    )
 
 
 def _check_dtypes(x: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool) -> None:
@@ -293,145 +271,67 @@ def _same(name: str, input: Tensor, weight: Tensor, bias: Any, stride: Ints, dil
     padding = tuple(n - n // 2 for n in total)
     made = _run(name, input, weight, bias, stride, padding, dilation, False, (0,) * rank, groups)
     if any(n % 2 for n in total):
-        warn_user(
-            f"{name}: padding='same' is an odd width here, so that a larger result is computed and cut",
-        )  # fmt: skip
+        warn_user(f"{name}: padding='same' is an odd width here, so that a larger result is computed and cut")
     for i, n in enumerate(total, 2):  # padded by the larger half on both sides: the first position is too many
         if n % 2:
             made = relabel(ops.narrow(made, i, 1, made._array.shape[i] - 1), "ConvolutionBackward0")
     return made
 
 
-def _convolve(
-    name: str,
-    rank: int,
-    input: Tensor,
-    weight: Tensor,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-) -> Tensor:
-    x, single = _batched(name, input, rank)
-    _check_rank(weight, rank, stride)
-    steps, spacing = _spread(name, "stride", stride, rank), _spread(name, "dilation", dilation, rank)
-    if padding == "same":
-        made = _same(name, x, weight, bias, steps, spacing, groups)
-    elif isinstance(padding, str) and padding != "valid":
-        raise RuntimeError(f"Invalid padding string: '{padding}'")
-    else:
-        around = (0,) * rank if isinstance(padding, str) else _spread(name, "padding", padding, rank)
-        made = _run(name, x, weight, bias, steps, around, spacing, False, (0,) * rank, groups)
-    return ops.squeeze(made, 0) if single else made
+def _define(rank: int) -> None:
+    """The convolution over so many dimensions, and its adjoint."""
+    label, spans, windows = f"conv{rank}d", ", 3" * rank, ", 2" * rank
 
+    def conv(
+        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+        groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        x, single = _batched(label, input, rank)
+        _check_rank(weight, rank, stride)
+        steps, spacing = spread(label, "stride", stride, rank), spread(label, "dilation", dilation, rank)
+        if padding == "same":
+            made = _same(label, x, weight, bias, steps, spacing, groups)
+        elif isinstance(padding, str) and padding != "valid":
+            raise RuntimeError(f"Invalid padding string: '{padding}'")
+        else:
+            around = (0,) * rank if isinstance(padding, str) else spread(label, "padding", padding, rank)
+            made = _run(label, x, weight, bias, steps, around, spacing, False, (0,) * rank, groups)
+        return ops.squeeze(made, 0) if single else made
 
-def _convolve_transposed(
-    name: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, output_padding: Any,
-    groups: int, dilation: Any,
-) -> Tensor:  # fmt: skip
-    x, single = _batched(name, input, rank)
-    _check_rank(weight, rank, stride)
-    given = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
-    steps, around, spacing, extra = (_spread(name, key, value, rank) for key, value in given.items())
-    made = _run(name, x, weight, bias, steps, around, spacing, True, extra, groups)
-    return ops.squeeze(made, 0) if single else made
+    def conv_transpose(
+        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+        output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+    ) -> Tensor:  # fmt: skip
+        x, single = _batched(conv_transpose.__name__, input, rank)
+        _check_rank(weight, rank, stride)
+        given = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
+        steps, around, spacing, extra = (spread(conv_transpose.__name__, *pair, rank) for pair in given.items())
+        made = _run(conv_transpose.__name__, x, weight, bias, steps, around, spacing, True, extra, groups)
+        return ops.squeeze(made, 0) if single else made
 
-
-# -- public functions ----------------------------------------------------------------------------------------------
-
-
-@public("conv1d", "nn.functional.conv1d", method=False, planned=True)
-def conv1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """Slides the rows of `weight` (outputs, inputs / groups, length) along `input` (batch, inputs, length).
-
-    >>> import flambeau as torch
-    >>> torch.conv1d(torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[[-1.0, 1.0]]]))
-    tensor([[1., 2.]])
-    """
-    return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
-
-
-@public("conv2d", "nn.functional.conv2d", method=False, planned=True)
-def conv2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """Slides windows over images: `input` is (batch, inputs, height, width), `weight` (outputs, inputs / groups, …).
+    conv.__doc__ = f"""Slides windows along the last {rank} dimension(s): `input` is (batch, inputs, …), `weight` (outputs, inputs / groups, …).
 
     `padding` may be a number, one for each dimension, "valid" or "same".
 
     >>> import flambeau as torch
-    >>> torch.conv2d(torch.ones(1, 3, 3), torch.ones(1, 1, 2, 2))
-    tensor([[[4., 4.],
-             [4., 4.]]])
+    >>> torch.{label}(torch.ones(1{spans}), torch.ones(1, 1{windows})).flatten()[:2]
+    tensor([{2**rank}., {2**rank}.])
     """
-    return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+    conv_transpose.__doc__ = f"""The adjoint of `{label}`: every element of `input` is spread by `weight` (inputs, outputs / groups, …).
 
-
-@public("conv3d", "nn.functional.conv3d", method=False, planned=True)
-def conv3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """`conv2d` over volumes: `input` is (batch, inputs, depth, height, width).
+    `output_padding` enlarges the result at its end.
 
     >>> import flambeau as torch
-    >>> torch.conv3d(torch.ones(1, 1, 2, 2, 2), torch.ones(1, 1, 2, 2, 2)).item()
-    8.0
+    >>> torch.conv_transpose{rank}d(torch.ones(1{spans}), torch.ones(1, 1{windows}), stride=2).shape
+    torch.Size([1{", 6" * rank}])
     """
-    return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+    for function, name in ((conv, label), (conv_transpose, f"conv_transpose{rank}d")):
+        function.__name__ = function.__qualname__ = name
+        public(name, "nn.functional." + name, method=False, planned=True)(function)
 
 
-@public("conv_transpose1d", "nn.functional.conv_transpose1d", method=False, planned=True)
-def conv_transpose1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Tensor:  # fmt: skip
-    """The adjoint of `conv1d`: every element of `input` is spread by `weight` (inputs, outputs / groups, length).
-
-    >>> import flambeau as torch
-    >>> torch.conv_transpose1d(torch.tensor([[1.0, 2.0]]), torch.ones(1, 1, 2))
-    tensor([[1., 3., 2.]])
-    """
-    return _convolve_transposed(
-        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
-
-
-@public("conv_transpose2d", "nn.functional.conv_transpose2d", method=False, planned=True)
-def conv_transpose2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Tensor:  # fmt: skip
-    """The adjoint of `conv2d`; `output_padding` enlarges the result at its end.
-
-    >>> import flambeau as torch
-    >>> torch.conv_transpose2d(torch.ones(1, 1, 1), torch.ones(1, 1, 2, 2), stride=2).shape
-    torch.Size([1, 2, 2])
-    """
-    return _convolve_transposed(
-        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
-
-
-@public("conv_transpose3d", "nn.functional.conv_transpose3d", method=False, planned=True)
-def conv_transpose3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Tensor:  # fmt: skip
-    """The adjoint of `conv3d`.
-
-    >>> import flambeau as torch
-    >>> torch.conv_transpose3d(torch.ones(1, 1, 1, 1), torch.ones(1, 1, 2, 2, 2)).shape
-    torch.Size([1, 2, 2, 2])
-    """
-    return _convolve_transposed(
-        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+for _rank in (1, 2, 3):
+    _define(_rank)
 
 
 @public("convolution", method=False)
@@ -456,7 +356,7 @@ def convolution(
     for key, value in given.items():
         if not isinstance(value, (tuple, list)):
             raise TypeError(f"convolution(): argument '{key}' must be tuple of ints, not {type(value).__name__}")
-    steps, around, spacing, extra = (_spread("convolution", key, value, rank) for key, value in given.items())
+    steps, around, spacing, extra = (spread("convolution", key, value, rank) for key, value in given.items())
     return _run("convolution", input, weight, bias, steps, around, spacing, transposed, extra, groups)
 
 
@@ -471,7 +371,7 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     for argument, value, ndim in (("Input", input, 3), ("Weight", weight, 3), ("Bias", bias, 1)):
         if value._array.ndim != ndim:
             raise RuntimeError(f"{argument} must have {ndim} dims")
-    made = conv1d(ops.permute(input, (1, 2, 0)), ops.permute(weight, (2, 1, 0)), bias, 1, pad)
+    made = ops.conv1d(ops.permute(input, (1, 2, 0)), ops.permute(weight, (2, 1, 0)), bias, 1, pad)
     return ops.permute(made, (2, 0, 1))
 
 

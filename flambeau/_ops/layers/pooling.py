@@ -26,7 +26,7 @@ from ..registry import ops, public, relabel
 from . import pool_arrays as arrays
 from . import pool_threads
 from .channels import keeps_channels_last, volume_has_channels_last, with_channels_last
-from .convolution.description import Ints
+from .convolution.description import Ints, spread
 from .pool_arrays import Windows, described, windows_of
 
 # -- records -------------------------------------------------------------------------------------------------------
@@ -142,20 +142,6 @@ def mean_pool_backward(backend: Any, x: Any, windows: Any, rank: int, divisor: i
 _INT_MAX = (1 << 31) - 1
 
 # -- arguments -----------------------------------------------------------------------------------------------------
-
-
-def spread(name: str, argument: str, value: Any, rank: int) -> Ints:
-    """A number, or one for each dimension."""
-    if value.__class__ is int:
-        return (value,) * rank
-    values = (value,) if isinstance(value, int) or hasattr(value, "__index__") else value
-    if not isinstance(values, (tuple, list)) or not all(
-        hasattr(v, "__index__") and not isinstance(v, bool) for v in values
-    ):
-        raise TypeError(f"{name}(): argument '{argument}' must be tuple of ints, not {type(value).__name__}")
-    if len(values) not in (1, rank):
-        raise RuntimeError(f"{name}: {argument} must either be a single int, or a tuple of {rank} ints")
-    return tuple(v.__index__() for v in values) * (rank if len(values) == 1 else 1)
 
 
 def _check(name: str, input: Any, rank: int, takes: str, *excluded: dtype) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from ..records.tangents import linear
 from ..registry import ops, public
 from .convolution import matrices
 from .convolution.columns import folded, unfolded
-from .convolution.description import CODES, Ints
+from .convolution.description import CODES, Ints, spread
 from .convolution.description import output_size as counts_of
 
 
@@ -59,22 +59,9 @@ def col2im(backend: Any, x: Any, size: Ints, kernel: Ints, dilation: Ints, paddi
     return backend.xp.ascontiguousarray(matrices.add_windows(backend, columns, size, stride, padding, dilation))
 
 
-def _pair(name: str, argument: str, value: Any) -> Ints:
-    if value.__class__ is int:
-        return (value, value)
-    values = (value,) if isinstance(value, int) else value
-    if not isinstance(values, (tuple, list)) or not all(hasattr(v, "__index__") for v in values):
-        raise TypeError(f"{name}(): argument '{argument}' must be tuple of ints, not {type(value).__name__}")
-    if len(values) == 1:
-        values = (*values, *values)
-    if len(values) != 2:
-        raise RuntimeError(f"It is expected {argument} equals to 2, but got size {len(values)}")
-    return tuple(int(v) for v in values)
-
-
 def _numbers(name: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> tuple[Ints, Ints, Ints, Ints]:
-    kernel, spacing = _pair(name, "kernel_size", kernel_size), _pair(name, "dilation", dilation)
-    around, step = _pair(name, "padding", padding), _pair(name, "stride", stride)
+    kernel, spacing = spread(name, "kernel_size", kernel_size, 2), spread(name, "dilation", dilation, 2)
+    around, step = spread(name, "padding", padding, 2), spread(name, "stride", stride, 2)
     for label, values in (("kernel size", kernel), ("stride", step), ("dilation", spacing)):
         if min(values) <= 0:
             raise RuntimeError(f"{label} should be greater than zero, but got {values}")
@@ -128,7 +115,7 @@ def fold(
     >>> torch.nn.functional.fold(torch.ones(1, 2, 2), (1, 3), (1, 2)).flatten()
     tensor([1., 2., 1.])
     """
-    size = _pair("fold", "output_size", output_size)
+    size = spread("fold", "output_size", output_size, 2)
     kernel, spacing, around, step = _numbers("fold", kernel_size, dilation, padding, stride)
     _check("col2im", input)
     shape = input._array.shape

@@ -15,8 +15,7 @@ from ..places.scatter import scatter_op
 from ..records.rules import not_implemented, type_name
 from ..records.update import into_zeros
 from ..registry import labelled, ops, public
-from .convolution.description import Ints
-from .pooling import spread
+from .convolution.description import Ints, spread
 
 
 def _size(kernel: Ints, stride: Ints, padding: Ints, shape: Sequence[int], output_size: Sequence[int] | None) -> Ints:

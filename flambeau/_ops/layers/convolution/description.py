@@ -21,9 +21,26 @@ from ...._backend import threads
 from ...._backend.cpu import cpu
 
 Ints = tuple[int, ...]
+_PLAIN = {int}
 CODES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}  # that kernels of ours compute with
 SMALL = 1 << 18  # products below which most preparations cost more than laying out windows,
 SMALL_IN_LANES, FEWEST_IN_LANES = 1 << 12, 3  # but not for single precision and so many channels side by side
+
+
+def spread(name: str, argument: str, value: Any, rank: int) -> Ints:
+    """A number for each dimension, given as one for all of them or as a sequence."""
+    if value.__class__ is int:
+        return (value,) * rank
+    if value.__class__ is tuple and len(value) == rank and {*map(type, value)} == _PLAIN:
+        return value
+    values = (value,) if hasattr(value, "__index__") else value
+    if not isinstance(values, (tuple, list)) or any(isinstance(v, bool) or not hasattr(v, "__index__") for v in values):
+        raise TypeError(f"{name}(): argument '{argument}' must be tuple of ints, not {type(value).__name__}")
+    if len(values) not in (1, rank):
+        raise RuntimeError(
+            f"{name}: expected {argument} to be a single int or a tuple of {rank} ints, one for each dimension, but got {list(values)}"
+        )
+    return tuple(v.__index__() for v in values) * (rank if len(values) == 1 else 1)
 
 
 def output_size(size: Sequence[int], kernel: Sequence[int], stride: Ints, padding: Ints, dilation: Ints) -> Ints:
