@@ -7,12 +7,10 @@ stride. A tile makes a few rows of positions, of a few outputs, together.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..building import jit
-from ..loops.ufunc import make_ufunc
+from ..loops.ufunc import rendered
 from ..render.register_tiles import Frame, accumulate, accumulators
 from ..render.tiles import SCALAR, Plan, Vectors, invoke, joined, lanes
 from ..render.value import Value
@@ -243,15 +241,8 @@ def _products(plan: Plan, window: Window) -> Vectors:
     return r
 
 
-@jit.rendered
-def _products_kernel(type: str, window: Window) -> str:
-    plan = Plan(type, _ROWS)
-    parts = [_tile(plan, window, rows, outputs) for rows in (_ROWS, 1) for outputs in (_OUTPUTS, 1)]
-    return joined([_lay(plan, window), *parts], _products(plan, window))
-
-
-@functools.cache
-def products(type: str, window: Window) -> Any:
+@rendered("(g,i,h,w),(g,o,i,k),(g,o),(n),(s)->(g,o,a,b)", "", "", "", "i64", "", "")
+def products(type: str, window: Window) -> str:
     """The ufunc x (groups, inputs, rows, columns), weights (groups, outputs, inputs, elements), bias, numbers, scratch ->
     (groups, outputs, rows, columns).
 
@@ -259,10 +250,9 @@ def products(type: str, window: Window) -> Any:
     remainder begin, and those of the window's columns; the scratch memory is zero where nothing is laid. Rows are
     dense, weights altogether within a group.
     """
-    return make_ufunc(
-        "conv_groups_products", _products_kernel(type, window), (type, type, type, "i64", type), (type,),
-        "(g,i,h,w),(g,o,i,k),(g,o),(n),(s)->(g,o,a,b)",
-    )  # fmt: skip
+    plan = Plan(type, _ROWS)
+    parts = [_tile(plan, window, rows, outputs) for rows in (_ROWS, 1) for outputs in (_OUTPUTS, 1)]
+    return joined([_lay(plan, window), *parts], _products(plan, window))
 
 
 # -- windows times gradients, summed over positions ------------------------------------------------------------------
@@ -335,17 +325,9 @@ def _sums_main(plan: Plan, window: Window) -> Vectors:
     return r
 
 
-@jit.rendered
-def _sums_kernel(type: str, window: Window) -> str:
-    plan = Plan(type, _ROWS)
-    return joined([_lay(plan, window), _sums(plan, window)], _sums_main(plan, window))
-
-
-@functools.cache
-def sums(type: str, window: Window) -> Any:
+@rendered("(n,g,i,h,w),(n,g,o,a,b),(m),(s)->(g,o,i,k)", "", "", "i64", "", "")
+def sums(type: str, window: Window) -> str:
     """The ufunc x (images, groups, inputs, rows, columns), g (images, groups, outputs, rows, columns), numbers, scratch ->
     (groups, outputs, inputs, elements), which are added to. See `products`."""
-    return make_ufunc(
-        "conv_groups_sums", _sums_kernel(type, window), (type, type, "i64", type), (type,),
-        "(n,g,i,h,w),(n,g,o,a,b),(m),(s)->(g,o,i,k)",
-    )  # fmt: skip
+    plan = Plan(type, _ROWS)
+    return joined([_lay(plan, window), _sums(plan, window)], _sums_main(plan, window))

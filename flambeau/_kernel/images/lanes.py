@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..building import jit
-from ..loops.ufunc import make_ufunc
+from ..loops.ufunc import rendered
 from ..render.register_tiles import AHEAD, Frame, accumulators, add_lanes, add_products, ask_ahead, store_sums
 from ..render.streaming import prefetch
 from ..render.tiles import SCALAR, Plan, Vectors, by_lanes, invoke, joined, minimum, tile
@@ -51,8 +50,13 @@ def _ask(r: Vectors, pointers: list[str]) -> None:
         r.emit(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
 
 
-@jit.rendered
-def _to_lanes(type: str) -> str:
+@rendered("(c,p),(p)->(s)", "", "i64", "")
+def to_lanes(type: str) -> str:
+    """The ufunc planes (channels, positions), places (bytes) -> (elements): zeros, and a vector of the channels of each
+    position at its place. Positions lie side by side; the last vector of channels repeats the last one.
+
+    All but what is left of whole vectors is set to zero: a result that is given as one element gets no zeros.
+    """
     plan = Plan(type, 1)
     r = Frame(plan, 3)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
@@ -85,18 +89,9 @@ def _to_lanes(type: str) -> str:
     return joined([], r)
 
 
-@functools.cache
-def to_lanes(type: str) -> Any:
-    """The ufunc planes (channels, positions), places (bytes) -> (elements): zeros, and a vector of the channels of each
-    position at its place. Positions lie side by side; the last vector of channels repeats the last one.
-
-    All but what is left of whole vectors is set to zero: a result that is given as one element gets no zeros.
-    """
-    return make_ufunc(f"to_lanes_{type}", _to_lanes(type), (type, "i64"), (type,), "(c,p),(p)->(s)")
-
-
-@jit.rendered
-def _from_lanes(type: str) -> str:
+@rendered("(s),(p)->(c,p)", "", "i64", "")
+def from_lanes(type: str) -> str:
+    """The ufunc (elements), places (bytes) -> planes (channels, positions), which undoes `to_lanes`."""
     plan = Plan(type, 1)
     r = Frame(plan, 3)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
@@ -143,12 +138,6 @@ def _from_lanes(type: str) -> str:
     return joined([], r)
 
 
-@functools.cache
-def from_lanes(type: str) -> Any:
-    """The ufunc (elements), places (bytes) -> planes (channels, positions), which undoes `to_lanes`."""
-    return make_ufunc(f"from_lanes_{type}", _from_lanes(type), (type, "i64"), (type,), "(s),(p)->(c,p)")
-
-
 # -- windows ----------------------------------------------------------------------------------------------------------
 
 
@@ -162,8 +151,14 @@ def _each_element(r: Frame, grid: int, numbers: str, body: Any) -> None:
         body(i * width + j, a * across + b, i * steps[0] + a * steps[2], j * steps[1] + b * steps[3])
 
 
-@jit.rendered
-def _gather_windows(type: str) -> str:
+@rendered("(h,w,l),(i,j),(a,b),(n)->(t,p)", "", "i8", "i8", "i64", "")
+def gather_windows(type: str) -> str:
+    """The ufunc x (rows, columns, channels), grid, window, numbers -> (positions, elements): windows of all positions
+    of a grid, channels of an element after those of another, a one behind them, and zeros.
+
+    Numbers are the steps from position to position and from element to element, and the channels. Of `grid` and
+    `window` only the shape matters. Rows are whole vectors, with room for one behind the last channel.
+    """
     plan = Plan(type, 1)
     r = Frame(plan, 5)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
@@ -188,22 +183,10 @@ def _gather_windows(type: str) -> str:
     return joined([], r)
 
 
-@functools.cache
-def gather_windows(type: str) -> Any:
-    """The ufunc x (rows, columns, channels), grid, window, numbers -> (positions, elements): windows of all positions
-    of a grid, channels of an element after those of another, a one behind them, and zeros.
-
-    Numbers are the steps from position to position and from element to element, and the channels. Of `grid` and
-    `window` only the shape matters. Rows are whole vectors, with room for one behind the last channel.
-    """
-    return make_ufunc(
-        f"gather_windows_{type}", _gather_windows(type),
-        (type, "i8", "i8", "i64"), (type,), "(h,w,l),(i,j),(a,b),(n)->(t,p)",
-    )  # fmt: skip
-
-
-@jit.rendered
-def _scatter_windows(type: str) -> str:
+@rendered("(t,q),(i,j),(a,b),(n)->(h,w,l)", "", "i8", "i8", "i64", "")
+def scatter_windows(type: str) -> str:
+    """The ufunc (positions, elements), grid, window, numbers -> (rows, columns, channels): undoes `gather_windows`
+    by adding up; channels are whole vectors."""
     plan = Plan(type, 1)
     r = Frame(plan, 5)
     n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
@@ -221,16 +204,6 @@ def _scatter_windows(type: str) -> str:
         _each_element(r, 3, numbers, add)
     r.clear_float_status()
     return joined([], r)
-
-
-@functools.cache
-def scatter_windows(type: str) -> Any:
-    """The ufunc (positions, elements), grid, window, numbers -> (rows, columns, channels): undoes `gather_windows`
-    by adding up; channels are whole vectors."""
-    return make_ufunc(
-        f"scatter_windows_{type}", _scatter_windows(type),
-        (type, "i8", "i8", "i64"), (type,), "(t,q),(i,j),(a,b),(n)->(h,w,l)",
-    )  # fmt: skip
 
 
 # -- products ---------------------------------------------------------------------------------------------------------
@@ -269,8 +242,12 @@ def _position_tile(plan: Plan) -> Vectors:
     return r
 
 
-@jit.rendered
-def _position_products(type: str, rows: int) -> str:
+@rendered("(t,c),(q,k,l)->(t,o)", "", "", "")
+def position_products(type: str, rows: int) -> str:
+    """The ufunc a (positions, channels), weights (panels, depth, columns of a tile) -> (positions, outputs).
+
+    Elements of rows lie side by side; there are at least `rows` positions, `depth` channels and outputs for all panels.
+    """
     plan = Plan(type, rows)
     r = Frame(plan, 3)
     size, zero = plan.size, r.constant("i64", 0)
@@ -284,21 +261,6 @@ def _position_products(type: str, rows: int) -> str:
             invoke(r, "tile", r.at(a, first * a_row), a_row, r.at(b, q * b_panel), depth, to, c_row)
     r.clear_float_status()
     return joined([_position_tile(plan)], r)
-
-
-@functools.cache
-def position_products(type: str, rows: int) -> Any:
-    """The ufunc a (positions, channels), weights (panels, depth, columns of a tile) -> (positions, outputs).
-
-    Elements of rows lie side by side; there are at least `rows` positions, `depth` channels and outputs for all panels.
-    """
-    return make_ufunc(
-        f"position_products_{type}_{rows}",
-        _position_products(type, rows),
-        (type, type),
-        (type,),
-        "(t,c),(q,k,l)->(t,o)",
-    )
 
 
 def _channel_tile(plan: Plan) -> Vectors:
@@ -319,8 +281,13 @@ def _channel_tile(plan: Plan) -> Vectors:
     return r
 
 
-@jit.rendered
-def _channel_sums(type: str, rows: int) -> str:
+@rendered("(t,o),(t,c),()->(q,c)", "", "", "i64", "")
+def channel_sums(type: str, rows: int) -> str:
+    """The ufunc a (positions, outputs), b (positions, channels), adds -> (outputs in whole tiles, channels).
+
+    Sums of products over positions, added to what was there if `adds` is not 0. Elements of rows lie side by side;
+    channels are whole tiles, and memory of `a` must reach a tile beyond its last output.
+    """
     plan = Plan(type, rows)
     r = Frame(plan, 4)
     size, zero = plan.size, r.constant("i64", 0)
@@ -334,16 +301,3 @@ def _channel_sums(type: str, rows: int) -> str:
             invoke(r, "tile", r.at(a, i * size), a_row, r.at(b, j * size), b_row, depth, to, c_row, adds)
     r.clear_float_status()
     return joined([_channel_tile(plan)], r)
-
-
-@functools.cache
-def channel_sums(type: str, rows: int) -> Any:
-    """The ufunc a (positions, outputs), b (positions, channels), adds -> (outputs in whole tiles, channels).
-
-    Sums of products over positions, added to what was there if `adds` is not 0. Elements of rows lie side by side;
-    channels are whole tiles, and memory of `a` must reach a tile beyond its last output.
-    """
-    return make_ufunc(
-        f"channel_sums_{type}_{rows}", _channel_sums(type, rows), (type, type, "i64"), (type,),
-        "(t,o),(t,c),()->(q,c)",
-    )  # fmt: skip

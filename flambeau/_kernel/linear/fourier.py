@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..building import jit
-from ..loops.ufunc import make_ufunc
+from ..loops.ufunc import rendered
 from ..render.register_tiles import Frame
 from ..render.tiles import SCALAR, Plan, Vectors, invoke, joined, lanes, minimum
 from ..render.value import SIZE, Value
@@ -388,42 +388,26 @@ def _columns_main(plan: Plan) -> Vectors:
     return r
 
 
-@jit.rendered
-def _rows_kernel(type: str) -> str:
+@rendered("(r,a),(t),(f),(),(s)->(r,b)", "", "", "i64", "", "", "")
+def rows(type: str) -> str:
+    """The ufunc x (rows, elements), roots, numbers, scale, room -> (rows, elements): a transform of each row.
+
+    Complex numbers are two elements. Elements of a row lie side by side; `plan` gives roots, numbers and the room.
+    """
     plan = Plan(type, 1)
     parts = [_step(plan, radix) for radix in _RADICES]
     parts += [make(plan) for make in (_from_halves, _to_halves, _to_lanes, _from_lanes)]
     return joined(parts, _rows_main(plan))
 
 
-@functools.cache
-def rows(type: str) -> Any:
-    """The ufunc x (rows, elements), roots, numbers, scale, room -> (rows, elements): a transform of each row.
-
-    Complex numbers are two elements. Elements of a row lie side by side; `plan` gives roots, numbers and the room.
-    """
-    return make_ufunc(
-        f"fourier_rows_{type}", _rows_kernel(type), (type, type, "i64", type, type), (type,),
-        "(r,a),(t),(f),(),(s)->(r,b)",
-    )  # fmt: skip
-
-
-@jit.rendered
-def _columns_kernel(type: str) -> str:
-    plan = Plan(type, 1)
-    return joined([_step(plan, radix) for radix in _RADICES], _columns_main(plan))
-
-
-@functools.cache
-def columns(type: str) -> Any:
+@rendered("(n,a),(t),(f),(),(s)->(n,a)", "", "", "i64", "", "", "")
+def columns(type: str) -> str:
     """The ufunc x (points, elements), roots, numbers, scale, room -> (points, elements): complex transforms of columns.
 
     Elements of a row lie side by side, two for each of at least as many columns as a vector has lanes.
     """
-    return make_ufunc(
-        f"fourier_columns_{type}", _columns_kernel(type), (type, type, "i64", type, type), (type,),
-        "(n,a),(t),(f),(),(s)->(n,a)",
-    )  # fmt: skip
+    plan = Plan(type, 1)
+    return joined([_step(plan, radix) for radix in _RADICES], _columns_main(plan))
 
 
 # -- plans ------------------------------------------------------------------------------------------------------------

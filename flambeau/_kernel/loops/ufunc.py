@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.c_interface import capsule_pointer
+from ..building import jit
 from ..threads import pool
 
 _VOID_P = ctypes.c_void_p
@@ -54,6 +56,24 @@ def make_ufunc(
     addresses[made] = address if data is None else data[0]
     loops[made] = address, data
     return made
+
+
+def rendered(signature: str, *kinds: str) -> Callable[[Callable[..., str]], Callable[..., Any]]:
+    """Makes a function of an element type (and of other facts) that gives the text of a kernel one that gives its ufunc. `kinds` are the
+    types of the operands; those that are empty are the element type."""
+
+    def decorate(render: Callable[..., str]) -> Callable[..., Any]:
+        address, count = jit.rendered(render), signature.partition("->")[0].count("(")
+
+        @functools.cache
+        @functools.wraps(render)
+        def ufunc(type: str, *facts: Any) -> Any:
+            types = [kind or type for kind in kinds]
+            return make_ufunc(render.__name__, address(type, *facts), types[:count], types[count:], signature)
+
+        return ufunc
+
+    return decorate
 
 
 class _Foreign:
