@@ -206,3 +206,37 @@ def test_convolutions_with_relu_have_pytorchs_scale():
         observer(torch.relu(conv(torch.randn(2, 3, 8, 8))))
     scale, zero = observer.calculate_qparams()
     assert scale.item() == pytest.approx(0.015350496396422386, rel=1e-5) and zero.item() == 0
+
+
+def test_preparing_for_training_draws_what_pytorch_draws():
+    torch.manual_seed(7)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 2, 1),
+        torch.nn.BatchNorm2d(2),
+        torch.nn.Flatten(),
+        torch.nn.Linear(8, 3),
+        torch.nn.BatchNorm1d(3),
+    ).train()
+    model = Q.fuse_modules_qat(model, [["0", "1"], ["3", "4"]])
+    model.qconfig = Q.get_default_qat_qconfig("qnnpack")
+    prepared = Q.prepare_qat(model)
+    assert list(prepared.state_dict())[:4] == ["0.weight", "0.bias", "0.bn.weight", "0.bn.bias"]
+    assert torch.allclose(torch.rand(2), torch.tensor([0.28163284, 0.66793883]))
+
+
+@pytest.mark.parametrize("after", [torch.nn.BatchNorm1d(3), torch.nn.ReLU()])
+def test_a_linear_layer_and_what_follows_become_one(after):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(Q.QuantStub(), torch.nn.Linear(4, 3), after, Q.DeQuantStub()).train()
+    model = Q.fuse_modules_qat(model, ["1", "2"])
+    model.qconfig = Q.get_default_qat_qconfig("qnnpack")
+    prepared = Q.prepare_qat(model)
+    assert type(prepared[1]) in (torch.ao.nn.intrinsic.qat.LinearBn1d, torch.ao.nn.intrinsic.qat.LinearReLU)
+    assert "1.weight" in prepared.state_dict()
+    x = torch.randn(16, 4)
+    prepared(x).sum().backward()
+    assert prepared[1].weight.grad is not None
+    quantized = Q.convert(prepared.eval())
+    assert quantized[1].weight().is_quantized
+    assert torch.allclose(quantized(x), prepared(x), atol=0.1)
+    assert type(prepared[1].to_float()) in (torch.nn.Linear, torch.ao.nn.intrinsic.LinearReLU)

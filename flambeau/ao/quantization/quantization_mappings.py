@@ -40,12 +40,13 @@ DEFAULT_STATIC_QUANT_MODULE_MAPPINGS: dict[type, Any] = {
     qat.Conv2d: quantized.Conv2d, qat.Conv3d: quantized.Conv3d, qat.Embedding: quantized.Embedding,
     qat.EmbeddingBag: quantized.EmbeddingBag, fused_qat.ConvBn1d: quantized.Conv1d, fused_qat.ConvBn2d: quantized.Conv2d,
     fused_qat.ConvBn3d: quantized.Conv3d, fused_qat.ConvBnReLU1d: ConvReLU1d, fused_qat.ConvBnReLU2d: ConvReLU2d,
-    fused_qat.ConvBnReLU3d: ConvReLU3d,
+    fused_qat.ConvBnReLU3d: ConvReLU3d, fused_qat.ConvReLU1d: ConvReLU1d, fused_qat.ConvReLU2d: ConvReLU2d,
+    fused_qat.ConvReLU3d: ConvReLU3d, fused_qat.LinearReLU: LinearReLU, fused_qat.LinearBn1d: quantized.Linear,
 }  # fmt: skip
 DEFAULT_QAT_MODULE_MAPPINGS: dict[type, Any] = {
     Linear: qat.Linear, NonDynamicallyQuantizableLinear: qat.Linear, _conv.Conv1d: qat.Conv1d, _conv.Conv2d: qat.Conv2d,
     _conv.Conv3d: qat.Conv3d,
-    **{getattr(intrinsic, name): getattr(fused_qat, name) for name in fused_qat.__all__ if name.startswith("Conv")},
+    **{getattr(intrinsic, name): getattr(fused_qat, name) for name in fused_qat.__all__ if hasattr(intrinsic, name)},
 }  # fmt: skip
 DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS: dict[type, Any] = {
     Linear: dynamic.Linear, NonDynamicallyQuantizableLinear: dynamic.Linear, rnn.LSTM: dynamic.LSTM, rnn.GRU: dynamic.GRU,

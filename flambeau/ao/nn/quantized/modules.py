@@ -78,6 +78,17 @@ class DeQuantize(Module):
         return DeQuantize()
 
 
+def _folded(seen: Any) -> Any:
+    """A layer, with the batch normalisation that it has trained with in its weight."""
+    if not hasattr(seen, "bn"):
+        return seen
+    mod = seen.to_float()
+    mod = mod[0] if isinstance(mod, Sequential) else mod
+    mod.qconfig, mod.activation_post_process = seen.qconfig, seen.activation_post_process
+    mod.weight_fake_quant = seen.weight_fake_quant
+    return mod
+
+
 class WeightedQuantizedModule(Module):
     """Base of layers with an integer weight: `weight()`, `bias()`, and the scale and zero point of results."""
 
@@ -165,7 +176,8 @@ class Linear(WeightedQuantizedModule):
 
     @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Linear:
-        """From an observed float layer."""
+        """From an observed float layer; one that trained with batch normalisation is folded with it first."""
+        mod = _folded(mod)
         made = cls(mod.in_features, mod.out_features, mod.bias is not None)
         made.set_weight_bias(observed_weight(mod), None if mod.bias is None else mod.bias.detach())
         return made._finish(mod)
@@ -236,11 +248,7 @@ class _Conv(WeightedQuantizedModule):
     @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
         """From an observed float layer; one that trained with batch normalisation is folded with it first."""
-        if hasattr(mod, "bn"):
-            seen, mod = mod, mod.to_float()
-            mod = mod[0] if isinstance(mod, Sequential) else mod
-            mod.qconfig, mod.activation_post_process = seen.qconfig, seen.activation_post_process
-            mod.weight_fake_quant = seen.weight_fake_quant
+        mod = _folded(mod)
         return cls._from_weight(mod)._finish(mod)
 
 
