@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from .._core.allocation import not_planned
 from .._core.config import when_changed
 from .._core.dtypes import BY_NUMPY
+from .._core.once import found_once
 from .._core.state import CUDA, local
 from .._kernel.cuda.count import count
 from .._kernel.cuda.random import SAMPLERS, render_random
@@ -256,7 +256,7 @@ class Cuda:
         self.addresses: dict[str, int] = {}  # of functions that machine code calls
         self.choice = settings.number() << _CHOICE  # how switches stand
 
-    @cached_property
+    @found_once
     def xp(self) -> Any:
         import cupy  # loads the CUDA libraries: only when a GPU is used
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY
+from .._core.once import found_once
 from .cuda_driver import address_of
 from .cuda_handles import Handles
 from .cuda_layout import merged, spread
@@ -32,7 +32,7 @@ class Products:
         self.handle = Handles(backend, lambda: self.library, "cublasCreate_v2", "cublasSetStream_v2")
         self.lock = threading.RLock()
 
-    @cached_property
+    @found_once
     def library(self) -> Any:
         """cuBLAS, the one that CuPy has loaded."""
         from cupy_backends.cuda.libs import cublas  # with CuPy, which is loaded by now
@@ -42,7 +42,7 @@ class Products:
             path = next(line.split()[-1] for line in file if "libcublas.so" in line)
         return ctypes.CDLL(path)
 
-    @cached_property
+    @found_once
     def functions(self) -> tuple[Any, Any]:
         """The products of two matrices and of two batches: their addresses, with forms that Python calls."""
         names = "cublasGemmEx", "cublasGemmStridedBatchedEx"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import array
 import ctypes
-import functools
 import importlib.util
 import threading
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ import numpy as np
 
 from .._core.config import config
 from .._core.dtypes import BY_NUMPY
+from .._core.once import found_once
 from .._kernel.loops.dialect import compile_function
 from .cuda_driver import address_of
 from .cuda_handles import Handles
@@ -160,7 +160,7 @@ class Convolutions:
         self.ready: dict[Any, _Ready | None] = {}
         self.numbers = array.array("q", range(1, 4))  # what operands are called
 
-    @functools.cached_property
+    @found_once
     def library(self) -> Any:
         """cuDNN; None where there is none, or none that suits the driver."""
         for name in _places():
@@ -173,11 +173,11 @@ class Convolutions:
                 return found
         return None
 
-    @functools.cached_property
+    @found_once
     def functions(self) -> array.array[int]:
         return array.array("q", [address_of(getattr(self.library, f"cudnnBackend{name}")) for name in _FUNCTIONS])
 
-    @functools.cached_property
+    @found_once
     def execution(self) -> tuple[int, Any]:
         """What carries out a plan: its address, and a form that Python calls."""
         names = ["functions", "handle", "plan", "numbers", "first", "second", "made", "work"]

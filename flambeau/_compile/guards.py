@@ -18,6 +18,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from .._core.dtypes import dtype
+from .._core.once import found_once
 from .._core.state import GRAD
 from .._kernel.native.site import Site
 from .._tensor import Tensor
@@ -499,6 +500,7 @@ _WEAK = weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary
 _HARMLESS = {
     id(inspect.signature.__code__),
     id(functools.cached_property.__get__.__code__),
+    id(found_once.__get__.__code__),
     # what weak containers do when an object dies, whenever that happens
     *[id(c) for kind in _WEAK for c in kind.__init__.__code__.co_consts if isinstance(c, types.CodeType)],
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from array import array as words_of
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from .._backend.blas import workspace
 from .._core.allocation import LARGE, allocator, empty_strided
+from .._core.once import found_once
 from .._core.state import CUDA
 from .._dispatch import backend_of
 from .._kernel.native.direct import address_function
@@ -56,7 +56,7 @@ class Gifts:
     def __init__(self, steps: list[Call]):
         self.steps = steps
 
-    @functools.cached_property
+    @found_once
     def gifts(self) -> list[tuple[Call, Value, Any, Value | None]]:
         """Each step with the gradient, the leaf (a value, if it is given), and what its gradient is then."""
         nodes = [step.what for step in self.steps]

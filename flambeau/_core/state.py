@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import _imp
 import contextlib
+import importlib
 import os
 import sys
 import threading
+import time
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -156,17 +160,43 @@ def held_over_forks(lock: Any, depth: int) -> None:
     _over_forks.append((depth, lock))
 
 
+our_packages = {__name__.partition(".")[0]}  # parts of these are imported while programs run; an alias adds its names
+_PATIENCE = 30.0  # seconds that a fork waits for an import, which may itself wait for whoever forks
+
+
+def _imported_elsewhere() -> bool:
+    """Whether another thread imports a part of ours: in a child nobody would finish it, and who needs it would wait for ever."""
+    me = threading.get_ident()
+    for name, reference in list(getattr(importlib._bootstrap, "_module_locks", {}).items()):
+        if name.partition(".")[0] in our_packages and getattr(reference(), "owner", None) not in (None, me):
+            return True
+    return False
+
+
+_beginning = types.SimpleNamespace(
+    acquire=_imp.acquire_lock, release=_imp.release_lock
+)  # who holds it lets no import begin
+
+
 def _take() -> None:
     global _taken
-    # a thread may add one while this waits: only those of now are released
-    taken = [lock for _, lock in sorted(_over_forks, key=lambda entry: entry[0])]
-    for lock in taken:
-        lock.acquire()
-    _taken = taken
+    _taken, until = [], time.monotonic() + _PATIENCE
+    while True:
+        # a thread may add one while this waits: only those of now are released
+        taken = [*[lock for _, lock in sorted(_over_forks, key=lambda entry: entry[0])], _beginning]
+        for lock in taken:
+            lock.acquire()
+        _taken = taken
+        if not _imported_elsewhere() or time.monotonic() > until:
+            return
+        _release()
+        time.sleep(0.001)
 
 
 def _release() -> None:
-    for lock in reversed(_taken):
+    global _taken
+    taken, _taken = _taken, []
+    for lock in reversed(taken):
         lock.release()
 
 

@@ -184,6 +184,7 @@ def install_as_torch(children: bool = True) -> None:
     names = ["torch", "functorch", *[name for name in ("torchvision", "torchmetrics") if not _installed(name)]]
     finder = Finder(names)
     sys.meta_path.insert(0, finder)
+    importlib.import_module(f"{_ROOT}._core.state").our_packages.update(names)
     sys.modules["torch"] = package
     tensors = package.Tensor
     for kind in (tensors, *tensors.__subclasses__()):  # others choose their functions by where a tensor's class is from

@@ -7,6 +7,7 @@ import functools
 import inspect
 from typing import Any, NoReturn
 
+from .._core.once import found_once
 from .._core.sizes import Size, equal_lists_in_scripts
 from .._core.state import local
 from ..nn.modules.module import Module
@@ -192,7 +193,7 @@ class ScriptedFunction(ScriptFunction):
         functools.update_wrapper(self, function)
         self._function, self.name = function, function.__name__
 
-    @functools.cached_property
+    @found_once
     def _program(self) -> Any:  # type: ignore[override]
         from ._emission import emit_function
 

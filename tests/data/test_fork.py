@@ -1,13 +1,18 @@
 """A forked process can compute, whatever the threads of its parent were doing."""
 
+import _imp
+import importlib
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import flambeau
+from flambeau._core.once import found_once
 
 SCRIPT = """
 import faulthandler, os, sys, threading, time
@@ -90,3 +95,59 @@ def test_locks_are_taken_from_the_outermost_to_the_innermost(monkeypatch):
     state._release()
     names = ["watching", "leaves", "compiling", "moment"]
     assert order == [*names, *["-" + name for name in reversed(names)]]
+
+
+def test_a_fork_waits_for_what_other_threads_import(monkeypatch):
+    """The child has none of these threads: nobody would finish the module, and who needs it would wait for ever."""
+    from flambeau._core import state
+
+    holds, imported = threading.Event(), []
+
+    def work():
+        with importlib._bootstrap._ModuleLockManager("flambeau.made_up"):
+            holds.set()
+            time.sleep(0.1)
+            imported.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    holds.wait()
+    assert state._imported_elsewhere()
+    with importlib._bootstrap._ModuleLockManager("flambeau.made_up_too"):  # this thread's own
+        state._take()
+        state._release()
+    thread.join()
+    assert imported and not state._imported_elsewhere()
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert not _imp.lock_held()
+
+
+def test_attributes_are_found_out_side_by_side():
+    """One lock for all, as Python had until 3.12, would be held in a child that is forked meanwhile."""
+    begun, ends = threading.Event(), threading.Event()
+
+    class Shape:
+        def __init__(self, waits):
+            self.waits = waits
+
+        @found_once
+        def area(self):
+            if self.waits:
+                begun.set()
+                assert ends.wait(5)
+            return object()
+
+    slow = Shape(True)
+    thread = threading.Thread(target=lambda: slow.area)
+    thread.start()
+    begun.wait()
+    quick = Shape(False)
+    assert quick.area is quick.area
+    slow.waits = False
+    first = slow.area
+    ends.set()
+    thread.join()
+    assert slow.area is first

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..._core.once import found_once
 from ..._core.state import COMPILING, held_over_forks, unobserved
 from . import archives, cpus, elf, llvm
 from .cache import Cache
@@ -70,12 +71,12 @@ class _Setting:
         self.vectors = cpus.vectors(self.features)
         self.rendered = f"{interpreter()} {sorted(self.features.items())}"  # what texts depend on besides files
 
-    @functools.cached_property
+    @found_once
     def known(self) -> Target | None:
         """What kernels are compiled for, if that is known without LLVM."""
         return self._host.kept()
 
-    @functools.cached_property
+    @found_once
     def target(self) -> Target:
         """What kernels are compiled for."""
         return self.known or self._host.asked()

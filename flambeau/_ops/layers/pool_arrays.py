@@ -13,6 +13,7 @@ import numpy as np
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty, unchanging
 from ..._core.dtypes import BY_NUMPY
+from ..._core.once import found_once
 from ..._kernel.images import pooling as kernels
 from . import pool_threads
 
@@ -36,12 +37,12 @@ class Windows:
     def __len__(self) -> int:
         return len(self.size)
 
-    @functools.cached_property
+    @found_once
     def three(self) -> list[Any]:
         """Three tables: a dimension that is not there has one window of one element."""
         return _three(self.tables)
 
-    @functools.cached_property
+    @found_once
     def empty(self) -> list[tuple[int, Any]]:
         """The windows without elements: (dimension, counted from the end, and results)."""
         found = [(axis, t[..., 0] >= t[..., 1]) for axis, t in enumerate(self.tables, -len(self))]
@@ -52,17 +53,17 @@ class Windows:
         for axis, which in self.empty:
             out.swapaxes(axis, -1)[..., which] = _lowest(out.dtype)
 
-    @functools.cached_property
+    @found_once
     def readable(self) -> list[Any]:
         """Tables as `three`, but windows without elements start at one that can be read."""
         starts = [t[..., :1] - (t[..., :1] >= t[..., 1:2]) for t in self.tables]
         return _three([np.concatenate([start, t[..., 1:]], -1) for start, t in zip(starts, self.tables)])
 
-    @functools.cached_property
+    @found_once
     def taps(self) -> tuple[Any, int] | None:
         return _taps(self.readable[2], self.size[-1])
 
-    @functools.cached_property
+    @found_once
     def small(self) -> tuple[Any, dict[str, Any]] | None:
         """For windows with few elements, what `max_inside` needs to know: for a row of results the column of its first window (in the
         padding maybe) and the first and last result whose window is whole; the places of the elements of a whole window, how many slices
@@ -81,21 +82,21 @@ class Windows:
         padded = not rows or columns.tolist() != [0, 0, len(tables[2])]
         return _fixed(columns), {"stride": self.taps[1], "window": found, "extents": extents, "padded": padded}
 
-    @functools.cached_property
+    @found_once
     def dense_taps(self) -> tuple[Any, int] | None:
         """As `taps`, for tables whose third number is an extent."""
         table = self.three[2].copy()
         table[:, 2] = 1
         return _taps(table, self.size[-1])
 
-    @functools.cached_property
+    @found_once
     def wide(self) -> bool:
         """Whether windows are best looked for in the columns of whole rows: they take up most of those."""
         across = self.readable[2]
         few = self.size[-1] <= _WIDEST and math.prod(self.size[:-1]) < 1 << 31
         return few and self.shared and 2 * int((across[:, 1] - across[:, 0]).sum()) >= self.size[-1]
 
-    @functools.cached_property
+    @found_once
     def inside(self) -> list[Any]:
         """Three tables: for each element, the first and last window that it lies in, whether those are the ones of
         the element before, and what it adds to its place in the plane."""
@@ -112,12 +113,12 @@ class Windows:
             made.append(np.stack([first, last, same, i * math.prod(self.size[d:])], 1))
         return [_fixed(t) for t in made]
 
-    @functools.cached_property
+    @found_once
     def extent(self) -> int:
         """How many elements count in every window; 0 where that differs."""
         return math.prod([int(t[0, 2]) if len(t) and (t[:, 2] == t[0, 2]).all() else 0 for t in self.tables])
 
-    @functools.cached_property
+    @found_once
     def overlap(self) -> int:
         """How many windows an element lies in along a row, at most; 0 if every element lies in one window alone."""
         counts = [table[:, 1] - table[:, 0] for table in self.inside]

@@ -16,6 +16,7 @@ from ..._core import random_samplers
 from ..._core.allocation import not_planned
 from ..._core.devices import device
 from ..._core.dtypes import dtype, uint8
+from ..._core.once import found_once
 from ..._core.random import DEFAULT_SEED, MersenneState, use_kernels
 from ..._core.state import CAPTURE, CUDA, DRAWING, META, held_over_forks, local, modes
 from ..._core.steps import python_step
@@ -45,7 +46,7 @@ class Generator:
         if modes.on & CAPTURE and local.captures:  # each run of a program finds it new
             self.manual_seed(DEFAULT_SEED)
 
-    @functools.cached_property
+    @found_once
     def _engine(self) -> MersenneState:
         engine = MersenneState()  # at the first use: it loads machine code
         if self is default_generator:  # the one that threads share

@@ -12,6 +12,7 @@ import numpy as np
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import from_numpy_dtype
+from ..._core.once import found_once
 from ..._kernel.images.resample import add_element, add_planes, pick_element, pick_planes
 from ..._kernel.threads import pool
 from ..layers.channels import keeps_channels_last
@@ -40,7 +41,7 @@ class Places:
     def __len__(self) -> int:
         return len(self.size)
 
-    @functools.cached_property
+    @found_once
     def inverse(self) -> tuple[list[Any], list[Any]]:
         """For each element of three dimensions, where it was taken: bounds, and places between them."""
         found = [planes.inverse(index, n) for index, n in zip(self.operands[:3], self.planes)]
