@@ -325,7 +325,7 @@ def sample_point_backward(
 _A = -0.75  # the slope of the weights' curve one element away
 
 
-def _curve(cut, t):
+def curve(cut, t):
     """The weights of the four elements around a place, from the distance to the second of them."""
 
     def near(x):
@@ -363,7 +363,7 @@ def _axis(m, sizes, d, grid, p, edges):
         inside = (tap >= 0) & (tap <= extent - 1)
         line.append((_whole(m, inside, tap, "i64"), inside))
     part = cut(place - low)
-    return line, _curve(cut, part), _slope(cut, part), speed
+    return line, curve(cut, part), _slope(cut, part), speed
 
 
 class _Taps:

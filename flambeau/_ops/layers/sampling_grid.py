@@ -17,6 +17,7 @@ from ..._core.dtypes import BY_NUMPY, FLOATING, bool_, int64
 from ..._core.state import CUDA, DISPATCH, GRAD, META, modes
 from ..._errors.frames import warn_user
 from ..._kernel.images.sampling import (
+    curve,
     number_of,
     sample_cubic,
     sample_cubic_backward,
@@ -98,22 +99,9 @@ def _linear(flat: Tensor, places: list[Tensor], sizes: Sequence[int], points: tu
     return total  # type: ignore[return-value]
 
 
-def _cubic_weights(t: Tensor) -> list[Tensor]:
-    """The weights of the four neighbours, from the distance to the second of them."""
-    a = -0.75
-    one = t + 1
-    far = ((a * one - 5 * a) * one + 8 * a) * one - 4 * a
-    near = ((a + 2) * t - (a + 3)) * t * t + 1
-    back = 1 - t
-    other = ((a + 2) * back - (a + 3)) * back * back + 1
-    two = back + 1
-    last = ((a * two - 5 * a) * two + 8 * a) * two - 4 * a
-    return [far, near, other, last]
-
-
 def _cubic(flat: Tensor, places: list[Tensor], sizes: Sequence[int], points: Any, padding: str, align: bool) -> Tensor:
     lows = [ops.detach(ops.floor(p)) for p in places]
-    down, across = (_cubic_weights(p - low) for p, low in zip(places, lows))
+    down, across = (curve(lambda value: value, p - low) for p, low in zip(places, lows))
     rows, columns = ([_padded(low + (k - 1), n, padding, align) for k in range(4)] for low, n in zip(lows, sizes))
     total = None
     for i in range(4):
@@ -245,10 +233,6 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
             f"grid_sampler(): expected grid and input to have same batch size and rank, but got input with sizes "
             f"{list(shape)} and grid with sizes {list(grid._array.shape)}"
         )
-    if grid._array.shape[-1] != rank:
-        raise RuntimeError(
-            f"grid_sampler(): expected grid to have size {rank} in last dimension, but got {list(grid._array.shape)}"
-        )
     if 0 in sizes:
         raise RuntimeError(
             f"grid_sampler(): expected input to have non-empty spatial dimensions, but got {list(shape)}"
@@ -320,20 +304,17 @@ def grid_sampler(
     return _sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
 
 
-@public(method=False)
-def grid_sampler_2d(
-    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Tensor:
-    """`grid_sampler` of images."""
-    return _sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
+def _define(rank: int, what: str) -> None:
+    def sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+        return _sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
+
+    sampler.__name__ = sampler.__qualname__ = f"grid_sampler_{rank}d"
+    sampler.__doc__ = f"`grid_sampler` of {what}."
+    public(method=False)(sampler)
 
 
-@public(method=False)
-def grid_sampler_3d(
-    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Tensor:
-    """`grid_sampler` of volumes."""
-    return _sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
+_define(2, "images")
+_define(3, "volumes")
 
 
 @public(method=False)
