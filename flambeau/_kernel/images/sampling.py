@@ -122,16 +122,22 @@ class _Corners:
     """The elements around some points at a time, in memory: their numbers (-1 outside), weights, and the places' shares
     and slopes, so that loops over channels need not compute them again."""
 
-    def __init__(self, m, rank, kind, nearest, index, points):
-        count = 1 if nearest else 2**rank
+    def __init__(self, m, grid, index, points, rank, nearest, back=False):
+        kind, count = COMPUTE.get(grid.type, grid.type), 1 if nearest else 2**rank
         self.m, self.kind, self.rank, self.points, self.numbers = m, kind, rank, points, tuple(range(count))
+        self.nearest = nearest
         self.indices = [m.local(index, points) for _ in range(count)]
         self.weights = [m.local(kind, points) for _ in range(count)]
         self.shares = [[m.local(kind, points) for _ in range(1 if nearest else 2)] for _ in range(rank)]
         self.slopes = [m.local(kind, points) for _ in range(rank)]
+        # gradients by the coordinates, each in a line of its own: in a grid they lie by turns
+        self.sums = [m.local(kind, points) for _ in range(rank)] if back else []
 
-    def put(self, i, corners, places):
-        m, last = self.m, corners[-1][3]
+    def locate(self, i, sizes, edges, grid, p):
+        """Computes what belongs to the point p of a grid, in the place i."""
+        m, places = self.m, _places(self.m, sizes, grid, p, self.rank, edges)
+        corners = _corners(m, sizes, places, grid.type, self.nearest, self.indices[0].type)
+        last = corners[-1][3]
         for (number, inside, weight, _), indices, weights in zip(corners, self.indices, self.weights):
             indices[i] = m.where(inside, number, m.value(-1, indices.type))
             weights[i] = weight
@@ -148,56 +154,50 @@ class _Corners:
         fits, number = self.inside(corner, i)
         return self.m.where(fits, x[c, number], self.m.value(0, self.kind))
 
+    def sample(self, x, c, i):
+        """The value of a channel at a place."""
+        cut, total = _cut(self.m, x.type), None
+        for corner, weights in enumerate(self.weights):
+            part = cut(self.value(x, c, corner, i) * weights[i])
+            total = part if total is None else cut(total + part)
+        return total
+
     def shares_of(self, corner, i):
         """The shares of each dimension that made a corner's weight."""
         last = self.rank - 1
         return [self.shares[d][(corner >> (last - d)) & 1][i] for d in range(self.rank)]
 
 
-def _corners_of(m, grid, rank, nearest, index, points=POINTS):
-    return _Corners(m, rank, COMPUTE.get(grid.type, grid.type), nearest, index, points)
+def _held(m, grid, index, points, rank, nearest, cubic, back=False):
+    return _Taps(m, grid, index, points, back) if cubic else _Corners(m, grid, index, points, rank, nearest, back)
 
 
 @inline
-def _locate(m, held, sizes, edges, grid, first, count, rank, nearest):
-    """Computes the corners of so many points from `first` on; roundings to 16 bits would take long to vectorise."""
+def _locate(m, held, sizes, edges, grid, first, count):
+    """Computes what belongs to so many points from `first` on; roundings to 16 bits would take long to vectorise."""
     for i in independent(count, when=grid.type not in COMPUTE):
-        _put(m, held, sizes, edges, grid, first, i, rank, nearest)
-
-
-def _put(m, held, sizes, edges, grid, first, i, rank, nearest):
-    places = _places(m, sizes, grid, first + i, rank, edges)
-    held.put(i, _corners(m, sizes, places, grid.type, nearest, held.indices[0].type), places)
-
-
-def _sample(m, x, c, held, i):
-    cut, total = _cut(m, x.type), None
-    for corner, weights in enumerate(held.weights):
-        part = cut(held.value(x, c, corner, i) * weights[i])
-        total = part if total is None else cut(total + part)
-    return total
+        held.locate(i, sizes, edges, grid, first + i)
 
 
 @kernel("(c,s),(r),(),(p,r)->(c,p)")
-def sample_points(m, x, sizes, how, grid, out, rank, padding, nearest, index):
+def sample_points(m, x, sizes, how, grid, out, rank, padding, nearest, cubic, index):
     """The values at the points of a grid, some points of all channels after the others."""
-    edges = _Edges(m, how[()], padding)
-    held = _corners_of(m, grid, rank, nearest, index)
+    edges, held = _Edges(m, how[()], padding), _held(m, grid, index, POINTS, rank, nearest, cubic)
     for first in range(0, out.n, POINTS):
         rest = out.n - first
         count = m.where(rest < POINTS, rest, POINTS)
-        _locate(m, held, sizes, edges, grid, first, count, rank, nearest)
+        _locate(m, held, sizes, edges, grid, first, count)
         for c in range(out.shape[0]):
             for i in independent(count, when=x.type not in COMPUTE):
-                out[c, first + i] = _sample(m, x, c, held, i)
+                out[c, first + i] = held.sample(x, c, i)
 
 
 @kernel("(c,s),(r),(),(p,r)->()")
-def sample_point(m, x, sizes, how, grid, out, rank, padding, nearest, index):
+def sample_point(m, x, sizes, how, grid, out, rank, padding, nearest, cubic, index):
     """The value of one channel at one point, for a thread of its own."""
-    held = _corners_of(m, grid, rank, nearest, index, 1)
-    _put(m, held, sizes, _Edges(m, how[()], padding), grid, 0, 0, rank, nearest)
-    out[()] = _sample(m, x, 0, held, 0)
+    held = _held(m, grid, index, 1, rank, nearest, cubic)
+    held.locate(0, sizes, _Edges(m, how[()], padding), grid, 0)
+    out[()] = held.sample(x, 0, 0)
 
 
 def _slopes(m, x, c, g, held, i, sums):
@@ -246,30 +246,25 @@ def _spread_all(m, by_x, c, g, held, first, count):
             _spread(m, by_x, c, g[c, first + i], held, i, held.numbers)
 
 
-def _lines(m, held):
-    """Room for the gradients by the coordinates of some points, each in a line of its own: in a grid they lie by turns."""
-    return [m.local(held.kind, held.points) for _ in range(held.rank)]
-
-
-def _move(m, sums, x, c, g, held, i):
+def _move(m, x, c, g, held, i):
     """Adds the gradients of one channel to those of a place."""
-    for line, total in zip(sums, _slopes(m, x, c, g, held, i, [line[i] for line in sums])):
+    for line, total in zip(held.sums, _slopes(m, x, c, g, held, i, [line[i] for line in held.sums])):
         line[i] = total
 
 
 @inline
-def _move_all(m, sums, first, count, x, c, g, held):
+def _move_all(m, first, count, x, c, g, held):
     for i in independent(count, when=x.type not in COMPUTE):
-        _move(m, sums, x, c, g[c, first + i], held, i)
+        _move(m, x, c, g[c, first + i], held, i)
 
 
-def _clear(sums, i):
-    for line in sums:
+def _clear(held, i):
+    for line in held.sums:
         line[i] = 0
 
 
-def _scale(by_grid, p, sums, held, i):
-    for line, slope, d in zip(reversed(sums), reversed(held.slopes), range(held.rank)):
+def _scale(by_grid, p, held, i):
+    for line, slope, d in zip(reversed(held.sums), reversed(held.slopes), range(held.rank)):
         by_grid[p, d] = line[i] * slope[i]
 
 
@@ -279,8 +274,7 @@ def sample_points_backward(
 ):  # fmt: skip
     """The gradients by the input, point after point in each channel, and by the grid, as far as they are wanted."""
     edges = _Edges(m, how[()], padding)
-    held = _corners_of(m, grid, rank, nearest, index)
-    sums = _lines(m, held)
+    held = _Corners(m, grid, index, POINTS, rank, nearest, back=True)
     if for_x:
         for c in range(by_x.shape[0]):
             for s in independent(by_x.n):
@@ -288,18 +282,18 @@ def sample_points_backward(
     for first in range(0, g.n, POINTS):
         rest = g.n - first
         count = m.where(rest < POINTS, rest, POINTS)
-        _locate(m, held, sizes, edges, grid, first, count, rank, nearest)
+        _locate(m, held, sizes, edges, grid, first, count)
         if for_grid:
             for i in independent(count):
-                _clear(sums, i)
+                _clear(held, i)
         for c in range(by_x.shape[0]):
             if for_x:
                 _spread_all(m, by_x, c, g, held, first, count)
             if for_grid and not nearest:
-                _move_all(m, sums, first, count, x, c, g, held)
+                _move_all(m, first, count, x, c, g, held)
         if for_grid:
             for i in range(count):
-                _scale(by_grid, first + i, sums, held, i)
+                _scale(by_grid, first + i, held, i)
 
 
 @kernel("(c,s),(r),(),(p,r),(c,p)->(c,s),(p,r)")
@@ -307,17 +301,16 @@ def sample_point_backward(
     m, x, sizes, how, grid, g, by_x, by_grid, rank, padding, nearest, index, for_x, for_grid
 ):  # fmt: skip
     """The same of one point, for a thread of its own: what it adds to is zero before, and others add to it, too."""
-    held = _corners_of(m, grid, rank, nearest, index, 1)
-    sums = _lines(m, held)
-    _put(m, held, sizes, _Edges(m, how[()], padding), grid, 0, 0, rank, nearest)
-    _clear(sums, 0)
+    held = _Corners(m, grid, index, 1, rank, nearest, back=True)
+    held.locate(0, sizes, _Edges(m, how[()], padding), grid, 0)
+    _clear(held, 0)
     for c in range(by_x.shape[0]):
         if for_x:
             _spread(m, by_x, c, g[c, 0], held, 0, held.numbers)
         if for_grid and not nearest:
-            _move(m, sums, x, c, g[c, 0], held, 0)
+            _move(m, x, c, g[c, 0], held, 0)
     if for_grid:
-        _scale(by_grid, 0, sums, held, 0)
+        _scale(by_grid, 0, held, 0)
 
 
 # -- cubic, in two dimensions ------------------------------------------------------------------------------------
@@ -379,8 +372,9 @@ class _Taps:
         self.speeds = [m.local(kind, points) for _ in range(2)]
         self.sums = [m.local(kind, points) for _ in range(2)]
 
-    def put(self, i, sizes, axes):
-        m, (down, across) = self.m, axes
+    def locate(self, i, sizes, edges, grid, p):
+        m, axes = self.m, [_axis(self.m, sizes, d, grid, p, edges) for d in range(2)]
+        down, across = axes
         for k, (row, high) in enumerate(down[0]):
             for n, (column, wide) in enumerate(across[0]):
                 number = m.cast(row * sizes[1] + column, self.indices.type)
@@ -396,6 +390,17 @@ class _Taps:
         number = self.m.cast(self.indices[i + (row * 4 + column) * self.points], "i64")
         return self.m.where(number >= 0, number, self.m.value(0, "i64")), number >= 0
 
+    def sample(self, x, c, i):
+        cut, total = _cut(self.m, x.type), None
+        for k in range(4):
+            row = None
+            for n in range(4):
+                part = cut(_value(self.m, x, c, self.tap(k, n, i)) * self.weight(1, n, i))
+                row = part if row is None else cut(row + part)
+            row = cut(row * self.weight(0, k, i))
+            total = row if total is None else cut(total + row)
+        return total
+
     def weight(self, d, tap, i):
         return self.curves[d][i + tap * self.points]
 
@@ -403,46 +408,8 @@ class _Taps:
         return self.slopes[d][i + tap * self.points]
 
 
-def _put_taps(m, held, sizes, edges, grid, p, i):
-    held.put(i, sizes, [_axis(m, sizes, d, grid, p, edges) for d in range(2)])
-
-
 def _value(m, x, c, tap):
     return m.where(tap[1], x[c, tap[0]], m.value(0, COMPUTE.get(x.type, x.type)))
-
-
-def _cubic_at(m, x, c, held, i):
-    cut, total = _cut(m, x.type), None
-    for k in range(4):
-        row = None
-        for n in range(4):
-            part = cut(_value(m, x, c, held.tap(k, n, i)) * held.weight(1, n, i))
-            row = part if row is None else cut(row + part)
-        row = cut(row * held.weight(0, k, i))
-        total = row if total is None else cut(total + row)
-    return total
-
-
-@kernel("(c,s),(r),(),(p,r)->(c,p)")
-def sample_cubic(m, x, sizes, how, grid, out, padding, index):
-    """The values at the points of a grid, some points of all channels after the others."""
-    edges, held = _Edges(m, how[()], padding), _Taps(m, grid, index, POINTS)
-    for first in range(0, out.n, POINTS):
-        rest = out.n - first
-        count = m.where(rest < POINTS, rest, POINTS)
-        for i in independent(count, when=grid.type not in COMPUTE):
-            _put_taps(m, held, sizes, edges, grid, first + i, i)
-        for c in range(out.shape[0]):
-            for i in independent(count, when=x.type not in COMPUTE):
-                out[c, first + i] = _cubic_at(m, x, c, held, i)
-
-
-@kernel("(c,s),(r),(),(p,r)->()")
-def sample_cubic_point(m, x, sizes, how, grid, out, padding, index):
-    """The value of one channel at one point."""
-    held = _Taps(m, grid, index, 1)
-    _put_taps(m, held, sizes, _Edges(m, how[()], padding), grid, 0, 0)
-    out[()] = _cubic_at(m, x, 0, held, 0)
 
 
 def _cubic_gradients(m, x, c, g, held, row, column, i, by_x):
@@ -477,7 +444,7 @@ def sample_cubic_backward(m, x, sizes, how, grid, g, by_x, by_grid, padding, ind
         rest = g.n - first
         count = m.where(rest < LANES, rest, LANES)
         for i in range(count):
-            _put_taps(m, held, sizes, edges, grid, first + i, i)
+            held.locate(i, sizes, edges, grid, first + i)
         for c in range(by_x.shape[0]):
             if x.type in COMPUTE:
                 for column in range(4):
@@ -495,7 +462,7 @@ def sample_cubic_backward(m, x, sizes, how, grid, g, by_x, by_grid, padding, ind
 def sample_cubic_point_backward(m, x, sizes, how, grid, g, by_x, by_grid, padding, index):
     """The same of one point, as `sample_point_backward`."""
     held = _Taps(m, grid, index, 1, back=True)
-    _put_taps(m, held, sizes, _Edges(m, how[()], padding), grid, 0, 0)
+    held.locate(0, sizes, _Edges(m, how[()], padding), grid, 0)
     for c in range(by_x.shape[0]):
         _all_cubic_gradients(m, x, c, g[c, 0], held, 0, by_x)
     _move_cubic(by_grid, 0, held, 0)

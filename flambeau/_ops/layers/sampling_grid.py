@@ -19,9 +19,7 @@ from ..._errors.frames import warn_user
 from ..._kernel.images.sampling import (
     curve,
     number_of,
-    sample_cubic,
     sample_cubic_backward,
-    sample_cubic_point,
     sample_cubic_point_backward,
     sample_point,
     sample_point_backward,
@@ -136,11 +134,9 @@ def _positions(grid: Tensor, sizes: Sequence[int], align: bool) -> list[Tensor]:
     return [_unnormalized(ops.select(grid, -1, last - i), n, align) for i, n in enumerate(sizes)]
 
 
-# Kernels of the points of an image, and of one of them alone, for devices where each has a thread: forward, then backward.
-_KERNELS = {
-    "linear": ((sample_points, sample_point), (sample_points_backward, sample_point_backward)),
-    "cubic": ((sample_cubic, sample_cubic_point), (sample_cubic_backward, sample_cubic_point_backward)),
-}
+# Kernels of the points of an image, and of one of them alone, for devices where each has a thread: forward, backward, and cubic backward.
+_FORWARD = sample_points, sample_point
+_BACKWARD = (sample_points_backward, sample_point_backward), (sample_cubic_backward, sample_cubic_point_backward)
 
 
 @functools.lru_cache(256)
@@ -157,13 +153,14 @@ def _plan(
     narrow, cubic = d.itemsize == 2, mode == "bicubic"  # those kernels are long: there is one for all
     index = "i32" if math.prod(sizes) < 1 << 31 else "i64"
     options: dict[str, Any] = {"padding": None if narrow or cubic else padding, "index": index}
-    if cubic:
-        work <<= 2
-    else:
+    if not back or not cubic:
         options |= {"rank": len(sizes), "nearest": mode == "nearest"}
-        if back:
-            options |= {"for_x": used[0] or narrow, "for_grid": used[1] or narrow}
-    kernel = _KERNELS["cubic" if cubic else "linear"][back][each]
+    if not back:
+        options["cubic"] = cubic
+    elif not cubic:
+        options |= {"for_x": used[0] or narrow, "for_grid": used[1] or narrow}
+    work <<= 2 * cubic
+    kernel = (_BACKWARD[cubic] if back else _FORWARD)[each]
     numbers = np.array(sizes, np.int64), np.array(number_of(padding, align), np.int64)
     for constant in numbers:
         constant.flags.writeable = False
