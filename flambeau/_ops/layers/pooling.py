@@ -482,40 +482,29 @@ def avg_pool1d(
     return _avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@public("nn.functional.avg_pool2d", method=False, out="exact", planned=True)
-def avg_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Tensor:  # fmt: skip
-    """The mean of every window that slides over the last two dimensions.
+def _define_avg_pool(rank: int) -> None:
+    name = f"avg_pool{rank}d"
+
+    def avg_pool(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> Tensor:  # fmt: skip
+        if rank == 2 and input._array.ndim < 3:
+            raise IndexError(f"Dimension out of range: {name} needs 3 dimensions, but got {list(input._array.shape)}")
+        return _avg_pool(
+            name, rank, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        )
+
+    avg_pool.__doc__ = f"""The mean of every window that slides over the last {rank} dimensions.
 
     `count_include_pad` counts the padding in the divisor, `divisor_override` replaces it.
 
     >>> import flambeau as torch
-    >>> torch.nn.functional.avg_pool2d(torch.arange(4.0).reshape(1, 2, 2), 2)
-    tensor([[[1.5000]]])
+    >>> torch.nn.functional.{name}(torch.arange({2**rank}.0).reshape(1{", 2" * rank}), 2).item()
+    {(2**rank - 1) / 2}
     """
-    if input._array.ndim < 3:
-        raise IndexError(f"Dimension out of range: avg_pool2d needs 3 dimensions, but got {list(input._array.shape)}")
-    return _avg_pool(
-        "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    )
-
-
-@public("nn.functional.avg_pool3d", method=False, out="exact", planned=True)
-def avg_pool3d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Tensor:  # fmt: skip
-    """The mean of every window that slides over the last three dimensions, as `avg_pool2d`.
-
-    >>> import flambeau as torch
-    >>> torch.nn.functional.avg_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2).item()
-    3.5
-    """
-    return _avg_pool(
-        "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    )
+    avg_pool.__name__ = avg_pool.__qualname__ = name
+    public("nn.functional." + name, method=False, out="exact", planned=True)(avg_pool)
 
 
 _SPACE = [tuple(range(-rank, 0)) for rank in range(4)]
@@ -558,8 +547,7 @@ def _lp_pool(
     name: str, rank: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool
 ) -> Tensor:
     kernel = spread(name, "kernel_size", kernel_size, rank)
-    pool = (avg_pool1d, avg_pool2d, avg_pool3d)[rank - 1]
-    means = pool(ops.pow(input, norm_type), kernel, stride, 0, ceil_mode)
+    means = getattr(ops, f"avg_pool{rank}d")(ops.pow(input, norm_type), kernel, stride, 0, ceil_mode)
     sums = ops.sign(means) * ops.relu(ops.abs(means)) * math.prod(kernel)
     return ops.pow(sums, 1.0 / norm_type)
 
@@ -588,6 +576,7 @@ for _rank in (1, 2, 3):
     _define_adaptive_avg_pool(_rank)
     _define_lp_pool(_rank)
 for _rank in (2, 3):
+    _define_avg_pool(_rank)
     _define_fractional_max_pool(_rank)
 
 
