@@ -64,30 +64,6 @@ def _ready(x: Any) -> Any:
     return x if x.flags.c_contiguous or _in_columns(x) else row_major(x)
 
 
-def normalized(
-    backend: Any, x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float,
-) -> tuple[Any, ...]:  # fmt: skip
-    """The result, the means and the factors of the channels, and running statistics moved towards those of the batch.
-
-    Where there are none, these begin at zero.
-    """
-    given, x = x, _ready(x)
-    rounded, steps = given is x and backend is cpu, _in_steps(backend, given, x)
-    columns = _in_columns(x)
-    out = _like(backend, x, columns)
-    channels = x.shape[1]
-    kept = x.dtype if weight is None else weight.dtype
-    mean, scale = backend.empty((channels,), kept), backend.empty((channels,), kept)
-    running = [number(0.0) if a is None else a for a in (running_mean, running_var)]
-    moved = [backend.empty((channels,), a.dtype if a.ndim else wide_of(x).numpy) for a in running]
-    outs = [_laid(out, columns), mean, scale, *moved]
-    given = _laid(x, columns), _or(weight, 1), _or(bias, 0), running, momentum, eps
-    row_programs.channels(backend, *given, outs, rounded, columns)
-    if steps:
-        out = _step_by_step(x, mean, scale, weight, bias)
-    return out, mean, scale, *moved
-
-
 def _in_steps(backend: Any, given: Any, x: Any) -> bool:
     """Whether PyTorch rounds after every operation: strided 16-bit inputs, on a CPU."""
     return given is not x and x.dtype.itemsize == 2 and backend is cpu
@@ -145,17 +121,6 @@ def _gradients_step_by_step(g: Any, x: Any, weight: Any, mean: Any, scale: Any) 
     return out, (second * scale.astype(wide)).astype(d), first.astype(d)
 
 
-def _by_given(backend: Any, x: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
-    """The result with given statistics."""
-    x = _ready(x)
-    columns = _in_columns(x)
-    out = _like(backend, x, columns)
-    given = [_laid(x, columns), mean, variance, _or(weight, 1), _or(bias, 0)]
-    dims = (0,) if columns else (1, 2)
-    backend.along.run("given_norm", row_programs.GIVEN, given, [_laid(out, columns)], dims, (eps,))
-    return out
-
-
 # -- records -------------------------------------------------------------------------------------------------------
 
 
@@ -198,8 +163,23 @@ def _shapes(x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any,
 def batch_norm_op(
     backend: Any, x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float
 ) -> Any:
-    """The result, means and factors of the channels; means and unbiased variances with a share of `momentum` in what they were."""
-    return normalized(backend, x, weight, bias, running_mean, running_var, momentum, eps)
+    """The result, means and factors of the channels; running statistics, which begin at zero where there are none, moved towards the batch's
+    means and unbiased variances by a share of `momentum`."""
+    given, x = x, _ready(x)
+    rounded, steps = given is x and backend is cpu, _in_steps(backend, given, x)
+    columns = _in_columns(x)
+    out = _like(backend, x, columns)
+    channels = x.shape[1]
+    kept = x.dtype if weight is None else weight.dtype
+    mean, scale = backend.empty((channels,), kept), backend.empty((channels,), kept)
+    running = [number(0.0) if a is None else a for a in (running_mean, running_var)]
+    moved = [backend.empty((channels,), a.dtype if a.ndim else wide_of(x).numpy) for a in running]
+    outs = [_laid(out, columns), mean, scale, *moved]
+    given = _laid(x, columns), _or(weight, 1), _or(bias, 0), running, momentum, eps
+    row_programs.channels(backend, *given, outs, rounded, columns)
+    if steps:
+        out = _step_by_step(x, mean, scale, weight, bias)
+    return out, mean, scale, *moved
 
 
 def _second(
@@ -250,7 +230,13 @@ def _given_grad(g: Any, x: Any, mean: Any, variance: Any, weight: Any, eps: floa
 )
 def given_op(backend: Any, x: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
     """The result by given statistics, which do not require gradients."""
-    return _by_given(backend, x, mean, variance, weight, bias, eps)
+    x = _ready(x)
+    columns = _in_columns(x)
+    out = _like(backend, x, columns)
+    given = [_laid(x, columns), mean, variance, _or(weight, 1), _or(bias, 0)]
+    dims = (0,) if columns else (1, 2)
+    backend.along.run("given_norm", row_programs.GIVEN, given, [_laid(out, columns)], dims, (eps,))
+    return out
 
 
 # -- functions -----------------------------------------------------------------------------------------------------

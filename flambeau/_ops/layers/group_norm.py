@@ -56,32 +56,6 @@ def _blocks(x: Any, groups: int) -> tuple[int, int, int, int]:
     return n, groups, channels // groups, math.prod(x.shape[2:])
 
 
-def _normalized(backend: Any, x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> Any:
-    """Blocks of (N, C, …) normalized; their means, the factors they were multiplied by, and their variances."""
-    kept, blocks = x.dtype if weight is None else weight.dtype, _blocks(x, groups)
-    out = backend.empty(x.shape, x.dtype)
-    stats = [backend.empty(blocks[:2], d) for d in (kept, kept, wide_of(x).numpy)]
-    row_programs.groups(backend, x.reshape(blocks), weight, bias, eps, [out.reshape(blocks), *stats], rounded)
-    return out, *stats
-
-
-def _gradients(
-    backend: Any, g: Any, x: Any, weight: Any, mean: Any, scale: Any, groups: int, rounded: bool, wanted: Any
-) -> list[Any]:
-    """The gradients by x, weight and bias, as far as they are `wanted`."""
-    out, blocks = backend.empty(x.shape, x.dtype), _blocks(x, groups)
-    kind = statistics_dtype(x, weight).numpy if rounded else _DOUBLE  # what an instance gives its parameters
-    parts = [backend.empty(blocks[:3], kind) for _ in range(2)]
-    row_programs.groups_backward(
-        backend, g.reshape(blocks), x.reshape(blocks), weight, mean, scale, [out.reshape(blocks), *parts]
-    )
-    d = wide_of(x).numpy if weight is None else weight.dtype
-    made = [out if wanted[0] else None]
-    for part, want in zip(reversed(parts), wanted[1:]):
-        made.append(row_programs.down(backend, part.reshape(x.shape[:2]), d) if want else None)
-    return made
-
-
 def _shapes(x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> list[Any]:
     kept = dtype_of(x if weight is None else weight)
     return [same(x), *[((x.shape[0], groups), kept)] * 3]
@@ -99,7 +73,13 @@ def _shapes(x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bo
 )
 @keeps_channels_last(takes=lambda x, weight, bias, eps, groups, rounded: x.ndim > 3 and not rounded)
 def norm_blocks_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, groups: int, rounded: bool) -> Any:
-    return _normalized(backend, _dense(x), weight, bias, eps, groups, rounded)
+    """Blocks of (N, C, …) normalized; their means, the factors they were multiplied by, and their variances."""
+    x = _dense(x)
+    kept, blocks = x.dtype if weight is None else weight.dtype, _blocks(x, groups)
+    out = backend.empty(x.shape, x.dtype)
+    stats = [backend.empty(blocks[:2], d) for d in (kept, kept, wide_of(x).numpy)]
+    row_programs.groups(backend, x.reshape(blocks), weight, bias, eps, [out.reshape(blocks), *stats], rounded)
+    return out, *stats
 
 
 def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, groups: int, wanted: Any, needs: Any) -> Any:
@@ -151,7 +131,18 @@ def norm_blocks_back(
     wanted: Any,
 ) -> Any:  # fmt: skip
     """The gradients by x, weight and bias, as far as `wanted`."""
-    return tuple(_gradients(backend, cotangent, _dense(x), weight, mean, scale, groups, rounded, wanted))
+    x = _dense(x)
+    out, blocks = backend.empty(x.shape, x.dtype), _blocks(x, groups)
+    kind = statistics_dtype(x, weight).numpy if rounded else _DOUBLE  # what an instance gives its parameters
+    parts = [backend.empty(blocks[:3], kind) for _ in range(2)]
+    row_programs.groups_backward(
+        backend, cotangent.reshape(blocks), x.reshape(blocks), weight, mean, scale, [out.reshape(blocks), *parts]
+    )
+    d = wide_of(x).numpy if weight is None else weight.dtype
+    made = [out if wanted[0] else None]
+    for part, want in zip(reversed(parts), wanted[1:]):
+        made.append(row_programs.down(backend, part.reshape(x.shape[:2]), d) if want else None)
+    return tuple(made)
 
 
 def _dense(x: Any) -> Any:

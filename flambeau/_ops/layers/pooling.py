@@ -543,22 +543,16 @@ def _define_adaptive_avg_pool(rank: int) -> None:
     public(*([name] if rank == 1 else []), "nn.functional." + name, method=False, planned=True)(adaptive_avg_pool)
 
 
-def _lp_pool(
-    name: str, rank: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool
-) -> Tensor:
-    kernel = spread(name, "kernel_size", kernel_size, rank)
-    means = getattr(ops, f"avg_pool{rank}d")(ops.pow(input, norm_type), kernel, stride, 0, ceil_mode)
-    sums = ops.sign(means) * ops.relu(ops.abs(means)) * math.prod(kernel)
-    return ops.pow(sums, 1.0 / norm_type)
-
-
 def _define_lp_pool(rank: int) -> None:
     name = f"lp_pool{rank}d"
 
     def lp_pool(
         input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
     ) -> Tensor:
-        return _lp_pool(name, rank, input, norm_type, kernel_size, stride, ceil_mode)
+        kernel = spread(name, "kernel_size", kernel_size, rank)
+        means = getattr(ops, f"avg_pool{rank}d")(ops.pow(input, norm_type), kernel, stride, 0, ceil_mode)
+        sums = ops.sign(means) * ops.relu(ops.abs(means)) * math.prod(kernel)
+        return ops.pow(sums, 1.0 / norm_type)
 
     lp_pool.__doc__ = f"""The `norm_type`-norm of every window that slides over the last {rank} dimension(s).
 

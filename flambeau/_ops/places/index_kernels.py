@@ -112,13 +112,12 @@ def first_outside(backend: Any, index: Any, low: int, high: int, noted: bool = F
         if not noted:
             device_places.note(backend, as_index(index), high, low < 0)
         return None
-    if backend is cpu:
-        flat = as_index(index)
-        if flat.ndim != 1 and (not flat.ndim or flat.flags.c_contiguous):
-            flat = flat.reshape(-1)
-        given, types = (flat, _bounds(low, high)), (CODE[flat.dtype], "i64", "b1")
-        if not _meets_wrong(flat.size, out_of_range, types, given, (_FIRST, None), flat.shape[:-1]):
-            return None
+    flat = as_index(index)
+    if flat.ndim != 1 and (not flat.ndim or flat.flags.c_contiguous):
+        flat = flat.reshape(-1)
+    given, types = (flat, _bounds(low, high)), (CODE[flat.dtype], "i64", "b1")
+    if not _meets_wrong(flat.size, out_of_range, types, given, (_FIRST, None), flat.shape[:-1]):
+        return None
     wrong = (index < low) | (index >= high)
     return int(index[wrong].reshape(-1)[0])
 

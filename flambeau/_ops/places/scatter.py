@@ -245,22 +245,6 @@ def _neutral(reduce: str, d: dtype) -> Any:
     return -np.inf if reduce == "amax" else np.inf
 
 
-def _reduce_into(
-    backend: Any, x: Any, index: Any, src: Any, dim: int, reduce: str, include_self: bool, rows: bool
-) -> None:
-    check_index(backend, x, index, dim)
-    xp = backend.xp
-    wide, src = (x, src) if rows else _accumulated(x, src)
-    if not include_self:
-        start = checked_array(_neutral(reduce, from_numpy_dtype(wide.dtype)), from_numpy_dtype(wide.dtype))
-        kernels.scatter(backend, wide, dim, index, xp.asarray(start), "set")
-    kernels.scatter(backend, wide, dim, index, src, _HOW[reduce])
-    if reduce == "mean":
-        _divide(backend, wide, dim, index, include_self)
-    if wide is not x:
-        write_array(x, wide, from_numpy_dtype(x.dtype))
-
-
 def _divide(backend: Any, x: Any, dim: int, index: Any, include_self: bool) -> None:
     xp = backend.xp
     count = xp.full(x.shape, int(include_self), np.int64)
@@ -330,7 +314,17 @@ def scatter_reduce_op(
     backend: Any, x: Any, index: Any, src: Any, dim: int, reduce: str, include_self: bool, rows: bool
 ) -> None:
     """`rows`: half precision is rounded after every row, as PyTorch does it in index_reduce."""
-    _reduce_into(backend, x, index, src, dim, reduce, include_self, rows)
+    check_index(backend, x, index, dim)
+    xp = backend.xp
+    wide, src = (x, src) if rows else _accumulated(x, src)
+    if not include_self:
+        start = checked_array(_neutral(reduce, from_numpy_dtype(wide.dtype)), from_numpy_dtype(wide.dtype))
+        kernels.scatter(backend, wide, dim, index, xp.asarray(start), "set")
+    kernels.scatter(backend, wide, dim, index, src, _HOW[reduce])
+    if reduce == "mean":
+        _divide(backend, wide, dim, index, include_self)
+    if wide is not x:
+        write_array(x, wide, from_numpy_dtype(x.dtype))
 
 
 @updates()
