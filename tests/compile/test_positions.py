@@ -219,3 +219,48 @@ def test_positions_of_other_dtypes_and_devices_of_numbers():
     with pytest.raises(IndexError):
         compiled(x, torch.tensor(2.0))
     assert compiled(x, np.int64(1)).item() == 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, i: torch.vmap(lambda row: row[i] * row.sum())(x),
+        lambda x, i: torch.vmap(lambda row: row.narrow(0, i, 1))(x),
+        lambda x, i: torch.func.jvp(lambda z: z[i] * 2, (x,), (x,))[1],
+        lambda x, i: torch.func.hessian(lambda z: (z[i] ** 3).sum())(x),
+        lambda x, i: torch.func.jacfwd(lambda z: z[i].sum())(x),
+    ],
+)
+@pytest.mark.parametrize("grad", [False, True])
+def test_positions_inside_of_transforms(function, grad):
+    compiled = torch.compile(function, fullgraph=True)
+    for i in (1, 2, 0, -1):
+        found = []
+        for call in (compiled, function):
+            x = torch.arange(9.0).reshape(3, 3).requires_grad_(grad)
+            out = call(x, torch.tensor(i))
+            if out.requires_grad:
+                out.sum().backward()
+            found.append([out, x.grad if grad else x])
+        assert all([(a is None and b is None) or torch.equal(a, b) for a, b in zip(*found)])
+    assert len(compiled._region.entries) == 1
+
+
+def test_numbers_written_beside_lists_of_positions_have_a_history():
+    def write(x, i):
+        y = x.clone()
+        y[[0, 1]] = 3.0
+        y[i, torch.tensor([0, 1])] = 4.0
+        y[[0, 2], i] += 5
+        return y * x[i, [1, 0, 2]]
+
+    compiled = torch.compile(write, fullgraph=True)
+    for i in (1, 2, 0, -1):
+        found = []
+        for call in (compiled, write):
+            x = torch.arange(9.0).reshape(3, 3).requires_grad_()
+            out = call(x, torch.tensor(i))
+            (out * out).sum().backward()
+            found.append([out, x.grad])
+        assert all([torch.equal(a, b) for a, b in zip(*found)])
+    assert len(compiled._region.entries) == 1

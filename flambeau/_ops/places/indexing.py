@@ -390,6 +390,8 @@ def _set_general(x: Tensor, key: Any, value: Any) -> None:
     if modes.overrides & DISPATCH and dims == tuple(range(len(dims))):
         ops.index_put_(part, tuple(tensors), value)  # which is shown
         return
+    if number and modes.on & CAPTURE and local.captures:
+        local.captures[-1].born(value)
     put(part, tensors, dims, value, False)
 
 

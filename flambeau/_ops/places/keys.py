@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._core.allocation import not_planned
 from ..._core.dtypes import BOOL, INTEGER, bool_, from_numpy_dtype, int32, int64, uint8
-from ..._core.state import BATCHED
+from ..._core.state import BATCHED, CAPTURE, local, modes
 from ..._core.steps import elements_are_read, tell
 from ..._errors.frames import warn_user
 from ..._tensor import Tensor, wrap
@@ -57,7 +57,14 @@ def _sequence_index(part: Any) -> Any:
         array = array.astype(np.int64)
     elif array.dtype.kind == "i":
         array = array.astype(np.int64)
-    return wrap(array, from_numpy_dtype(array.dtype))
+    made = wrap(array, from_numpy_dtype(array.dtype))
+    if modes.on & CAPTURE and local.captures and array is not part and not _holds_tensor(part):
+        local.captures[-1].born(made)
+    return made
+
+
+def _holds_tensor(part: Any) -> bool:
+    return isinstance(part, (Tensor, np.ndarray)) or (isinstance(part, (list, tuple)) and any(map(_holds_tensor, part)))
 
 
 def _consumed(part: Any) -> int:

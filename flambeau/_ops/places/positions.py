@@ -10,10 +10,11 @@ from typing import Any
 from ..._backend.copies import place
 from ..._backend.cpu import cpu
 from ..._core.dtypes import INTEGER, int64
-from ..._core.state import CAPTURE, GRAD, local, modes
+from ..._core.state import BATCHED, CAPTURE, DUAL, GRAD, local, modes
 from ..._tensor import Tensor
 from ..records.primitive import Primitive, primitive
 from ..records.shape_rules import dtype_of
+from ..records.tangents import linear
 from ..registry import expose, ops
 from . import index_kernels as kernels
 
@@ -49,11 +50,21 @@ def _part(backend: Any, x: Any, at: Any, dim: int, length: int | None, named: in
     return x[_key(x.shape, at, dim, length, named)]
 
 
+def _of_batch(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    """The same part of all samples; positions of their own are indices like others, and do not come here."""
+    if mapped[1] or not mapped[0]:
+        return NotImplemented
+    moved = {"dim": lambda dim: dim + 1, "shape": lambda shape: (size, *shape)}
+    return op(*args[:2], *[moved[n](a) if n in moved else a for n, a in zip(op.names[2:], args[2:])])
+
+
 part_at = Primitive(
     _part,
     {"x": lambda g, x_shape, at, dim, length, named: place_at(g, at, x_shape, dim, length, named)},
     tensors=2,
     view=True,
+    batch=_of_batch,
+    tangent=linear("x"),
     name="part_at",
     backward_name=lambda node: "SelectBackward0" if node.saved[3] is None else "SliceBackward0",
 )
@@ -65,6 +76,8 @@ part_at = Primitive(
     tensors=2,
     meta=lambda x, at, dim, named: ((*x.shape[:dim], *x.shape[dim + 1 :]), dtype_of(x)),
     backward_name="SelectBackward0",
+    batch=_of_batch,
+    tangent=linear("x"),
 )
 def taken_at(backend: Any, x: Any, at: Any, dim: int, named: int | None) -> Any:
     """The entry at a position as a copy, which kernels make without Python. Programs do so where nobody could tell it from the view."""
@@ -79,6 +92,8 @@ def taken_at(backend: Any, x: Any, at: Any, dim: int, named: int | None) -> Any:
     grad={"g": lambda g, at, dim, length, named: part_at(g, at, dim, length, named)},
     tensors=2,
     meta=lambda g, at, shape, dim, length, named: (shape, dtype_of(g)),
+    batch=_of_batch,
+    tangent=linear("g"),
 )
 def place_at(
     backend: Any, g: Any, at: Any, shape: tuple[int, ...], dim: int, length: int | None, named: int | None
@@ -99,7 +114,7 @@ def is_position(x: Tensor, index: Any) -> bool:
         and isinstance(index, Tensor)
         and not index._array.ndim
         and index.dtype.category == INTEGER
-        and not (x._k | index._k) & ~GRAD
+        and not (x._k & ~(GRAD | BATCHED | DUAL) or index._k & ~GRAD)
         and local.captures[-1].problem is None
     )
 
