@@ -297,8 +297,24 @@ def extremum(backend: Any, x: Any, dim: int, sign: int, keepdim: bool = False) -
 
 
 def _extremum(x: Any, dim: int, sign: int) -> tuple[Any, Any]:
-    code = BY_NUMPY[x.dtype].code
-    return _two_results(x, dim, extremum_rows, extremum_columns, code, (code, "i64"), sign=sign)
+    if dim == x.ndim - 1:
+        inner = dim
+    else:
+        steps = x.strides
+        inner = min((d for d in range(x.ndim) if x.shape[d] > 1), key=lambda d: abs(steps[d]), default=dim)
+    outs = [_empty(x.shape[:dim] + x.shape[dim + 1 :], d) for d in (x.dtype, np.int64)]
+    along_rows = inner == dim or x.shape[inner] < _NARROW or x.shape[dim] >> 31
+    kernel, code = extremum_rows if along_rows else extremum_columns, BY_NUMPY[x.dtype].code
+    call = cpu.sized(x.size, kernel, (code, code, "i64"), sign=sign)
+    if along_rows:
+        cpu.widest(call, [to_last(x, dim), *outs], x.ndim - 1, x.size)
+        return outs[0], outs[1]
+    operands = [to_last(x, dim, inner), *[to_last(o, inner - (inner > dim)) for o in outs]]
+    if x.ndim > 2:
+        cpu.widest(call, operands, x.ndim - 2, x.size)
+    else:
+        cpu.columns(call, operands, x.size)
+    return outs[0], outs[1]
 
 
 def _extremum_of_row(x: Any, sign: int) -> tuple[Any, Any]:
@@ -312,25 +328,3 @@ def _extremum_of_row(x: Any, sign: int) -> tuple[Any, Any]:
     cpu.side_by_side(call, [[x[None, a:b], values[i], places[i]] for i, (a, b) in enumerate(parts)])
     value, best = _extremum(values[:, 0], 0, sign)
     return value, places[int(best), 0, ...] + parts[int(best)][0]
-
-
-def _two_results(x: Any, dim: int, rows: Any, columns: Any, code: str, types: tuple[str, str], **options: Any) -> Any:
-    """Runs a kernel with two results along one dimension."""
-    last = x.ndim - 1
-    if dim == last or x.ndim == 1:
-        inner = dim
-    else:
-        steps = x.strides
-        inner = min((d for d in range(x.ndim) if x.shape[d] > 1), key=lambda d: abs(steps[d]), default=dim)
-    outs = [_empty(x.shape[:dim] + x.shape[dim + 1 :], _NUMPY[t]) for t in types]
-    along_rows = inner == dim or x.shape[inner] < _NARROW or x.shape[dim] >> 31
-    call = cpu.sized(x.size, rows if along_rows else columns, (code, *types), **options)
-    if along_rows:
-        cpu.widest(call, [to_last(x, dim), *outs], x.ndim - 1, x.size)
-        return outs
-    operands = [to_last(x, dim, inner), *[to_last(o, inner - (inner > dim)) for o in outs]]
-    if x.ndim > 2:
-        cpu.widest(call, operands, x.ndim - 2, x.size)
-    else:
-        cpu.columns(call, operands, x.size)
-    return outs

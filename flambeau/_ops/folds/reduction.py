@@ -352,12 +352,6 @@ def _extremum_rule(x: Any, dim: int, keepdim: bool) -> Any:
     return [(shape, _own(x)), (shape, int64)]
 
 
-def _extremum(backend: Any, x: Any, dim: int, keepdim: bool, sign: int) -> Any:
-    if x.ndim == 0:
-        return x.copy(), backend.zeros((), "int64")
-    return tuple(extremum(backend, x, dim, sign, keepdim))
-
-
 def _extremes(fold: str) -> tuple[Any, Any, Any]:
     """The records of an extremum: over dimensions, of everything, and along one dimension, with its places."""
     label = fold.capitalize() + "Backward{}"
@@ -378,7 +372,9 @@ def _extremes(fold: str) -> tuple[Any, Any, Any]:
         tangent=chosen_along(),
     )  # fmt: skip
     def along_one(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
-        return _extremum(backend, x, dim, keepdim, 1 if fold == "max" else -1)
+        if x.ndim == 0:
+            return x.copy(), backend.zeros((), "int64")
+        return tuple(extremum(backend, x, dim, 1 if fold == "max" else -1, keepdim))
 
     return over, whole, along_one
 

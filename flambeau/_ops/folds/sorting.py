@@ -311,16 +311,6 @@ def kthvalue(input: Tensor, k: Any, dim: int = -1, keepdim: bool = False) -> Any
     return return_types.kthvalue(*kth_op(input, dim, keepdim, k))
 
 
-def _median(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
-    """The lower median; NaN counts as missing (`skip`), or else is the result where there is one."""
-    at = (x.shape[dim] - 1) // 2
-    if (found := _chosen(backend, x, dim, keepdim, at, 2 if skip else 1)) is not None:
-        return found
-    if _is_small(backend, x, dim) or (x != x).any():
-        return _of_each_sorted(backend, middle, x, dim, keepdim, skip=skip)
-    return _taken(x, _places_of(x, dim, at), dim, keepdim)
-
-
 @primitive(
     grad={"x": chosen_grad},
     name="median",
@@ -331,9 +321,15 @@ def _median(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
     planned=True,
 )
 def median_op(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
+    """The lower median; NaN counts as missing (`skip`), or else is the result where there is one."""
     if x.ndim == 0:
         return x.copy(), backend.zeros((), "int64")
-    return _median(backend, x, dim, keepdim, skip)
+    at = (x.shape[dim] - 1) // 2
+    if (found := _chosen(backend, x, dim, keepdim, at, 2 if skip else 1)) is not None:
+        return found
+    if _is_small(backend, x, dim) or (x != x).any():
+        return _of_each_sorted(backend, middle, x, dim, keepdim, skip=skip)
+    return _taken(x, _places_of(x, dim, at), dim, keepdim)
 
 
 def _shared_by_equals(g: Tensor, x: Tensor, out: Tensor) -> Tensor:

@@ -44,12 +44,6 @@ from .matmul import (
 # -- records -----------------------------------------------------------------------------------------------------
 
 
-def _add_product(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
-    if backend.xp is np:
-        return blas.add_product(c, x, y, beta, alpha)
-    return backend.product(x, y, c, beta, alpha)
-
-
 def _scaled(t: Tensor, factor: Any) -> Tensor:
     return t if factor == 1 else ops.mul(t, factor.conjugate())
 
@@ -62,7 +56,7 @@ def _added_products(name: str, by_x: Callable[..., Any], by_y: Callable[..., Any
     """beta * c + alpha * (x @ y) by the name that PyTorch has for the ranks; derivatives of the product for alpha = 1."""
 
     def add(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
-        return _add_product(backend, c, x, y, beta, alpha)
+        return blas.add_product(c, x, y, beta, alpha) if backend.xp is np else backend.product(x, y, c, beta, alpha)
 
     grad = {
         "c": lambda g, c_shape, beta: ops.sum_to(_scaled(g, beta), c_shape),

@@ -68,14 +68,6 @@ def dtype_argument(d: Any) -> dtype:
 # -- casts and moves ---------------------------------------------------------------------------------------------
 
 
-def _ordered(x: Any, format: memory_format) -> Any:
-    """A copy of an array whose dimensions lie in memory as a format says."""
-    if format is contiguous_format:
-        return row_major(x)
-    order = channel_order(format, x.ndim)
-    return row_major(x.transpose(order)).transpose(sorted(range(x.ndim), key=order.__getitem__))
-
-
 def _ordered_shape(x: Any, format: memory_format) -> Any:
     if format is contiguous_format:
         return same(x)
@@ -91,7 +83,11 @@ def _ordered_shape(x: Any, format: memory_format) -> Any:
     tangent=linear("x"),
 )
 def clone_format(backend: Any, x: Any, format: memory_format) -> Any:
-    return _ordered(x, format)
+    """A copy of an array whose dimensions lie in memory as a format says."""
+    if format is contiguous_format:
+        return row_major(x)
+    order = channel_order(format, x.ndim)
+    return row_major(x.transpose(order)).transpose(sorted(range(x.ndim), key=order.__getitem__))
 
 
 class Move(Primitive):
