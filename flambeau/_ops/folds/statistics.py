@@ -169,56 +169,30 @@ def _complex_variance(name: str, input: Tensor, dims: Any, keepdim: bool, correc
     return (made, ops.mean(input, dims, keepdim)) if name.endswith("mean") else made
 
 
-@public(out=True, planned=True)
-def var(
-    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
-) -> Tensor:
-    """The variance over dimensions: squared deviations over (count - correction), correction 1 by default.
+def _define(root: str, what: str, about: str) -> None:
+    """`var` or `std`, and the same with the means."""
 
-    >>> import flambeau as torch
-    >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
-    tensor(1.)
-    """
-    return _variance("var", input, dim, unbiased, keepdim, correction)
+    def one(
+        input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+    ) -> Tensor:
+        return _variance(root, input, dim, unbiased, keepdim, correction)
 
+    def with_mean(
+        input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+    ) -> tuple[Tensor, Tensor]:
+        return _variance(f"{root}_mean", input, dim, unbiased, keepdim, correction)
 
-@public(out=True, planned=True)
-def std(
-    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
-) -> Tensor:
-    """The standard deviation over dimensions: the root of `var`.
-
-    >>> import flambeau as torch
-    >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
-    tensor(1.)
-    """
-    return _variance("std", input, dim, unbiased, keepdim, correction)
+    example = "\n\n    >>> import flambeau as torch\n    >>> torch.{}(torch.tensor([1.0, 2.0, 3.0]))\n    {}\n    "
+    one.__doc__ = f"{what} over dimensions: {about}." + example.format(root, "tensor(1.)")
+    with_mean.__doc__ = f"{what} and mean over dimensions." + example.format(f"{root}_mean", "(tensor(1.), tensor(2.))")
+    for function, name in ((one, root), (with_mean, f"{root}_mean")):
+        function.__name__ = function.__qualname__ = name
+    public(out=True, planned=True)(one)
+    public(method=False, planned=True)(with_mean)
 
 
-@public(method=False, planned=True)
-def var_mean(
-    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
-) -> tuple[Tensor, Tensor]:
-    """Variance and mean over dimensions.
-
-    >>> import flambeau as torch
-    >>> torch.var_mean(torch.tensor([1.0, 2.0, 3.0]))
-    (tensor(1.), tensor(2.))
-    """
-    return _variance("var_mean", input, dim, unbiased, keepdim, correction)
-
-
-@public(method=False, planned=True)
-def std_mean(
-    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
-) -> tuple[Tensor, Tensor]:
-    """Standard deviation and mean over dimensions.
-
-    >>> import flambeau as torch
-    >>> torch.std_mean(torch.tensor([1.0, 2.0, 3.0]))
-    (tensor(1.), tensor(2.))
-    """
-    return _variance("std_mean", input, dim, unbiased, keepdim, correction)
+_define("var", "The variance", "squared deviations over (count - correction), correction 1 by default")
+_define("std", "The standard deviation", "the root of `var`")
 
 
 # -- log-sum-exp -------------------------------------------------------------------------------------------------
