@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY
-from .._kernel.cuda.order import BYTES, item_size, order
+from .._kernel.cuda.order import BYTES, MOST, digits, item_size, order
 from .cuda_layout import blocks, memory_order, merged
 
 _THREADS = 256
 _COUNT = 512  # items of short rows that a block has
 _SHORT = 512  # elements of a row that is sorted even if only some are wanted
 _MOST = 1024  # items that are selected from a row
+_RUNS = 8  # of a row that are merged: longer rows are sorted digit by digit
+_EACH = 128  # bytes of items that a thread then has
 _PIECE = 4096  # elements of a long row that one block is worth
 _BLOCKS = 264  # blocks that keep a large GPU busy
 _LONG = 1 << 16  # elements of few rows that are sooner sorted by many blocks than searched by one
@@ -73,6 +75,9 @@ class Orders:
         runs, across = -(-rows.length // run), count // run
         width = _THREADS if run < 2048 else 2 * _THREADS
         text = functools.partial(order, code=rows.code, descending=descending, outer=rows.outer)
+        if runs > _RUNS and rows.length < MOST:
+            self._by_digits(rows, arrays, text, wanted)
+            return values, places
         given: Any = 0
         into = rows.items(backend, rows.length) if runs > 1 else 0
         sort = text("sort_rows", "sort", threads=width, run=run, count=count, last=runs == 1)
@@ -87,6 +92,22 @@ class Orders:
             merge(grid, (_THREADS,), (*arrays, given, into, *numbers, run, 0, *rows.numbers))
             run *= 2
         return values, places
+
+    def _by_digits(self, rows: _Rows, arrays: Any, text: Any, wanted: int) -> None:
+        """Sorts long rows: digit by digit of their keys, from the last on."""
+        backend, piece = self.backend, _THREADS * _EACH // item_size(rows.code)
+        steps, pieces = digits(rows.code), -(-rows.length // piece)
+        # what is counted: each digit's values in a row; how many blocks have begun; each piece's share of a digit's values
+        work = backend.zeros((steps * (rows.count * (1 + pieces) * 256 + 1),), np.dtype(np.uint32))
+        items = [rows.items(backend, rows.length) if steps > k else 0 for k in (1, 2)]
+        numbers = rows.count, rows.length, wanted
+        share = -(-rows.length // -(-_BLOCKS * 2 // rows.count))
+        tally = backend.compiled("tally_rows", text("tally_rows", "tally", threads=2 * _THREADS))
+        grid = (-(-rows.length // share), rows.count)
+        tally(grid, (2 * _THREADS,), (*arrays, 0, 0, work, *numbers, share, 0, *rows.numbers))
+        put = backend.compiled("order_digit", text("order_digit", "digit", threads=_THREADS, count=piece))
+        for k in range(steps):
+            put((rows.count * pieces,), (_THREADS,), (*arrays, *items, work, *numbers, 0, k, *rows.numbers))
 
     def top(self, x: Any, dim: int, k: int, largest: bool) -> tuple[Any, Any]:
         """The k largest or smallest elements along a dimension in order, and their places."""

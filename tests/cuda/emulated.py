@@ -125,7 +125,17 @@ static int __shfl_up_sync(unsigned, int value, int away, int width) {
   int got = exchanged[t % width < away ? t : t - away]; warp_barriers[t / 32].wait();
   return got;
 }
+static void __syncwarp() { warp_barriers[threadIdx.x / 32].wait(); }
+static unsigned __match_any_sync(unsigned, int value) {
+  int t = threadIdx.x;
+  unsigned peers = 0;
+  exchanged[t] = value; warp_barriers[t / 32].wait();
+  for (int lane = 0; lane < 32; ++lane) peers |= (unsigned)(exchanged[t / 32 * 32 + lane] == value) << lane;
+  warp_barriers[t / 32].wait();
+  return peers;
+}
 // no thread is ever in the middle of these
+template <class T> T atomicOr(T* place, T value) { T old = *place; *place = old | value; return old; }
 template <class T> T atomicAdd(T* place, T value) { T old = *place; *place = old + value; return old; }
 template <class T> T atomicCAS(T* place, T expected, T made) { T old = *place; if (old == expected) *place = made; return old; }
 template <class To, class From> To bits(From f) { To t; __builtin_memcpy(&t, &f, sizeof(t)); return t; }

@@ -163,11 +163,39 @@ def test_running_extrema(gpu, monkeypatch, shape, dim, d):
 def test_sorts(gpu, monkeypatch, shape, dim, d):
     monkeypatch.setattr(cuda_orders, "BYTES", 128)
     monkeypatch.setattr(cuda_orders, "_COUNT", 32)
+    monkeypatch.setattr(cuda_orders, "_RUNS", 16)
     torch.manual_seed(0)
     x = some(shape, d)
     planned(lambda x: x.sort(dim), x)
     planned(lambda x: x.sort(dim, descending=True), x)
     planned(lambda x: x.t().sort(0), x) if x.ndim == 2 and d is torch.float64 else None
+
+
+@pytest.mark.parametrize(
+    "shape, dim, d",
+    [
+        ((2, 700), 1, torch.float32),  # the second of two pieces is not full
+        ((300,), 0, torch.int64),  # all but one of eight digits are the same
+        pytest.param((300, 2), 0, torch.float64, marks=pytest.mark.slow),
+        pytest.param((300,), 0, torch.float16, marks=pytest.mark.slow),
+        pytest.param((300,), 0, torch.bfloat16, marks=pytest.mark.slow),
+        pytest.param((300,), 0, torch.uint8, marks=pytest.mark.slow),
+        pytest.param((300,), 0, torch.bool, marks=pytest.mark.slow),
+        pytest.param((300,), 0, torch.int32, marks=pytest.mark.slow),
+    ],
+)
+def test_long_rows_are_sorted_digit_by_digit(gpu, monkeypatch, shape, dim, d):
+    monkeypatch.setattr(cuda_orders, "BYTES", 128)
+    monkeypatch.setattr(cuda_orders, "_RUNS", 1)
+    monkeypatch.setattr(cuda_orders, "_EACH", 16)
+    torch.manual_seed(0)
+    x = some(shape, d)
+    x = torch.where(torch.rand(shape) < 0.5, x, torch.randn(shape).to(d)) if d.is_floating_point else x
+    x = torch.randint(-(1 << 31), 1 << 31, shape).to(d) if d is torch.int32 else x
+    planned(lambda x: x.sort(dim), x)
+    planned(lambda x: x.sort(dim, descending=True), x)
+    planned(lambda x: x.topk(400, dim), x) if d is torch.float32 else None
+    planned(lambda x: torch.zeros_like(x).sort(dim), x) if d is torch.bfloat16 else None
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,25 @@ def test_rows_are_gathered(gpu, shape, dim, d):
         by_plan(lambda x, i: torch.index_select(x, dim, i), x, i, launches=1)
 
 
+@pytest.mark.parametrize(
+    "shape, d",
+    [((5, 20), torch.float32), ((5, 2, 35), torch.uint8), ((5, 9), torch.complex128)],  # words of 16 bytes, or not
+    ids=str,
+)
+def test_rows_of_many_bytes_are_moved_whole(gpu, shape, d):
+    torch.manual_seed(0)
+    x = (torch.randn(shape) * 9).to(d)
+    take = lambda x, i: torch.index_select(x, 0, i)
+    by_plan(take, x, INDEX, launches=1)
+    by_plan(lambda x, i: take(x[1:], i), x, INDEX.clamp(max=3))
+    by_plan(lambda x, i: x[i], x, INDEX.int().reshape(-1, 1))
+    by_plan(lambda x, i: x[i], x, INDEX - 5, launches=1)  # from the end
+    by_plan(lambda x, i: take(x[..., 1:], i), x, INDEX)  # which do not lie side by side
+    take(on_gpu(x), on_gpu(torch.tensor([5])))
+    with pytest.raises(IndexError, match="index out of range"):
+        gpu.errors.check()
+
+
 def test_an_embedding_waits_for_nothing(gpu):
     table, names = torch.randn(6, 4), torch.tensor([[5, 0], [2, 2]])
     expected = torch.nn.functional.embedding(names, table)

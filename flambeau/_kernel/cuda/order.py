@@ -1,5 +1,5 @@
-"""CUDA text of orders along rows: short rows are sorted in a block's shared memory, long ones as runs that are merged; a part of an order is
-selected by digits of keys.
+"""CUDA text of orders along rows: short rows are sorted in a block's shared memory, longer ones as runs that are merged, long ones digit by
+digit of their keys; a part of an order is selected by digits, too.
 
 An item is a key and the place of its element; no two are equal, so every order of items is the stable order of the elements. Keys of up to
 32 bits stand beside their place in one word.
@@ -158,7 +158,118 @@ _SELECT = """
     if (LAST) { PUT(tile[i], i) } else into[(row * gridDim.y + blockIdx.y) * length + i] = tile[i];
   }
 """
-_BODIES = {"sort": _SORT, "merge": _MERGE, "select": _SELECT}
+# A table for each digit and row: how often the digit has each value. Lanes count in several columns, as many have the same value.
+_TALLY = """
+  __shared__ unsigned int table[KEY_DIGITS * 256 * COLUMNS];
+  int t = threadIdx.x;
+  long long row = blockIdx.y, begin = blockIdx.x * run, stop = begin + run < n ? begin + run : n;
+  PLACES
+  for (int i = t; i < KEY_DIGITS * 256 * COLUMNS; i += THREADS) table[i] = 0;
+  __syncthreads();
+  for (long long i = begin + t; i < stop; i += THREADS) {
+    word k = key(item_at(x0 + o0 + i * t0_0, i));
+    #pragma unroll
+    for (int d = 0; d < KEY_DIGITS; ++d) atomicAdd(&table[(d * 256 + (int)(k >> 8 * d & 255)) * COLUMNS + t % COLUMNS], 1u);
+  }
+  __syncthreads();
+  for (int i = t; i < KEY_DIGITS * 256; i += THREADS) {
+    unsigned int sum = 0;
+    for (int c = 0; c < COLUMNS; ++c) sum += table[i * COLUMNS + c];
+    if (sum) atomicAdd(&work[(i / 256 * m + row) * 256 + i % 256], sum);
+  }
+"""
+
+# Items in the order of one digit, those with the same digit as they came. A block takes the next piece of COUNT, puts it in order, tells how
+# many of each digit it has, and learns how many the pieces before it have: from the nearest that knows, and those between that told theirs.
+# A digit that is the same in the whole row moves nothing. The first step reads elements, the last writes them.
+_DIGIT = """
+  #define EACH (COUNT / THREADS)
+  __shared__ Item tile[COUNT];
+  __shared__ unsigned int table[THREADS / 32][256], starts[256], away[256], ends[2][THREADS / 32], alike, number;
+  int t = threadIdx.x, warp = t / 32, lane = t % 32;
+  long long pieces = (n + COUNT - 1) / COUNT;
+  unsigned int* tickets = work + KEY_DIGITS * m * 256;
+  if (t == 0) { number = atomicAdd(&tickets[digits], 1u); alike = 0; }
+  for (int w = 0; w < THREADS / 32; ++w) table[w][t] = 0;
+  __syncthreads();
+  long long row = number / pieces, piece = number % pieces, begin = piece * COUNT;
+  unsigned int same = 0, bin = 0;
+  for (int d = 0; d <= digits; ++d) { bin = work[(d * m + row) * 256 + t]; if (bin == n) same |= 1u << d; }
+  if (same) atomicOr(&alike, same);
+  __syncthreads();
+  int moved = (int)digits - __popc(alike & ((1u << digits) - 1));
+  bool moves = !(alike >> digits & 1), last = digits == KEY_DIGITS - 1;
+  if (!moves && !last) return;
+  Item *given = (moved & 1 ? from : into) + row * n, *made = (moved & 1 ? into : from) + row * n;
+  PLACES
+  #define GET(i) (moved ? given[i] : item_at(x0 + o0 + (i) * t0_0, i))
+  if (!moves) {
+    for (long long i = begin + t; i < begin + COUNT && i < length; i += THREADS) { Item a = GET(i); PUT(a, i) }
+    return;
+  }
+  Item mine[EACH];
+  unsigned short order[EACH];
+  long long first = begin + warp * 32 * EACH + lane;
+  #define DIGIT(a) ((int)(key(a) >> 8 * digits & 255))
+  #pragma unroll
+  for (int j = 0; j < EACH; ++j) mine[j] = first + 32 * j < n ? GET(first + 32 * j) : none();
+  #pragma unroll
+  for (int j = 0; j < EACH; ++j) {
+    bool there = first + 32 * j < n;
+    int d = DIGIT(mine[j]);
+    unsigned int peers = __match_any_sync(0xffffffff, there ? d : 256), before = __popc(peers & ((1u << lane) - 1));
+    unsigned int old = table[warp][d];
+    __syncwarp();
+    order[j] = old + before;
+    if (there && !before) table[warp][d] = old + __popc(peers);
+    __syncwarp();
+  }
+  __syncthreads();
+  unsigned int sum = 0;
+  #pragma unroll
+  for (int w = 0; w < THREADS / 32; ++w) { unsigned int own = table[w][t]; table[w][t] = sum; sum += own; }
+  volatile unsigned int* told = tickets + KEY_DIGITS + (digits * m + row) * pieces * 256 + t;
+  told[piece * 256] = sum | (piece ? TOLD : KNOWN);
+  unsigned int start = sum, bins = bin;
+  #pragma unroll
+  for (int d = 1; d < 32; d *= 2) {
+    unsigned int a = __shfl_up_sync(0xffffffff, start, d, 32), b = __shfl_up_sync(0xffffffff, bins, d, 32);
+    if (lane >= d) { start += a; bins += b; }
+  }
+  if (lane == 31) { ends[0][warp] = start; ends[1][warp] = bins; }
+  __syncthreads();
+  start -= sum; bins -= bin;
+  for (int w = 0; w < warp; ++w) { start += ends[0][w]; bins += ends[1][w]; }
+  starts[t] = start;
+  unsigned int before = 0;
+  for (long long p = piece - 1; p >= 0; --p) {
+    unsigned int state;
+    do state = told[p * 256]; while (state < TOLD);
+    before += state & (TOLD - 1);
+    if (state >= KNOWN) break;
+  }
+  if (piece) told[piece * 256] = (before + sum) | KNOWN;
+  away[t] = bins + before - start;
+  __syncthreads();
+  #pragma unroll
+  for (int j = 0; j < EACH; ++j) if (first + 32 * j < n) {
+    int d = DIGIT(mine[j]);
+    tile[starts[d] + table[warp][d] + order[j]] = mine[j];
+  }
+  __syncthreads();
+  for (int i = t; i < COUNT && begin + i < n; i += THREADS) {
+    Item a = tile[i];
+    long long to = away[DIGIT(a)] + i;
+    if (last) { if (to < length) { PUT(a, to) } } else made[to] = a;
+  }
+"""
+_BODIES = {"sort": _SORT, "merge": _MERGE, "select": _SELECT, "tally": _TALLY, "digit": _DIGIT}
+MOST = 1 << 30  # elements of a row that is sorted digit by digit: two bits of a word say what its number is
+
+
+def digits(code: str) -> int:
+    """Of a key."""
+    return -(-(_BITS.get(code) or BITS[code]) // 8)
 
 
 def item_size(code: str) -> int:
@@ -174,7 +285,8 @@ def order(
     """CUDA text of one step of an order of elements of type `code`.
 
     "sort" sorts runs of `run` items, of which a block has `count`; "merge" merges pairs of runs; "select" finds the first items, or the
-    `one` at a place, of rows or of what it found of pieces of them (`again`). `nans` asks for the lower median: 1 if NaN is the result
+    `one` at a place, of rows or of what it found of pieces of them (`again`); "tally" counts the digits of keys, by each of which "digit" then puts
+    all items in order. `nans` asks for the lower median: 1 if NaN is the result
     where there is one, 2 if it counts as missing. The `last` step writes elements and their places. Parameters: elements, results, places,
     items read and written; rows and their length, how many items are wanted, length of runs or pieces, digits of places; extents and
     strides.
@@ -187,8 +299,9 @@ def order(
     low = -(1 << (bits - 1)) if signed else -(1 << bits) if descending else 0
     key = "(word)k ^ 1ull << 63" if bits == 64 else f"(word)((k >> {_SHORTENED.get(code, 0)}) - ({low}ll))"
     words = {
-        "WIDE": int(bits == 64), "KEY": key, "KEY_DIGITS": -(-bits // 8), "LARGEST": f"{(1 << bits) - 1}ull", "THREADS": threads,
+        "WIDE": int(bits == 64), "KEY": key, "KEY_DIGITS": digits(code), "LARGEST": f"{(1 << bits) - 1}ull", "THREADS": threads,
         "RUN": run, "COUNT": count, "LAST": int(last), "AGAIN": int(again), "ONE": int(one), "NANS": nans,
+        "COLUMNS": 4 if bits == 64 else 8, "TOLD": f"{MOST}u", "KNOWN": f"{2 * MOST}u",
     }  # fmt: skip
     size = SIZE[code]
     words["PUT(a, to)"] = (
@@ -202,6 +315,7 @@ def order(
     numbers = ["m", "n", "length", "run", "digits", *[f"m{d}" for d in range(1, outer)]]
     numbers += [f"{p}{k}_{d}" for k in range(3) for p, rank in (("s", outer), ("t", 1)) for d in range(rank)]
     pointers = ["char* x0", "char* x1", "char* x2", "Item* from", "Item* into"]
+    pointers += ["unsigned int* work"] if way in ("tally", "digit") else []
     parameters = ", ".join([*pointers, *[f"long long {n}" for n in numbers]])
     defined = "\n".join(f"#define {word} {value}" for word, value in words.items())
     return f"""{PACKS}

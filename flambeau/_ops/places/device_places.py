@@ -11,11 +11,13 @@ import numpy as np
 from ..._backend.cuda_layout import Operand
 from ..._core.config import config
 from ..._core.dtypes import BY_NUMPY
+from ..._kernel.cuda.places import THREADS, lanes, take_rows
 from ..._kernel.places.elements import add_place, gather_one, note_outside, put_one, scatter_elements
 
 # Elements are moved as integers of their width: no conversion touches a NaN.
 BITS = {1: ("u8", np.dtype("u1")), 2: ("u16", np.dtype("u2")), 4: ("u32", np.dtype("u4")),
          8: ("u64", np.dtype("u8")), 16: ("c128", np.dtype("c16"))}  # fmt: skip
+_WHOLE = 64  # bytes of a row that is moved as one
 CODE = {np.dtype("i4"): "i32", np.dtype("i8"): "i64"}
 
 
@@ -92,12 +94,37 @@ def note(backend: Any, index: Any, size: int, from_end: bool) -> None:
 def read(backend: Any, x: Any, places: Places, order: Sequence[int] | None = None) -> Any:
     """A new array of the elements in some places, whose dimensions lie in some order in memory."""
     shape, code = places.shape, BITS[x.dtype.itemsize][0]
+    if order is None and not places.at and places.index.flags.c_contiguous and _row(x, places) >= _WHOLE:
+        return _whole_rows(backend, x, places)
     order = order or range(len(shape))
     out = backend.empty([shape[d] for d in order], x.dtype).transpose(sorted(order, key=order.index))
     call = backend.kernel(gather_one, (code, CODE[places.index.dtype], code, "i64"), from_end=places.from_end)
     source = x, Operand((*shape, places.size), (*places.kept, places.step), x.dtype)
     index = places.index, Operand(shape, places.over, places.index.dtype)
     call(source, index, out, backend.errors.place("index", shape))
+    return out
+
+
+def _row(x: Any, places: Places) -> int:
+    """The bytes that each index names, if they lie side by side; else 0."""
+    size = x.itemsize
+    for n, stride in zip(reversed(places.shape[places.rank :]), reversed(places.kept[places.rank :])):
+        if n != 1 and stride != size:
+            return 0
+        size *= n
+    return size
+
+
+def _whole_rows(backend: Any, x: Any, places: Places) -> Any:
+    """What `read` gives where an index names many elements side by side."""
+    out, index, size = backend.empty(places.shape, x.dtype), places.index, _row(x, places)
+    across = lanes(size)
+    text = take_rows("take_whole_rows", x.itemsize, CODE[index.dtype], across, places.from_end)
+    numbers = index.size, places.size, size, places.step
+    if out.size:
+        grid = (-(-index.size // (THREADS // across)),)
+        wrong, _ = backend.errors.place("index")
+        backend.compiled("take_whole_rows", text)(grid, (THREADS,), (x, index, out, wrong, *numbers))
     return out
 
 
