@@ -126,13 +126,13 @@ static int __shfl_up_sync(unsigned, int value, int away, int width) {
   return got;
 }
 static void __syncwarp() { warp_barriers[threadIdx.x / 32].wait(); }
-static unsigned __match_any_sync(unsigned, int value) {
+static unsigned __ballot_sync(unsigned, int value) {
   int t = threadIdx.x;
-  unsigned peers = 0;
+  unsigned set = 0;
   exchanged[t] = value; warp_barriers[t / 32].wait();
-  for (int lane = 0; lane < 32; ++lane) peers |= (unsigned)(exchanged[t / 32 * 32 + lane] == value) << lane;
+  for (int lane = 0; lane < 32; ++lane) set |= (unsigned)(exchanged[t / 32 * 32 + lane] != 0) << lane;
   warp_barriers[t / 32].wait();
-  return peers;
+  return set;
 }
 // no thread is ever in the middle of these
 template <class T> T atomicOr(T* place, T value) { T old = *place; *place = old | value; return old; }

@@ -217,7 +217,13 @@ _DIGIT = """
   for (int j = 0; j < EACH; ++j) {
     bool there = first + 32 * j < n;
     int d = DIGIT(mine[j]);
-    unsigned int peers = __match_any_sync(0xffffffff, there ? d : 256), before = __popc(peers & ((1u << lane) - 1));
+    unsigned int peers = __ballot_sync(0xffffffff, there);  // lanes with the same digit: found bit by bit
+    #pragma unroll
+    for (int b = 0; b < 8; ++b) {
+      unsigned int set = __ballot_sync(0xffffffff, d >> b & 1);
+      peers &= d >> b & 1 ? set : ~set;
+    }
+    unsigned int before = __popc(peers & ((1u << lane) - 1));
     unsigned int old = table[warp][d];
     __syncwarp();
     order[j] = old + before;

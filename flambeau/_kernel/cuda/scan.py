@@ -77,6 +77,7 @@ _ROWS = """
     if (first + t < blockIdx.y) one = ((State*)totals)[row * gridDim.y + first + t];
     earlier(one, one, carry);
   }}
+  State own; start(own.bytes);
   for (long long first = begin; first < end; first += LANES * ITEMS) {{
     long long at = first + lane * ITEMS;
     State made[ITEMS];
@@ -91,6 +92,7 @@ _ROWS = """
     State mine = made[0];
     #pragma unroll
     for (int j = 1; j < ITEMS; ++j) {{ join(mine.bytes, made[j].bytes); made[j] = mine; }}
+    if (ANY_ORDER) {{ join(own.bytes, mine.bytes); continue; }}  // each thread by itself: nobody waits
     State before = carry;
     before = earlier(mine, before, carry);
     if (FOLDED) continue;
@@ -98,6 +100,7 @@ _ROWS = """
     for (int j = 0; j < ITEMS; ++j) {{ mine = before; join(mine.bytes, made[j].bytes); made[j] = mine; }}
 {written}
   }}
+  if (ANY_ORDER) earlier(own, own, carry);
   if (FOLDED && t == 0 && row < m) ((State*)totals)[row * gridDim.y + blockIdx.y] = carry;
 """
 
@@ -175,7 +178,7 @@ def scan(
     """
     types = [code, *outs]
     sizes = [SIZE[t] for t in types]
-    items = _TOGETHER if columns else min(max(16 // max(sizes), 4), 8)
+    items = _TOGETHER if columns else min(max(32 // max(sizes), 4), 8)
     numbers = ["m", "n", "piece", *[f"m{d}" for d in range(1, outer)]]
     numbers += [f"{p}{k}_{d}" for k in range(len(types)) for p, count in (("s", outer), ("t", 1)) for d in range(count)]
     pointers = [f"x{k}" for k in range(len(types))]
@@ -196,6 +199,7 @@ def scan(
     words = {
         "STATE": state_size(fold, code), "THREADS": THREADS, "LANES": lanes, "ITEMS": items, "SIZE0": sizes[0],
         "CARRIED": int(part == "carried"), "FOLDED": int(part == "folded"), "PACKED": int(dense),
+        "ANY_ORDER": int(part == "folded" and fold not in EXTREMA),
     }  # fmt: skip
     defined = "\n".join(f"#define {word} {value}" for word, value in words.items())
     parameters = ", ".join([*(f"char* {p}" for p in [*pointers, "totals"]), *(f"long long {n}" for n in numbers)])
