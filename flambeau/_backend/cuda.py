@@ -129,7 +129,8 @@ class Kernel:
 
     def __init__(self, backend: Cuda, kernel: Any, types: tuple[str, ...], options: dict[str, Any]):
         self.backend, self.kernel, self.types, self.options = backend, kernel, types, options
-        self.functions: dict[Any, Any] = {}
+        self.functions: dict[Any, Function] = {}
+        self.plans: dict[Any, tuple[Plan, Function]] = {}  # by how operands lie where the kernel loops over them
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         kernel = self.kernel
@@ -150,22 +151,30 @@ class Kernel:
             ]
             about += outs
         ends = [len(a.shape) - len(dims) for a, dims in zip(about, operands)]
-        loops = [(a.shape[:end], a.strides[:end]) for a, end in zip(about, ends)]
-        p = plan(loops[:count], (), loops[count:], dense=False)
+        loops = tuple([(a.shape[:end], a.strides[:end]) for a, end in zip(about, ends)])
+        p, function = self.plans.get(loops) or self._prepare(loops)
         cores = [sizes[d] for d in kernel.dims]
         steps = [s for a, end in zip(about, ends) for s in a.strides[end:]]
-        still = frozenset([i for i, s in enumerate(p.geometry[p.rank :]) if not s])
-        function = self.functions.get((p.rank, p.index, still))
-        if function is None:
-            name = f"{kernel.function.__name__}_{p.rank}"
-            text = render_kernel(name, kernel, self.types, self.options, p.rank, p.index, still)
-            function = self.functions[p.rank, p.index, still] = self.backend.compiled(name, text)
         if p.blocks:
             given = [a[0] if isinstance(a, tuple) else a for a in (*arrays[:count], *outs)]
             grid = blocks(p.geometry[0] * sizes[kernel.along]) if kernel.along else p.blocks
             if grid:
                 function((grid,), (THREADS,), (*given, *p.geometry, *cores, *steps))
         return outs[0] if len(outs) == 1 else tuple(outs)
+
+    def _prepare(self, loops: Any) -> tuple[Plan, Function]:
+        count = len(self.kernel.inputs)
+        p = plan(loops[:count], (), loops[count:], dense=False)
+        still = frozenset([i for i, s in enumerate(p.geometry[p.rank :]) if not s])
+        function = self.functions.get((p.rank, p.index, still))
+        if function is None:
+            name = f"{self.kernel.function.__name__}_{p.rank}"
+            text = render_kernel(name, self.kernel, self.types, self.options, p.rank, p.index, still)
+            function = self.functions[p.rank, p.index, still] = self.backend.compiled(name, text)
+        if len(self.plans) >= _PLANS:
+            self.plans.clear()
+        found = self.plans[loops] = p, function
+        return found
 
 
 _WRONG = {

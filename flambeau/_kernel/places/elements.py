@@ -273,11 +273,12 @@ def put_marked(m: Any, mark: Any, run: Any, source: Any, x: Any) -> None:
         x[()] = source[run[()] - 1]
 
 
-@kernel("(),(),(),(),()->(k)")
+@kernel("(),(),(),(r),(r)->(r,k)")
 def number_marked(m: Any, mark: Any, run: Any, place: Any, step: Any, size: Any, out: Any) -> None:
-    """The index, in a dimension of a `size` whose indices are a `step` apart, of a place that is marked."""
+    """The index of a place that is marked, in each dimension of a `size` whose indices are a `step` apart."""
     if mark[()]:
-        out[run[()] - 1] = place[()] // step[()] % size[()]
+        for d in range(step.n):
+            out[d, run[()] - 1] = place[()] // step[d] % size[d]
 
 
 @kernel("(),()->()")

@@ -76,8 +76,7 @@ def positions(backend: Any, x: Any) -> Any:
     if out.size:
         steps = np.array([math.prod(x.shape[d + 1 :]) for d in range(rank)], np.int64)
         tables = [backend.constant(a) for a in (steps, np.array(x.shape, np.int64))]
-        place = 0, Operand((size, rank), (1, 0), _INT64)
-        to = out, Operand((size, rank, number), (0, *out.strides), _INT64)
+        place = 0, Operand((size,), (1,), _INT64)
         call = backend.kernel(number_marked, ("b1", CODE[runs.dtype], "place", "i64", "i64", "i64"))
-        call(marks[:, None], runs[:, None], place, *tables, to)
+        call(marks, runs, place, *tables, backend.shared(out, size, 2))
     return out
