@@ -353,3 +353,17 @@ def test_writes_are_shown_as_the_operator_that_writes(call, shown):
     call(a, b, c)
     assert torch.equal(x, a) and torch.equal(o, c)
     assert x._version == a._version
+
+
+def test_operators_of_derivatives_belong_to_a_packet():
+    packets = set()
+
+    class Packets(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            packets.add(func.overloadpacket)
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(2, requires_grad=True)
+    with Packets():
+        F.relu(x).sum().backward()
+    assert torch.ops.aten.threshold_backward in packets

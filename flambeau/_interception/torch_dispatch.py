@@ -253,7 +253,10 @@ class RecordOperator:
 
     @property
     def overloadpacket(self) -> Any:
-        return self
+        """The operator of that name, if there is one; otherwise this."""
+        from .._library.namespaces import ops  # which needs all operations
+
+        return getattr(ops.aten, self._opname, self)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         return self._op(*args)

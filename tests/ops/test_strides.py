@@ -1,5 +1,6 @@
 """Strides are part of a result's shape: as PyTorch's for operands in any memory order (values observed there)."""
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -344,3 +345,28 @@ def test_a_format_is_kept_or_made_by_how_strides_look():
     assert not torch.zeros(2, 3, 0, 3).is_contiguous(memory_format=torch.channels_last)
     with pytest.raises(RuntimeError, match="must be 1 to view"):
         torch.zeros(2, 1, 2).transpose(1, 2)[:, :1].view(torch.uint8)
+
+
+@pytest.mark.parametrize(
+    ("equation", "strides"),
+    [
+        ("ij,jk->ik", (4, 1)),
+        ("ij,jk->ki", (2, 1)),
+        ("ij,jk->k", (1,)),
+        ("ij,kl->ilkj", (36, 3, 9, 1)),
+        ("ij,jk->jik", (4, 12, 1)),
+    ],
+)
+def test_results_of_einsum_lie_as_they_are_written(equation, strides):
+    sizes = {"i": 2, "j": 3, "k": 4, "l": 3}
+    shapes = [[sizes[k] for k in term] for term in equation.split("->")[0].split(",")]
+    assert torch.einsum(equation, *[torch.zeros(shape) for shape in shapes]).stride() == strides
+
+
+def test_tensors_of_arrays_lie_as_the_arrays():
+    array = np.arange(6.0).reshape(2, 3)
+    made = torch.tensor(array.T)
+    assert made.stride() == (1, 3)
+    array[:] = 0
+    assert made.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert torch.tensor(array[:, ::2]).stride() == (2, 1)

@@ -136,6 +136,18 @@ class _Term:
             made = ops.reshape(made, tuple(shape[i] for i in keep))
         return _Term(made, [self.labels[i] for i in keep])
 
+    def sorted(self, places: dict[Any, int]) -> _Term:
+        """The same with its dimensions in the order of labels that have a place; others come after them."""
+        labels = sorted(self.labels, key=lambda k: places.get(k, len(places)))
+        return self if labels == self.labels else _Term(self.arranged(labels), labels)
+
+    def among(self, order: Sequence[Any]) -> Tensor:
+        """Its dimensions in an order of labels, with an extent of 1 for those that it does not have."""
+        made = self.arranged([k for k in order if k in self.labels])
+        for i, k in enumerate(order):
+            made = made if k in self.labels else ops.unsqueeze(made, i)
+        return made
+
     def arranged(self, order: Sequence[Any]) -> Tensor:
         dims = tuple(self.labels.index(label) for label in order)
         return self.tensor if dims == tuple(range(len(dims))) else ops.permute(self.tensor, dims)
@@ -171,8 +183,10 @@ def _check_sizes(terms: Sequence[_Term]) -> None:
                 seen[label] = n
 
 
-def _contract(a: _Term, b: _Term, kept: set[Any]) -> _Term:
-    """The product of two terms, summed over the labels outside `kept`."""
+def _contract(a: _Term, b: _Term, kept: set[Any], wanted: Sequence[Any]) -> _Term:
+    """The product of two terms, summed over the labels outside `kept`; labels that are `wanted` lie in that order where they can."""
+    places = {k: i for i, k in enumerate(wanted)}
+    a, b = a.sorted(places), b.sorted(places)
     x, y = a.sizes(), b.sizes()
     # an extent of 1 broadcasts: such a dimension is dropped where the other term has the real one
     a = a.without([k for k in a.labels if (k not in kept and k not in y) or (x[k] == 1 and y.get(k, 1) != 1)])
@@ -183,14 +197,13 @@ def _contract(a: _Term, b: _Term, kept: set[Any]) -> _Term:
     shared = [k for k in a.labels if k in y]
     batch, summed = [k for k in shared if k in kept], [k for k in shared if k not in kept]
     left, right = [k for k in a.labels if k not in y], [k for k in b.labels if k not in x]
-    labels = [*batch, *left, *right]
+    after = len(places)
     if not summed:
-        wide = a.arranged([*batch, *left])
-        wide = ops.reshape(wide, (*wide._array.shape, *[1] * len(right)))
-        other = b.arranged([*batch, *right])
-        lead = [y[k] for k in batch]
-        other = ops.reshape(other, (*lead, *[1] * len(left), *[y[k] for k in right]))
-        return _Term(ops.mul(wide, other), labels)
+        labels = sorted([*batch, *left, *right], key=lambda k: places.get(k, after))
+        return _Term(ops.mul(a.among(labels), b.among(labels)), labels)
+    if left and right and places.get(right[-1], after) < places.get(left[-1], after):
+        a, b, x, y, left, right = b, a, y, x, right, left
+    labels = [*batch, *left, *right]
     count = [math.prod(sizes[k] for k in group) for sizes, group in ((x, batch), (x, left), (x, summed), (y, right))]
     first, second = a.arranged([*batch, *left, *summed]), b.arranged([*batch, *summed, *right])
     shape = tuple([*[x[k] for k in batch], *[x[k] for k in left], *[y[k] for k in right]])
@@ -219,7 +232,8 @@ def _cheapest(terms: list[_Term], kept: set[Any]) -> tuple[int, int]:
 
 @functools.lru_cache(1024)
 def _pair_plan(equation: str, x: tuple[int, ...], y: tuple[int, ...]) -> Any:
-    """How to contract two operands of these shapes with one product: permutations, shapes, whether there is a batch.
+    """How to contract two operands of these shapes with one product: permutations, shapes, whether there is a batch, and whether the second
+    operand comes first, so that the result's last dimension lies innermost.
 
     None for what needs more than that: repeated labels, dots, extents that broadcast, labels that only one operand has and
     the result has not, wrong input.
@@ -237,11 +251,16 @@ def _pair_plan(equation: str, x: tuple[int, ...], y: tuple[int, ...]) -> Any:
         return None
     sizes.update(zip(second, y))
     shared = [k for k in first if k in second]
-    batch, summed = [k for k in shared if k in wanted], [k for k in shared if k not in wanted]
-    left, right = [k for k in first if k not in shared], [k for k in second if k not in shared]
-    labels = [*batch, *left, *right]
-    if not summed or sorted(labels) != sorted(wanted):
+    summed = [k for k in shared if k not in wanted]
+    own = [k for k in (*first, *second) if k not in shared]
+    if not summed or not set(own) <= set(wanted) or not set(wanted) <= set(sizes):
         return None
+    batch = [k for k in wanted if k in shared]  # dimensions follow each other as in the result
+    left, right = [k for k in wanted if k in own and k in first], [k for k in wanted if k in own and k in second]
+    swapped = bool(left and right) and wanted.index(right[-1]) < wanted.index(left[-1])
+    if swapped:
+        first, second, left, right = second, first, right, left
+    labels = [*batch, *left, *right]
 
     def order(labels: list[Any], wanted: list[Any]) -> tuple[int, ...] | None:
         dims = tuple(labels.index(k) for k in wanted)
@@ -255,13 +274,15 @@ def _pair_plan(equation: str, x: tuple[int, ...], y: tuple[int, ...]) -> Any:
         order(first, [*batch, *left, *summed]), shape([*lead, left, summed]),
         order(second, [*batch, *summed, *right]), shape([*lead, summed, right]), bool(batch),
         None if len(labels) == 2 + len(lead) and len(left) == 1 == len(right) else tuple(sizes[k] for k in labels),
-        order(labels, wanted),
+        order(labels, wanted), swapped,
     )  # fmt: skip
 
 
 def _pair(plan: Any, a: Tensor, b: Tensor) -> Tensor:
     """Two operands contracted as planned."""
-    turn_a, shape_a, turn_b, shape_b, batched, shape, turn = plan
+    turn_a, shape_a, turn_b, shape_b, batched, shape, turn, swapped = plan
+    if swapped:
+        a, b = b, a
     a = a if turn_a is None else ops.permute(a, turn_a)
     b = b if turn_b is None else ops.permute(b, turn_b)
     a = a if shape_a is None else ops.reshape(a, shape_a)
@@ -324,7 +345,7 @@ def einsum(*args: Any) -> Tensor:
     while len(terms) > 1:
         i, j = _cheapest(terms, kept) if len(terms) > 2 else (0, 1)
         second, first = terms.pop(j), terms.pop(i)
-        terms.append(_contract(first, second, kept.union(*[t.labels for t in terms])))
+        terms.append(_contract(first, second, kept.union(*[t.labels for t in terms]), wanted))
     last = terms[0].without([k for k in terms[0].labels if k not in kept])
     for k in [k for k in wanted if k not in last.labels]:  # an ellipsis that covers nothing here
         last = _Term(ops.unsqueeze(last.tensor, 0), [k, *last.labels])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend.copies import duplicate
 from ..._core.devices import _local as current
 from ..._core.dtypes import FLOATING, INTEGER, default, dtype, from_numpy_dtype, int64, promote_types, scalar_dtype
 from ..._core.state import CUDA, META, local
@@ -126,7 +127,9 @@ def array_from(data: Any, d: dtype | None) -> tuple[Any, dtype]:
         raise TypeError(f"new(): invalid data type '{kind.__name__}'")
     elif isinstance(data, np.ndarray):
         found = from_numpy_dtype(_checked(data).dtype)
-        return (data.astype(found.numpy, order="C") if d is None or d is found else cast_array(data, d)), d or found
+        if d is None or d is found:  # in the order that it has
+            return duplicate(np.asarray(data).astype(found.numpy, copy=False)), found
+        return cast_array(data, d), d
     elif isinstance(data, (bytearray, memoryview)):
         data = list(data)
     elif kind not in (list, tuple, int, bool, complex):
