@@ -36,7 +36,7 @@ from .holders import grad_of
 from .numbers import BRANCH, Integer, Leaf, Numbers, _Live, held_at, is_live, plain, put
 from .returned import READS, Read, is_only_returned, kept_by
 from .standing import Inside, plain_in, stands, with_others
-from .unseen import Unseen, needs_elements, other_elements, shape_is_known
+from .unseen import Unseen, is_certain, needs_elements, other_elements, shape_is_known
 from .whole import Called, Hooked, Whole, known_to, one_behind_another, tensors_in
 from .writes import Accumulate, changes, leaves_of, whole_of, write
 
@@ -360,6 +360,10 @@ class Capture:
         self._depth += 1
         try:
             out = function(*args, **named)
+        except Exception as error:
+            if self._depth == 1 and not is_certain(error, function, args, named):
+                self.stop(f"{_shown(function)} raises an error that depends on elements")
+            raise
         finally:
             self._depth -= 1
             strange, self._strange = self._strange, outer

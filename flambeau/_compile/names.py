@@ -120,3 +120,9 @@ def only_counts(code: CodeType, name: str) -> bool:
 
 
 _COUNTS = ("INPLACE_ADD", "INPLACE_SUBTRACT")
+
+
+@functools.cache
+def catches(code: Any) -> bool:
+    """Whether code goes on somewhere when there is an error."""
+    return any([s.opname in ("PUSH_EXC_INFO", "SETUP_FINALLY", "SETUP_WITH") for s in dis.get_instructions(code)])

@@ -59,6 +59,12 @@ def needs_elements(function: Any, args: Any, named: Any) -> bool:
     return isinstance(_tried(function, args, named, _without), Exception)
 
 
+def is_certain(error: Exception, function: Any, args: Any, named: Any) -> bool:
+    """Whether a function raises this error whatever the elements of its tensors are."""
+    found = _tried(function, args, named, _without)
+    return type(found) is type(error) and str(found) == str(error)
+
+
 def shape_is_known(function: Any, args: Any, named: Any, numbers: bool = False) -> bool:
     """Whether the results of a function look the same for other elements; `numbers`: tensors without dimensions may be read as such."""
     given = tensors_in((args, named))

@@ -12,14 +12,16 @@ from .._compile.arguments import Arguments, is_ordinary
 from .._compile.breaks import Break, Changing, Otherwise, counters
 from .._compile.capture import Capture
 from .._compile.checks import Guards
-from .._compile.graph import Graph
+from .._compile.graph import COMPUTES, Graph
 from .._compile.guards import Trail
 from .._compile.holders import Effect, plain, same
+from .._compile.names import catches
 from .._compile.numbers import is_live, is_own, wants_integers
 from .._compile.numbers import plain as plain_number
 from .._compile.pair import Pair
 from .._compile.said import Said
 from .._compile.said import again as tell_again
+from .._compile.writes import changes
 from .._core.collector import uncollected
 from .._core.state import BATCHED, CAPTURE, DISPATCH, DUAL, GRAD, OVERRIDE, QUANTIZED, SPARSE, local, modes
 from .._tensor import Tensor
@@ -113,6 +115,22 @@ class Entry:
         return parts[0] if self.form is None else tree_unflatten(parts, self.form)
 
 
+class Caught:
+    """A program of a function that catches errors: if there is one, the function itself says what follows."""
+
+    def __init__(self, program: Any):
+        self.program = program
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.program, name)
+
+    def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        try:
+            return self.program.run(inputs)
+        except Exception:
+            raise Otherwise() from None
+
+
 # Tensors that other code than the records' takes over, or whose elements are not simply in memory: no program knows them.
 _FOREIGN = OVERRIDE | DISPATCH | BATCHED | SPARSE | QUANTIZED | DUAL
 _COMPILING = {"is_compiling", "is_dynamo_compiling"}  # names of functions that tell compiled functions from others
@@ -145,6 +163,7 @@ class Region:
         self.loose: set[str] = set()  # their attributes with numbers that change from call to call
         self.forms = Forms(dynamic, self.alike, self.loose)
         self.problem: Break | None = None
+        self.scattered = False  # whether elements gave so many answers that it is not recorded any more
         self.surprises = 0  # how often a branch went another way than a program expected
         self.hits = self.lost = 0  # calls since the first time that were right for another program, or for none
         self.latest: Entry | None = None  # the last of these
@@ -221,12 +240,13 @@ class Region:
             None,
         )
         self.surprises = self.hits = self.lost = 0
+        self.scattered = False
         self.pieces.clear()
 
     def _not_known(self, args: Any, named: Any, stance: str) -> Any:
         if stance == "run_only":
             return self.function(*args, **named)
-        if self.problem is not None and self.unsupported is None:
+        if self.problem is not None and (self.unsupported is None or self.scattered):
             return self._in_parts(args, named) if self.backend is None else self._recorded(args, named)
         self.problem = (
             None  # what must be recorded whole is tried again: other arguments may go another way, or it raises
@@ -287,6 +307,7 @@ class Region:
         if self.lost > self.hits or self.surprises >= self.limit():
             self.forget()
             self.problem = Break("a branch on elements goes another way in many calls")
+            self.scattered = True
             self._find_parts(args)
             return self._in_parts(args, named)
         if self.unsupported is not None:
@@ -495,9 +516,11 @@ class Region:
         for i, (own, before) in enumerate(zip(inside, [v.k for v in tape.graph.inputs])):
             if (own._k ^ before) & GRAD:
                 lasting.append((lambda t, _, on=bool(own._k & GRAD): t.requires_grad_(on), (INPUT, i)))
+        nodes = program.forward_program.graph.nodes if self.backend is None else tape.graph.nodes
+        again = not any([changes(node) or node.opaque == COMPUTES for node in nodes])
         entry = Entry(
             guards,
-            program,
+            Caught(program) if again and any([catches(code) for code, *_ in trail.reach.codes]) else program,
             None if len(leaves) == 1 and leaves[0] is out else form,
             places,
             lasting,

@@ -1,5 +1,6 @@
 """Programs that branch on elements, in the midst of training steps: each answer has its program, and a wrong guess leaves nothing behind."""
 
+import contextlib
 import itertools
 import math
 
@@ -422,3 +423,37 @@ def test_counts_that_are_set_besides():
             f(torch.ones(2))
             found.append(counter.n)
     assert found[:8] == found[8:]
+
+
+@pytest.mark.parametrize("order", [(9, 1, 2, 9, 3), (1, 2, 9, 3, 1)])
+def test_errors_that_depend_on_elements_and_are_caught(order):
+    def safe(x, i):
+        try:
+            y = x[i]
+        except IndexError:
+            y = x[0] * 0
+        return y + 1
+
+    def suppressed(x, i):
+        y = x[0] * 0
+        with contextlib.suppress(IndexError):
+            y = x[i] * 2
+        return y
+
+    x = torch.arange(4.0) + 5
+    for function in (safe, suppressed):
+        compiled = torch.compile(function)
+        for i in order:
+            assert torch.equal(compiled(x, torch.tensor(i)), function(x, torch.tensor(i)))
+
+
+def test_errors_of_shapes_that_are_caught_are_parts_of_programs():
+    def shaped(x):
+        try:
+            return x.view(3, 3)
+        except RuntimeError:
+            return x * 2
+
+    compiled = torch.compile(shaped, fullgraph=True)
+    for size in (4, 9, 4, 9):
+        assert torch.equal(compiled(torch.ones(size)), shaped(torch.ones(size)))

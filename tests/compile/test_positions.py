@@ -184,6 +184,20 @@ def test_whole_numbers_that_decide_about_shapes_are_a_program_each(sized):
     assert len(compiled._region.entries) in (2, 3)
 
 
+def test_sizes_that_are_others_in_each_call_are_not_recorded_without_end():
+    recorded = 0
+
+    def cut(x, n):
+        nonlocal recorded
+        recorded += torch.compiler.is_compiling()
+        return (x[: n.item()] * 2).sum()
+
+    compiled, x = torch.compile(cut, fullgraph=True), torch.arange(40.0)
+    for n in range(1, 40):
+        assert compiled(x, torch.tensor(n)) == cut(x, torch.tensor(n))
+    assert recorded <= 12
+
+
 def test_branches_on_elements_are_refused_with_fullgraph():
     x = torch.ones(3)
     for branch in (lambda x: x * 2 if x.sum() > 0 else x, lambda x: x * 2 if x.sum().item() > 0 else x):
