@@ -44,6 +44,11 @@ def values(f, x, w, b, options, device, dtype, last):
     return [out, *torch.autograd.grad((out * weights).sum(), (x, w, b))]
 
 
+def steps(t):
+    """Strides where they matter: a weight of one channel is dense in both formats, and cuDNN has that of the image."""
+    return [s for n, s in zip(t.shape, t.stride()) if n > 1]
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize(("f", "x", "w", "options"), CASES)
@@ -59,7 +64,7 @@ def test_all_roles_agree_with_the_cpu(f, x, w, options, dtype, last, calls):
     assert {role for role, could in calls if could} == {"products", "adjoint", "sums"}
     limit = {torch.float64: 1e-11, torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}[dtype]
     for a, b in zip(there, here):
-        assert a.is_cuda and a.dtype is dtype and a.stride() == b.stride()
+        assert a.is_cuda and a.dtype is dtype and steps(a) == steps(b)
         a, b = (z.detach().cpu().double() for z in (a, b))
         assert float((a - b).abs().max()) <= limit * max(1.0, float(b.abs().max()))
 
