@@ -180,13 +180,13 @@ _beginning = types.SimpleNamespace(
 
 def _take() -> None:
     global _taken
-    _taken, until = [], time.monotonic() + _PATIENCE
+    until = time.monotonic() + _PATIENCE
     while True:
         # a thread may add one while this waits: only those of now are released
         taken = [*[lock for _, lock in sorted(_over_forks, key=lambda entry: entry[0])], _beginning]
         for lock in taken:
             lock.acquire()
-        _taken = taken
+        _taken = taken  # not earlier: another thread may be about to release those that it took
         if not _imported_elsewhere() or time.monotonic() > until:
             return
         _release()

@@ -151,3 +151,24 @@ def test_attributes_are_found_out_side_by_side():
     ends.set()
     thread.join()
     assert slow.area is first
+
+
+def test_threads_fork_at_once():
+    """One that waits for the locks must not forget which ones another has to release."""
+    from flambeau._core import state
+
+    started = threading.Event()
+
+    def fork():
+        started.set()
+        state._take()
+        state._release()
+
+    state._take()
+    other = threading.Thread(target=fork, daemon=True)
+    other.start()
+    started.wait()
+    other.join(0.05)
+    state._release()
+    other.join(5)
+    assert not other.is_alive()
