@@ -23,7 +23,17 @@ def threshold(request):
     pool.settings[1], pool.settings[2], past.value = before
 
 
-@pytest.mark.parametrize("name", DTYPES)
+USUAL = [
+    "float32",
+    "bfloat16",
+    "int8",
+    "complex128",
+]  # elements of every size but one: others are loops of these sizes, too
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in USUAL else [pytest.mark.slow]) for name in DTYPES]
+)
 def test_dense_results(name, threshold):
     d = getattr(torch, name)
     for n, offset in ((1 << 18, 0), ((1 << 18) + 77, 3)):

@@ -104,22 +104,22 @@ def results(name, count):
     return [m.detach() for m in made]
 
 
+@pytest.mark.parametrize("count", [5, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "depthwise" else []) for name in CALLS]
 )
-def test_as_on_one_thread(name):
+def test_as_on_one_thread(name, count):
     before = torch.get_num_threads()
     try:
         alone = results(name, 1)
-        for count in (2, 5):
-            for made, expected in zip(results(name, count), alone):
-                assert made.dtype is expected.dtype and made.stride() == expected.stride()
-                if expected.dtype.is_floating_point:
-                    size = expected.abs().max().item()
-                    room = {HALF: 0.02, torch.float32: 2e-5, torch.float64: 1e-12}[expected.dtype]
-                    torch.testing.assert_close(made, expected, rtol=room, atol=room * max(size, 1.0))
-                else:
-                    assert torch.equal(made, expected)
+        for made, expected in zip(results(name, count), alone):
+            assert made.dtype is expected.dtype and made.stride() == expected.stride()
+            if expected.dtype.is_floating_point:
+                size = expected.abs().max().item()
+                room = {HALF: 0.02, torch.float32: 2e-5, torch.float64: 1e-12}[expected.dtype]
+                torch.testing.assert_close(made, expected, rtol=room, atol=room * max(size, 1.0))
+            else:
+                assert torch.equal(made, expected)
     finally:
         torch.set_num_threads(before)
 
