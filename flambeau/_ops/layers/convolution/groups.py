@@ -21,7 +21,7 @@ from ...._kernel.threads import pool
 from ...folds.folding import fold_array
 from .description import CODES, Conv, Ints, nothing
 
-_MOST = 100  # elements of a window, which a kernel has in its code
+_MOST, _MOST_ALONE = 64, 25  # elements of a window, which a kernel has in its code; where one group has few results: more take LLVM 8 s
 _CHANNELS, _ALONE = 32, 4  # of a group; of images or results with one group
 _PLANE, _ROOM = 1 << 18, 1 << 22  # elements of a plane where there are many, and of all planes of a group
 _PRODUCTS = 2  # that take as long as to move an element: sums of few do not stay in registers
@@ -34,7 +34,8 @@ def suits(conv: Conv, role: str) -> bool:
     """
     inputs, outputs, size = conv.inputs // conv.groups, conv.outputs // conv.groups, math.prod(conv.size)
     few = max(inputs, outputs) <= _CHANNELS if conv.groups > 1 else min(inputs, outputs) <= _ALONE
-    if not few or not conv.has_kernels or len(conv.kernel) != 2 or conv.window > _MOST:
+    most = _MOST if conv.groups > 1 or inputs <= _ALONE else _MOST_ALONE
+    if not few or not conv.has_kernels or len(conv.kernel) != 2 or conv.window > most:
         return False
     if not conv.is_large and (conv.groups == 1 or not size or not conv.work):
         return False
