@@ -14,6 +14,7 @@ L = torch.arange(120.0).reshape(2, 4, 5, 3).permute(0, 3, 1, 2)  # channels last
 V = torch.arange(240.0).reshape(2, 2, 4, 5, 3).permute(0, 4, 1, 2, 3)  # channels last, as volumes
 G = torch.arange(120.0).reshape(2, 3, 4, 5).permute(1, 0, 3, 2)
 I = torch.tensor([1, 0])
+ALL = slice(None)
 M = torch.tensor([[2.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 4.0]])
 
 
@@ -370,3 +371,29 @@ def test_tensors_of_arrays_lie_as_the_arrays():
     array[:] = 0
     assert made.tolist() == [[0, 3], [1, 4], [2, 5]]
     assert torch.tensor(array[:, ::2]).stride() == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "shape"),
+    [
+        (None, (1, 2, 3)), ((None, ...), (1, 2, 3)), ((ALL, None), (2, 1, 3)), ((..., None), (2, 3, 1)), ((..., None, ALL), (2, 1, 3)),
+        ((ALL, ALL, None), (2, 3, 1)), ((ALL, ..., None, ALL), (2, 1, 3)), ((None, ALL, None), (1, 2, 1, 3)), ((0, None), (1, 3)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_new_dimensions_by_index(key, shape):
+    x = torch.arange(6.0).reshape(2, 3).clone().requires_grad_()
+    y = x[key]
+    assert (
+        y.shape == shape
+        and y.flatten().tolist() == x[0 if isinstance(key, tuple) and 0 in key else ...].flatten().tolist()
+    )
+    assert y._base is x and y.stride() == y.clone().stride() and y.is_contiguous()
+
+
+@pytest.mark.parametrize(
+    "key", [(None, ALL, ALL, ALL), (ALL, None, ALL, ..., ALL), (..., ALL, ALL, ALL, None)], ids=str
+)
+def test_new_dimensions_beside_too_many_indices(key):
+    with pytest.raises(IndexError, match="too many indices"):
+        torch.zeros(2, 3)[key]

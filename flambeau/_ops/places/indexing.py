@@ -167,6 +167,8 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         if step is not None and (step.__class__ is not int or step <= 0):
             return _general(self, key)
     elif key is None:
+        if not k & SPECIAL:
+            return registry.ops.unsqueeze(self, 0)
         short, op, made = (None, ...), unsqueeze_op, True
     elif kind is Tensor and k <= 1:
         return _picked(self, (key,)) if k else _plain_selection(self, (key,))
@@ -174,6 +176,8 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         return _general(self, key)
     try:
         if not k & SPECIAL:
+            if made and (dim := _only_new(key, self._array.ndim)) is not None:
+                return registry.ops.unsqueeze(self, dim)
             array = _part(self._array, short) if made else self._array[short]
             if cuts and not array.size:
                 array = _part(self._array, short)
@@ -183,6 +187,24 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     except (IndexError, TypeError, OverflowError):
         pass  # the general form says it in PyTorch's words
     return _general(self, key)
+
+
+def _only_new(key: Any, rank: int) -> int | None:
+    """Where a key that does nothing else makes one new dimension; None if it does something else."""
+    dim, whole, found = 0, 0, None  # whole dimensions that it names
+    for at, item in enumerate(key):
+        if item is None:
+            if found is not None:
+                return None
+            found = dim
+        elif item is Ellipsis:
+            behind = key[at + 1 :]
+            dim = rank - len(behind) + behind.count(None)
+        elif item == ALL:
+            dim, whole = dim + 1, whole + 1
+        else:
+            return None
+    return found if whole <= rank else None
 
 
 def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:

@@ -21,7 +21,10 @@ from ...._kernel.threads import pool
 from ...folds.folding import fold_array
 from .description import CODES, Conv, Ints, nothing
 
-_MOST, _MOST_ALONE = 64, 25  # elements of a window, which a kernel has in its code; where one group has few results: more take LLVM 8 s
+_MOST, _MOST_ALONE = (
+    64,
+    25,
+)  # elements of a window, which a kernel has in its code; where one group has few results: more take LLVM 8 s
 _CHANNELS, _ALONE = 32, 4  # of a group; of images or results with one group
 _PLANE, _ROOM = 1 << 18, 1 << 22  # elements of a plane where there are many, and of all planes of a group
 _PRODUCTS = 2  # that take as long as to move an element: sums of few do not stay in registers
