@@ -11,22 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .._core.refusals import ValuesRead
 from .._core.state import BATCHED, DUAL, local, modes
 from .._interception.overrides import disabled_torch_function
 from .._ops.registry import ops
 from .._tensor import Tensor
-
-
-class ValuesRead(RuntimeError):
-    """Something wanted the elements of a batched tensor, which differ from sample to sample.
-
-    `by` names the functions that have no answer for a batch, even where the samples' own could be stacked.
-    """
-
-    def __init__(self, message: str, by: tuple[str, ...] = ()):
-        super().__init__(message)
-        self.by = by
-
 
 _ITEM = (
     "vmap: It looks like you're calling .item() on a Tensor, or using its elements where Python or NumPy needs one "

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .._core.refusals import ValuesRead
 from .._core.state import local
 from .._ops.layout.striding import address, byte_bounds
 from .._ops.making.generator import default_generator
 from .._ops.registry import ops
 from .._tensor import Tensor
-from .batched import Batched, ValuesRead, batch_size, deepest, make_batched, part_samples, unwrap
+from .batched import Batched, batch_size, deepest, make_batched, part_samples, unwrap
 
 # Functions that know what to do with batches themselves: name -> rule(function, level, args, named), which may return
 # NotImplemented.
