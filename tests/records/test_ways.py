@@ -43,6 +43,8 @@ UNREACHED = {
 }  # fmt: skip
 # Calls of records that the dispatcher does not see, since those who look get other operations in their place.
 HIDDEN = {
+    "part_at": "records['part_at'](x, i[:1], 0, None, None)", "taken_at": "records['taken_at'](x, i[:1], 0, None)",
+    "place_at": "records['place_at'](x[0], i[:1], tuple(x.shape), 0, None, None)",
     "batch_norm_given": "torch.nn.functional.batch_norm(x, x[0].detach(), x[1].detach().abs())",
     "class_loss": "torch.nn.functional.cross_entropy(x, i[:3])", "channel_windows": "torch.nn.functional.local_response_norm(u, 3)",
     "sum_bags": "torch.nn.functional.embedding_bag(i.view(1, 5), x, mode='sum')", "sparse_values": "x.to_sparse().values()",
@@ -60,6 +62,7 @@ MISSING = {
     ("sparse_values", "vmap"): "a sparse tensor of samples is not coalesced",
     ("ctc_loss", "forward mode"): "its second derivative is not there, and PyTorch's is not either",
     ("histogram_counts", "meta"): "edges between the extremes are values; PyTorch refuses, too",
+    ("part_at", "meta"): "a view is where its position says, which is an element", ("place_at", "meta"): "its derivative is part_at",
 }  # fmt: skip
 
 
