@@ -103,7 +103,7 @@ class Orders:
         numbers = rows.count, rows.length, wanted
         share = -(-rows.length // -(-_BLOCKS * 2 // rows.count))
         tally = backend.compiled("tally_rows", text("tally_rows", "tally", threads=2 * _THREADS))
-        grid = (-(-rows.length // share), rows.count)
+        grid = (rows.count, -(-rows.length // share))  # rows first: there may be more than 65,535
         tally(grid, (2 * _THREADS,), (*arrays, 0, 0, work, *numbers, share, 0, *rows.numbers))
         put = backend.compiled("order_digit", text("order_digit", "digit", threads=_THREADS, count=piece))
         for k in range(steps):

@@ -162,7 +162,7 @@ _SELECT = """
 _TALLY = """
   __shared__ unsigned int table[KEY_DIGITS * 256 * COLUMNS];
   int t = threadIdx.x;
-  long long row = blockIdx.y, begin = blockIdx.x * run, stop = begin + run < n ? begin + run : n;
+  long long row = blockIdx.x, begin = blockIdx.y * run, stop = begin + run < n ? begin + run : n;
   PLACES
   for (int i = t; i < KEY_DIGITS * 256 * COLUMNS; i += THREADS) table[i] = 0;
   __syncthreads();
