@@ -21,7 +21,7 @@ import numpy as np
 from .._core.dtypes import INTEGER, int64
 from .._core.random import MersenneState
 from .._core.state import CAPTURE, FUNCTION_MODE, GRAD, META, local, modes
-from .._errors.frames import PACKAGE, is_ours, users_frame
+from .._errors.frames import called_from, users_line
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.records.primitive import Primitive
 from .._ops.registry import ops, position_arguments, records
@@ -122,7 +122,7 @@ class Capture:
     def stop(self, reason: str, line: Any = None) -> None:
         """Remembers why the run cannot be recorded; it goes on unrecorded."""
         if self.problem is None:
-            self.problem = Break(reason, *(line or _users_line() or ()))
+            self.problem = Break(reason, *(line or users_line() or ()))
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class Capture:
         several = isinstance(out, (tuple, list))
         if opaque or writes:
             self._disturb()
-        node = Node(op, args, (), several, named, opaque, writes, _users_line())
+        node = Node(op, args, (), several, named, opaque, writes, users_line())
         node.outs = tuple([self._out(t, node) if isinstance(t, Tensor) else None for t in (out if several else (out,))])
         self.graph.nodes.append(node)
 
@@ -216,7 +216,7 @@ class Capture:
         if self.problem is None:
             self._disturb()
             value, source = self.value(target), self._encoded(source)
-            self.graph.nodes.append(Node(write, (value, source), writes=(value,), line=_users_line()))
+            self.graph.nodes.append(Node(write, (value, source), writes=(value,), line=users_line()))
             self._written.append(target)
 
     def accumulate(self, function: Any, leaf: Tensor, g: Tensor, *rest: Any) -> None:
@@ -489,7 +489,7 @@ class Capture:
 
     def expect(self, answer: Any, question: Any, tensors: Any, whole: bool = False) -> bool:
         """Expects of later runs an answer that elements give now; whether it may. `whole`: it is about a whole number."""
-        checks = _checks_arguments()
+        checks = called_from("distributions")
         may = self.branches or checks or (self.sizes and whole)
         if may:
             late = ValueError("a distribution was given values that are not valid") if checks else None
@@ -693,22 +693,3 @@ def _is_part(t: Tensor, a: Tensor) -> bool:
     if not isinstance(t._array, np.ndarray) or not isinstance(a._array, np.ndarray):
         return t is not a and _shared(t, a)
     return t._array is not a._array and overlap(t._array, a._array)
-
-
-def _users_line() -> tuple[str, int] | None:
-    """The innermost line that is not ours."""
-    frame = users_frame()
-    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-
-
-def _checks_arguments() -> bool:
-    """Whether a distribution looks at its own arguments."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and is_ours(frame):
-        if frame.f_code.co_filename.startswith(_DISTRIBUTIONS):
-            return True
-        frame = frame.f_back
-    return False
-
-
-_DISTRIBUTIONS = PACKAGE + "distributions"

@@ -23,6 +23,22 @@ def users_frame() -> Any:
     return frame
 
 
+def users_line() -> tuple[str, int] | None:
+    """The file and line of that frame."""
+    frame = users_frame()
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def called_from(part: str) -> bool:
+    """Whether a part of this package, such as "distributions", is what asks, on behalf of the program."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and is_ours(frame):
+        if frame.f_code.co_filename.startswith(PACKAGE + part):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
     """Warns at the line of the program that called into this package."""
     level, frame = 1, sys._getframe()
