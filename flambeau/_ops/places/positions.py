@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from ..._backend.copies import place
-from ..._backend.cpu import cpu
 from ..._core.dtypes import INTEGER, int64
 from ..._core.state import BATCHED, CAPTURE, DUAL, GRAD, local, modes
 from ..._tensor import Tensor
@@ -100,7 +99,7 @@ def place_at(
 ) -> Any:
     """Zeros of a shape with `g` in the part at a position: the derivative of taking that part."""
     whole = backend.zeros(shape, g.dtype)
-    if length is None and backend is cpu:
+    if length is None:
         kernels.update_rows(backend, whole, dim, at, g.reshape((*g.shape[:dim], 1, *g.shape[dim:])), "set", True)
     else:
         place(whole[_key(shape, at, dim, length, named)], g)
