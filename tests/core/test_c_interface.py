@@ -3,14 +3,17 @@
 import ctypes
 from pathlib import Path
 
+import pytest
+
 import flambeau
 from flambeau._core.c_interface import c_address, c_function, capsule_name, capsule_pointer
 
 
-def test_a_prototype_is_not_changed_by_what_others_set() -> None:
+def test_a_prototype_is_not_changed_by_what_others_set(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = c_function("PyLong_FromLong", ctypes.py_object, ctypes.c_long)
     theirs = ctypes.pythonapi.PyLong_FromLong
-    theirs.restype, theirs.argtypes = ctypes.c_void_p, [ctypes.py_object]
+    monkeypatch.setattr(theirs, "restype", ctypes.c_void_p)
+    monkeypatch.setattr(theirs, "argtypes", [ctypes.py_object])
     assert ours(7) == 7
     assert c_function("PyLong_FromLong", ctypes.py_object, ctypes.c_long) is ours
 
