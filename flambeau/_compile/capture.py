@@ -36,7 +36,7 @@ from .holders import grad_of
 from .numbers import BRANCH, Integer, Leaf, Numbers, _Live, held_at, is_live, plain, put
 from .returned import READS, Read, is_only_returned, kept_by
 from .standing import Inside, plain_in, stands, with_others
-from .unseen import Unseen, is_certain, needs_elements, other_elements, shape_is_known
+from .unseen import Unseen, is_certain, is_closed, needs_elements, other_elements, shape_is_known
 from .whole import Called, Hooked, Whole, known_to, one_behind_another, tensors_in
 from .writes import Accumulate, changes, leaves_of, whole_of, write
 
@@ -339,6 +339,17 @@ class Capture:
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
+        observer = sys.getprofile()
+        sys.setprofile(None)  # at once: what watches the run follows what users' code does
+        try:
+            if is_closed(function, args, named):
+                return self._called(function, args, named)
+        finally:
+            sys.setprofile(observer)
+        return self._called(function, args, named)
+
+    def _called(self, function: Any, args: Any, named: Any) -> Any:
+        """Runs a public function, and records what it does."""
         if self.problem is not None:
             return function(*args, **named)
         name = getattr(function, "__name__", "")  # a record that is asked for directly has none
@@ -399,7 +410,7 @@ class Capture:
                 return read
             hint = BRANCH if name == "__bool__" else ""
             stop = lambda line: self.stop(f"{_shown(function)} reads elements for Python{hint}", line)
-            if self.live.said is None or not self.live.said.excuses(sys._getframe(1), stop):
+            if self.live.said is None or not self.live.said.excuses(sys._getframe(2), stop):
                 stop(None)
             return out
         unseen = any([version_of(t) - v != sum([_shared(t, w) for w in self._written]) for t, v in before])

@@ -19,7 +19,7 @@ from typing import Any
 
 from .._core.dtypes import dtype
 from .._core.once import found_once
-from .._core.state import GRAD
+from .._core.state import GRAD, unobserved
 from .._kernel.native.site import Site
 from .._tensor import Tensor
 from .._tensor.methods import _Later
@@ -183,7 +183,8 @@ class Trail:
 
     def _changes(self) -> list[Effect]:
         """What the run has changed so far."""
-        return [e for holder in self.holders for e in holder.changes() if e.kind != "grad"]
+        with unobserved():
+            return [e for holder in self.holders for e in holder.changes() if e.kind != "grad"]
 
     def _receiver(self, frame: Any) -> Any:
         """The frame that gets what is returned to one, which may hand it on; None if that is the end of the run."""
@@ -418,7 +419,8 @@ class Trail:
 
     def changed(self) -> dict[tuple[int, Any], Any]:
         """What the run has changed so far: by object and key, what is there now."""
-        return {(id(e.holder), e.key): e.new for holder in self.holders for e in holder.changes()}
+        with unobserved():
+            return {(id(e.holder), e.key): e.new for holder in self.holders for e in holder.changes()}
 
     def guards(self, used: Callable[[Tensor], bool] = lambda t: True, steps: Container[Any] = ()) -> Guards:
         """The guards of everything that was reached; raises `Break` if something cannot be guarded.

@@ -5,18 +5,25 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from types import FunctionType, MethodWrapperType
 from typing import Any
 
 import numpy as np
 
 from .._backend.meta import empty_meta
+from .._core.devices import device
+from .._core.dtypes import dtype
+from .._core.layouts import layout, memory_format
 from .._core.refusals import ValuesRead
-from .._core.state import CAPTURE, CUDA, FUNCTION_MODE, GRAD, META, local, modes
+from .._core.sizes import Size
+from .._core.state import AUTOCAST, CAPTURE, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, local, modes
 from .._dispatch import backend_of
+from .._kernel.native.site import Site
 from .._ops.records.primitive import Primitive
 from .._ops.records.shape_rules import DataDependent
 from .._ops.registry import ops
 from .._tensor import Tensor, detached, wrap
+from .reach import TRUSTED, trust
 from .standing import with_others
 from .whole import tensors_in
 
@@ -38,6 +45,29 @@ class Unseen:
             modes.enter(bit)
         local.captures, local.function_modes = self.captures, self.function_modes
         sys.setprofile(self.profile)
+
+
+def is_closed(function: Any, args: Any, named: Any) -> bool:
+    """Whether a call runs code of this package alone, which recordings need not follow: a function of ours over tensors, numbers and names,
+    while nobody else looks at operations. There are hundreds of events in such a call."""
+    kind = function.__class__
+    if kind is FunctionType:
+        own = trust(function.__code__.co_filename) == TRUSTED and function.__name__ not in _HOOKS
+    else:
+        own = kind is MethodWrapperType or isinstance(getattr(function, "__self__", None), Site)
+    usual = not local.function_modes and not modes.on & ~(CAPTURE | FUNCTION_MODE | AUTOCAST)
+    return own and usual and all([*map(_is_plain, args), *map(_is_plain, named.values())])
+
+
+def _is_plain(a: Any) -> bool:
+    kind = a.__class__
+    if kind is tuple or kind is list:
+        return all(map(_is_plain, a))
+    return kind in _PLAIN or (isinstance(a, Tensor) and not a._k & (OVERRIDE | DISPATCH))
+
+
+_HOOKS = frozenset(("backward", "grad"))  # functions that call what users have left with tensors
+_PLAIN = frozenset((int, float, bool, complex, str, type(None), type(...), slice, Size, dtype, device, layout, memory_format))
 
 
 def _without(t: Tensor) -> Tensor:
