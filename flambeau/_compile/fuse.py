@@ -26,6 +26,7 @@ from .steps import Call, Fused, Launch, LaunchedLoop, Loop, Question, Step, may_
 
 _LEAST = 1 << 13  # elements from which a loop less is worth a kernel more
 _OPERANDS, _MEMBERS, _INSTRUCTIONS = 12, 24, 1200  # of a fused loop, at most
+_KERNELS = 1024  # that are known by what they do
 _BACK = 12  # steps over which one may move
 
 Place = tuple[Memory | int, int, tuple[int, ...]]  # a block (or an address), bytes, steps along the dimensions
@@ -190,6 +191,53 @@ def _lasts(memory: Any, read: set[Memory], kept: set[Memory]) -> bool:
     return memory.kind != MADE or memory.fresh or memory in read or memory in kept
 
 
+class _Body:
+    """What a fused loop does with an element: parts as (body, sources with their compute types, types of results), and which values it stores.
+
+    Those that do the same are equal: programs for other sizes have the same kernels, as these know no extents.
+    """
+
+    def __init__(self, parts: Sequence[Any], outputs: Sequence[tuple[str, int]]):
+        self.parts, self.outputs = parts, outputs
+        exact = lambda s: (s[0], repr(s[1]), *s[2:])  # 0.0 and -0.0 are not the same, and NaN is
+        self.key = tuple([(body, *map(exact, sources), *types) for body, sources, types in parts]), tuple(outputs)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, _Body) and self.key == other.key
+
+    def __call__(self, m: Any, *loads: Any) -> Any:
+        r = loads[0].r
+        made: list[Any] = []
+        for function, sources, results in self.parts:
+            given = []
+            for kind, number, type, inside in sources:
+                if kind == "number":
+                    value = r.constant(COMPUTE.get(type, type), number)
+                else:
+                    value = loads[number] if kind == "load" else made[number]
+                given.append(m.cast(value, inside))
+            out = function(m, *given)
+            for value, type in zip(out if isinstance(out, tuple) else (out,), results):
+                made.append(r.through(value, type))
+        return tuple([loads[number] if kind == "load" else made[number] for kind, number in self.outputs])
+
+
+@functools.lru_cache(_KERNELS)
+def _is_rare(body: _Body, compute: tuple[str, ...]) -> bool:
+    return survey(body, compute)[0]
+
+
+@functools.lru_cache(_KERNELS)
+def _kernel(
+    body: _Body, inputs: tuple[str, ...], types: tuple[str, ...], compute: tuple[str, ...], steps: tuple[int, ...], stream: bool,
+    apart: bool,
+) -> Any:  # fmt: skip
+    return pointwise_loop(body, inputs, types, compute, steps, stream, apart)
+
+
 class _Writer:
     """Writes the body of a group."""
 
@@ -255,22 +303,7 @@ class _Writer:
         ):
             return None
 
-        def body(m: Any, *loads: Any) -> Any:
-            r = loads[0].r
-            made: list[Any] = []
-            for function, sources, results in parts:
-                given = []
-                for kind, number, type, inside in sources:
-                    if kind == "number":
-                        value = r.constant(COMPUTE.get(type, type), number)
-                    else:
-                        value = loads[number] if kind == "load" else made[number]
-                    given.append(m.cast(value, inside))
-                out = function(m, *given)
-                for value, type in zip(out if isinstance(out, tuple) else (out,), results):
-                    made.append(r.through(value, type))
-            return tuple([loads[number] if kind == "load" else made[number] for kind, number in outputs])
-
+        body = _Body(parts, outputs)
         if self.group.on_gpu:
             return self._launch(body, inputs, types, places)
         walk = Walk.over(self.group.lead, [list(p[2]) for p in places])
@@ -282,12 +315,12 @@ class _Writer:
         blocks = {p[0] for p in places[: len(inputs)]}
         apart = not any([p[0] in blocks for p in places[len(inputs) :]])
         compute = [COMPUTE.get(t, t) for t in inputs]
-        rare = survey(body, compute)[0]
+        rare = _is_rare(body, tuple(compute))
         stream = stream and apart and not rare
         ways = {p[1:] for p in places[len(inputs) :]}
         apart = apart and not any([p[0] in self.ends and p[1:] in ways for p in places[: len(inputs)]])
         try:
-            kernel = pointwise_loop(body, inputs, types, compute, steps, stream, apart)
+            kernel = _kernel(body, tuple(inputs), tuple(types), tuple(compute), tuple(steps), stream, apart)
         except NoCompiler:  # the loops one by one are there
             return None
         operands: list[Any] = [(None, p[0]) if isinstance(p[0], int) else (p[0], p[1]) for p in places]

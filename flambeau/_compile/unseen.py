@@ -67,7 +67,9 @@ def _is_plain(a: Any) -> bool:
 
 
 _HOOKS = frozenset(("backward", "grad"))  # functions that call what users have left with tensors
-_PLAIN = frozenset((int, float, bool, complex, str, type(None), type(...), slice, Size, dtype, device, layout, memory_format))
+_PLAIN = frozenset(
+    (int, float, bool, complex, str, type(None), type(...), slice, Size, dtype, device, layout, memory_format)
+)
 
 
 def _without(t: Tensor) -> Tensor:

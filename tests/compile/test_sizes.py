@@ -1,0 +1,73 @@
+"""Calls with other sizes than those that a program was made for: what they cost, and that they are right."""
+
+import flambeau as torch
+from flambeau import nn
+from flambeau._compile import fuse
+from flambeau._compile.guards import Trail
+
+F = nn.functional
+
+
+def test_fused_kernels_are_shared_by_sizes(monkeypatch):
+    made = []
+    real = fuse.pointwise_loop
+    monkeypatch.setattr(fuse, "pointwise_loop", lambda *args: made.append(args) or real(*args))
+
+    @torch.compile(dynamic=False)
+    def chain(x):
+        return torch.tanh(x * 3.25 + 1) * torch.sigmoid(x - 0.125)
+
+    for n in (100, 107, 131):
+        x = torch.randn(n, 128)
+        for _ in range(3):
+            torch.testing.assert_close(chain(x), torch.tanh(x * 3.25 + 1) * torch.sigmoid(x - 0.125), rtol=0, atol=0)
+        assert len(made) == 1
+    assert len(chain._region.entries) == 3
+
+
+def test_bodies_with_other_numbers_are_others():
+    def run(a):
+        @torch.compile
+        def scaled(x):
+            return torch.copysign(torch.ones_like(x) * a, x * a + a)
+
+        return [scaled(torch.ones(100, 128)) for _ in range(3)]
+
+    assert all([(out == 0).all() and not out.signbit().any() for out in run(0.0)])
+    assert all([(out == 0).all() and out.signbit().all() for out in run(-0.0)])
+
+
+def test_recordings_follow_users_code_and_not_what_operations_do(monkeypatch):
+    events = []
+    real = Trail._event
+    monkeypatch.setattr(Trail, "_event", lambda *args: events.append(args[2]) or real(*args))
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    forward = torch.compile(layer)
+    with torch.no_grad():
+        forward(torch.randn(2, 5, 16))
+    assert forward._region.entries
+    assert len(events) < 4000  # nearly 20,000 with all that operations do inside
+
+
+def test_users_code_that_operations_call_is_followed():
+    settings = {"scale": 2.0}
+
+    @torch.library.custom_op("sizes_tests::scaled", mutates_args=())
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return x * settings["scale"]
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            out = function(*args, **(kwargs or {}))
+            return out * settings["scale"] if function is torch.exp else out
+
+    @torch.compile
+    def function(x):
+        with Mode():
+            y = torch.exp(x)
+        return y + scaled(x + 1)
+
+    x = torch.zeros(3)
+    assert [function(x).tolist() for _ in range(3)] == [[4.0] * 3] * 3
+    settings["scale"] = 3.0
+    assert function(x).tolist() == [6.0] * 3
