@@ -27,7 +27,8 @@ from .cuda_products import Products
 from .cuda_rows import RowKernels
 from .cuda_scans import Scans
 from .cuda_watch import Shadow, watching
-from .cudnn import Convolutions, settings
+from .cudnn import Cudnn, settings
+from .cudnn_convolutions import Convolutions
 from .placement import gpu_count
 
 _PLANS = 4096  # layouts remembered by one kernel
@@ -253,7 +254,8 @@ class Cuda:
         self.orders = Orders(self)
         self.scans = Scans(self)
         self.product = Products(self)  # x @ y for arrays of one dtype
-        self.convolutions = Convolutions(self)
+        self.cudnn = Cudnn(self)
+        self.convolutions = Convolutions(self.cudnn)
         self.attention = Attention(self)
         self.launches = Launches(self)
         self.convolves = self.convolutions.takes  # whether a library convolves arrays of a dtype

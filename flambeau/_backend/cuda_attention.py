@@ -1,4 +1,4 @@
-"""Attention of CuPy arrays: of 16-bit floats without masks by kernels that never store the matrix of scores."""
+"""Attention of CuPy arrays: of 16-bit floats without masks by cuDNN or kernels of our own, which never store the matrix of scores."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from .._core.dtypes import BY_NUMPY
 from .._kernel.cuda import attention as kernels
 from .cuda_scores import Scores
+from .cudnn_attention import CudnnAttention
 
 _MOST = 65535  # heads of all batches: blocks along the second dimension of a grid
 _ALIGNED = 16  # bytes that are fetched at once
@@ -18,17 +19,18 @@ _CODES = ("f16", "bf16")
 
 
 class Attention:
-    """softmax(q k' * scale) v and its gradients."""
+    """softmax(q k' * scale + mask) v and its gradients: by cuDNN, where that can, by our kernels, or by products."""
 
     def __init__(self, backend: Any):
-        self.backend, self.scores = backend, Scores(backend)
+        self.backend, self.scores, self.library = backend, Scores(backend), CudnnAttention(backend.cudnn)
+        self.hidden: dict[str, Any] = {}  # what makes numbers to add of what takes part, by the type of numbers
 
     def takes(self, q: Any, k: Any, v: Any, mask: Any, scale: float, group: int) -> bool:
         """Whether there is a way for such operands: others share heads of keys."""
         return group == 1 or self._fuses(q, v, mask, scale)
 
     def _fuses(self, q: Any, v: Any, mask: Any, scale: float) -> bool:
-        """Whether there are kernels that never store scores."""
+        """Whether we have kernels that never store scores."""
         width = q.shape[-1]
         return (
             mask is None
@@ -43,12 +45,40 @@ class Attention:
 
     def forward(self, q: Any, k: Any, v: Any, mask: Any, out: Any, scale: float, causal: bool, group: int) -> Any:
         """Fills `out`; gives the logarithm of each query's sum of exponentials."""
-        if not self._fuses(q, v, mask, scale):
-            totals = self.scores.forward(*map(_four, (q, k, v)), mask, _four(out), scale, causal)
-            return totals.reshape(q.shape[:-1])
-        code, shape = BY_NUMPY[q.dtype].code, q.shape
-        totals = self.backend.empty(shape[:-1], np.dtype(np.float32))
-        q, k, v, out = (_four(a) for a in (*map(self._aligned, (q, k, v)), out))
+        shape, fuses = q.shape[:-1], self._fuses(q, v, mask, scale)
+        q, k, v, out = map(_four, (q, k, v, out))
+        if self.library.takes(q, k, v):
+            operands, totals = map(self._aligned, (q, k, v)), self.backend.empty(q.shape[:-1], np.dtype(np.float32))
+            if self.library.forward(*operands, self._added(mask, q, k), out, totals, scale, causal):
+                return totals.reshape(shape)
+        totals = (
+            self._forward(q, k, v, out, scale, causal, group)
+            if fuses
+            else self.scores.forward(q, k, v, mask, out, scale, causal)
+        )
+        return totals.reshape(shape)
+
+    def backward(
+        self, g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, totals: Any, made: Sequence[Any], scale: float,
+        causal: bool, group: int,
+    ) -> None:  # fmt: skip
+        """Fills the gradients by q, k and v."""
+        fuses = self._fuses(q, v, mask, scale)
+        g, q, k, v, out, *made = map(_four, (g, q, k, v, out, *made))
+        totals = totals.reshape(q.shape[:-1])
+        if self.library.takes(q, k, v):
+            operands = map(self._aligned, (g, q, k, v))
+            added = self._added(mask, q, k)
+            if self.library.backward(*operands, added, self._aligned(out), totals, made, scale, causal):
+                return
+        if fuses:
+            self._backward(g, q, k, v, out, totals, made, scale, causal, group)
+        else:
+            self.scores.backward(g, q, k, v, mask, made, scale, causal)
+
+    def _forward(self, q: Any, k: Any, v: Any, out: Any, scale: float, causal: bool, group: int) -> Any:
+        code, totals = BY_NUMPY[q.dtype].code, self.backend.empty(q.shape[:-1], np.dtype(np.float32))
+        q, k, v = map(self._aligned, (q, k, v))
         (batch, heads, length, width), keys = q.shape, k.shape[2]
         function = self.backend.compiled("attention_forward", kernels.forward(code, width))
         places = [s for a in (q, k, v, out) for s in _steps(a)]
@@ -57,17 +87,12 @@ class Attention:
         function((-(-length // rows), batch * heads), (32 * kernels.WARPS,), (q, k, v, out, totals, *places, *numbers))
         return totals
 
-    def backward(
-        self, g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, totals: Any, made: Sequence[Any], scale: float,
-        causal: bool, group: int,
+    def _backward(
+        self, g: Any, q: Any, k: Any, v: Any, out: Any, totals: Any, made: Sequence[Any], scale: float, causal: bool, group: int
     ) -> None:  # fmt: skip
-        """Fills the gradients by q, k and v."""
-        if not self._fuses(q, v, mask, scale):
-            self.scores.backward(*map(_four, (g, q, k, v)), mask, [_four(a) for a in made], scale, causal)
-            return
         code = BY_NUMPY[q.dtype].code
-        g, q, k, v, out = (_four(self._aligned(a)) for a in (g, q, k, v, out))
-        by_q, by_k, by_v = (_four(a) for a in made)
+        g, q, k, v, out = map(self._aligned, (g, q, k, v, out))
+        by_q, by_k, by_v = made
         (batch, heads, length, width), (_, shared, keys, _) = q.shape, k.shape
         text = kernels.backward(code, width)
         dots = self.backend.empty((batch * heads * length,), np.dtype(np.float32))
@@ -85,6 +110,27 @@ class Attention:
             (-(-keys // kernels.ROWS), batch * shared), (threads,),
             (*given, by_k, by_v, *places, *_steps(by_k), *_steps(by_v), *numbers),
         )  # fmt: skip
+
+    def _added(self, mask: Any, q: Any, k: Any) -> Any:
+        """What is added to scores: once for batches and heads that share it, and otherwise of their size."""
+        if mask is None:
+            return None
+        mask = _four(mask)
+        mask = mask[tuple([slice(None if s else 1) for s in mask.strides[:2]])]
+        shape = (*mask.shape[:2], q.shape[2], k.shape[2])
+        if mask.shape == shape and mask.dtype == q.dtype:
+            return self._aligned(mask)
+        made = self.backend.empty(shape, q.dtype)
+        if mask.dtype != np.bool_:
+            self.backend.copy(mask, made)
+        else:
+            code = BY_NUMPY[q.dtype].code
+            call = self.hidden.get(code)
+            if call is None:
+                body = lambda m, seen: m.where(seen, 0.0, -math.inf)
+                call = self.hidden[code] = self.backend.pointwise("hidden", body, ("b1",), (code,), ("b1",))
+            call(mask, out=made)
+        return made
 
     def _aligned(self, a: Any) -> Any:
         """The array itself if its rows can be fetched, otherwise a row-major copy."""

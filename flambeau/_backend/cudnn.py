@@ -1,8 +1,8 @@
-"""Convolutions on a GPU by cuDNN, where that is installed: with the system, or as NVIDIA's package for Python.
+"""cuDNN, where it is installed: with the system, or as NVIDIA's package for Python.
 
-The words and numbers are those of its graph interface. A convolution is described by descriptors of its operands; heuristics name engines
-that can do it, best first; of the first that suits a plan is made, which is kept. To carry it out costs some microseconds, where
-cuDNN's older interface takes a hundred to find the same out at each call.
+The words and numbers are those of its graph interface. Operations over tensors are described by descriptors and form a graph; heuristics
+name engines that can carry it out, best first; of the first that suits a plan is made, which is kept. To carry that out costs
+some microseconds, where cuDNN's older interface takes a hundred to find the same out at each call.
 """
 
 from __future__ import annotations
@@ -11,71 +11,64 @@ import array
 import ctypes
 import importlib.util
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._core.config import config
-from .._core.dtypes import BY_NUMPY
 from .._core.once import found_once
 from .._kernel.loops.dialect import compile_function
 from .cuda_driver import address_of
 from .cuda_handles import Handles
 from .cuda_watch import watching
 
+TYPES = {"f32": 0, "f64": 1, "f16": 2, "i32": 4, "bf16": 9, "b1": 11}  # what cuDNN calls the types of elements
+OPERANDS = 14  # that a graph has at most
+NOT_DETERMINISTIC = 4  # what is noted of engines
+# Kinds of attributes.
+OF_HANDLE, OF_TYPE, OF_FLAGS, OF_INTEGERS, OF_FLOATS, OF_DOUBLES, OF_ADDRESSES, OF_MODE, OF_HEURISTIC = range(9)
+OF_NOTES, OF_POINTWISE, OF_DESCRIPTORS, OF_REDUCTION = 11, 14, 15, 18
+# Kinds of descriptors.
+_ENGINE, _CONFIGURATION, _HEURISTICS, _PLAN, _GRAPH, _PACK, _TENSOR = 2, 3, 4, 5, 15, 16, 17
 _LIBRARIES = ("libcudnn.so.9", "libcudnn.so.8")
 _MOST_MEMORY = 1 << 30  # bytes that an engine may work in
-_MOST_KEPT = 1024  # convolutions that are kept ready
+_MOST_KEPT = 1024  # graphs that are kept ready
 _ENGINES, _TRIED = 32, 8  # that are asked for, and of which the fastest is looked for
 _ALIGNMENT = 16  # bytes that addresses of operands are multiples of
-_TYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 9}  # what cuDNN calls the types of elements, by our codes
-_CROSS_CORRELATION = 1
 _USUAL, _FALLBACK = 3, 2  # kinds of heuristics
-_TENSOR_CORES, _ROUNDED_FACTORS, _NOT_DETERMINISTIC = 0, 1, 4  # what is noted of engines
-# Kinds of descriptors.
-_CONVOLUTION, _ENGINE, _CONFIGURATION, _HEURISTICS, _PLAN, _GRAPH, _PACK, _TENSOR = 1, 2, 3, 4, 5, 15, 16, 17
-# Kinds of their attributes.
-_OF_HANDLE, _OF_TYPE, _OF_INTEGERS, _OF_FLOATS, _OF_DOUBLES, _OF_ADDRESSES, _OF_MODE, _OF_HEURISTIC = (
-    0,
-    1,
-    3,
-    4,
-    5,
-    6,
-    7,
-    8,
-)
-_OF_NOTES, _OF_DESCRIPTORS = 11, 15
-# Each role's operation, its first attribute (factor, factor of what was there, convolution follow each other), and those of its operands:
-# two that are given, one that is made.
-_ROLES = {
-    "products": (10, 700, (704, 703, 705)),
-    "adjoint": (12, 706, (709, 711, 710)),
-    "sums": (11, 712, (716, 717, 715)),
-}
 _FUNCTIONS = ("CreateDescriptor", "SetAttribute", "Finalize", "Execute", "DestroyDescriptor")
-_Execution = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 8)
+_WORDS = ["functions", "handle", "plan", "numbers", "count", "work", *[f"p{i}" for i in range(OPERANDS)]]
+_Execution = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * len(_WORDS))
 
 
-def _execute(m, functions, handle, plan, numbers, first, second, made, work):
+def _store(m: Any, place: Any, words: Sequence[Any]) -> Any:
+    """Writes words one after the other; gives the bits that any of them has."""
+    bits = m.number(0)
+    for i, word in enumerate(words):
+        m.put(place, 8 * i, word)
+        bits = bits | word
+    return bits
+
+
+def _execute(
+    m, functions, handle, plan, numbers, count, work, p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13
+):  # fmt: skip
     """Carries out a plan over operands at addresses; not 0 if cuDNN refuses, or if one is not aligned."""
     at = m.fields(functions, _FUNCTIONS)
-    if ((first | second | made) & (_ALIGNMENT - 1)) != 0:
+    own, operands = m.space(2), m.space(OPERANDS)
+    bits = _store(m, operands, (p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13))
+    if (bits & (_ALIGNMENT - 1)) != 0:
         return 1
-    own, operands = m.space(2), m.space(3)
     status = m.short(at.CreateDescriptor, _PACK, own)
     if status != 0:
         return status
     pack = m.word(own, 0)
     m.put(own, 8, work)
-    m.put(operands, 0, first)
-    m.put(operands, 8, second)
-    m.put(operands, 16, made)
-    status = m.short(at.SetAttribute, pack, 1000, _OF_INTEGERS, 3, numbers)
-    status = status | m.short(at.SetAttribute, pack, 1001, _OF_ADDRESSES, 3, operands)
-    status = status | m.short(at.SetAttribute, pack, 1003, _OF_ADDRESSES, 1, own + 8)
+    status = m.short(at.SetAttribute, pack, 1000, OF_INTEGERS, count, numbers)
+    status = status | m.short(at.SetAttribute, pack, 1001, OF_ADDRESSES, count, operands)
+    status = status | m.short(at.SetAttribute, pack, 1003, OF_ADDRESSES, 1, own + 8)
     status = status | m.short(at.Finalize, pack)
     if status == 0:
         status = m.short(at.Execute, handle, plan, pack)
@@ -84,12 +77,13 @@ def _execute(m, functions, handle, plan, numbers, first, second, made, work):
 
 
 class Settings:
-    """What `torch.backends.cudnn` has switched on."""
+    """What `torch.backends.cudnn` has switched on, and whether attention may be cuDNN's."""
 
     enabled = True
     benchmark = False  # algorithms are tried for each convolution, and the fastest is taken
     deterministic = False
     allow_tf32 = True
+    attention = True
 
     def switches(self) -> tuple[bool, bool, bool]:
         """Those that the choice of an algorithm depends on."""
@@ -97,7 +91,7 @@ class Settings:
 
     def number(self) -> int:
         """Another one for each way in which all switches can stand."""
-        return sum([on << i for i, on in enumerate((self.enabled, *self.switches()))])
+        return sum([on << i for i, on in enumerate((self.enabled, self.attention, *self.switches()))])
 
 
 settings = Settings()
@@ -107,7 +101,7 @@ class Refused(RuntimeError):
     """cuDNN cannot do what a descriptor says."""
 
 
-class _Descriptor:
+class Descriptor:
     """One of cuDNN's descriptions, which goes with this object."""
 
     def __init__(self, library: Any, kind: int):
@@ -116,10 +110,18 @@ class _Descriptor:
 
     def set(self, name: int, kind: int, values: Any) -> None:
         """Sets an attribute to an array of ctypes, or to descriptors."""
-        if kind == _OF_DESCRIPTORS:
+        if kind == OF_DESCRIPTORS:
             self.keep += values
             values = (ctypes.c_void_p * len(values))(*[d.place for d in values])
         self._check(self.library.cudnnBackendSetAttribute(self.place, name, kind, ctypes.c_int64(len(values)), values))
+
+    def choose(self, name: int, kind: int, value: int) -> None:
+        """Sets an attribute that is one of an enumeration."""
+        self.set(name, kind, (ctypes.c_int * 1)(value))
+
+    def count(self, name: int, values: Sequence[int]) -> None:
+        """Sets an attribute of integers."""
+        self.set(name, OF_INTEGERS, integers(values))
 
     def get(self, name: int, kind: int, values: Any) -> int:
         """Reads an attribute into an array of ctypes; how many values it has."""
@@ -131,7 +133,7 @@ class _Descriptor:
         )
         return min(count.value, len(values))
 
-    def finished(self) -> _Descriptor:
+    def finished(self) -> Descriptor:
         self._check(self.library.cudnnBackendFinalize(self.place))
         return self
 
@@ -143,22 +145,74 @@ class _Descriptor:
         self.library.cudnnBackendDestroyDescriptor(self.place)
 
 
-class _Ready(NamedTuple):
-    """A convolution made ready: its plan, and bytes that this works in."""
+class Ready(NamedTuple):
+    """A graph made ready: its plan, bytes that this works in, and numbers that come after its operands."""
 
-    plan: _Descriptor
+    plan: Descriptor
     memory: int
+    constants: Any
 
 
-class Convolutions:
-    """cuDNN's convolutions for one backend."""
+class Graph:
+    """Operations over tensors: those of the operands, which are numbered from 1 on, then constants, then what nobody else sees."""
+
+    def __init__(self, library: Any):
+        self.library, self.operations, self.hidden = library, list[Descriptor](), OPERANDS
+        self.constants: dict[float, Descriptor] = {}  # those that the graph names, in order
+
+    def new(self, kind: int) -> Descriptor:
+        return Descriptor(self.library, kind)
+
+    def tensor(
+        self,
+        code: str,
+        shape: Sequence[int],
+        steps: Sequence[int],
+        number: int,
+        hidden: bool = False,
+        value: bool = False,
+    ) -> Descriptor:
+        """One that lies in memory with so many elements from one place to the next."""
+        made = self.new(_TENSOR)
+        made.choose(901, OF_TYPE, TYPES[code])
+        for name, values in ((900, [_ALIGNMENT]), (902, shape), (903, steps), (906, [number])):
+            made.count(name, values)
+        for name, is_so in ((907, hidden), (908, value)):
+            if is_so:
+                made.set(name, OF_FLAGS, (ctypes.c_bool * 1)(True))
+        return made.finished()
+
+    def between(self, code: str, shape: Sequence[int], steps: Sequence[int] | None = None) -> Descriptor:
+        """What one operation makes for another, and nobody else sees; row-major, if it is not said how it lies."""
+        self.hidden += 1
+        return self.tensor(code, shape, steps or row_major(shape), self.hidden, hidden=True)
+
+    def constant(self, number: float, rank: int, operands: int) -> Descriptor:
+        """A number of 32 bits; `operands` is how many of them there are before the constants."""
+        if number not in self.constants:
+            place = operands + len(self.constants) + 1
+            self.constants[number] = self.tensor("f32", [1] * rank, [1] * rank, place, value=True)
+        return self.constants[number]
+
+    def add(self, operation: Descriptor) -> None:
+        self.operations.append(operation.finished())
+
+    def finished(self, handle: int) -> Descriptor:
+        made = self.new(_GRAPH)
+        made.set(800, OF_HANDLE, (ctypes.c_void_p * 1)(handle))
+        made.set(801, OF_DESCRIPTORS, self.operations)
+        return made.finished()
+
+
+class Cudnn:
+    """The library for one backend: graphs that are made ready once, and carried out."""
 
     def __init__(self, backend: Any):
         self.backend = backend
         self.lock = threading.RLock()  # a handle works for one call at a time
         self.handle = Handles(backend, lambda: self.library, "cudnnCreate", "cudnnSetStream")
-        self.ready: dict[Any, _Ready | None] = {}
-        self.numbers = array.array("q", range(1, 4))  # what operands are called
+        self.ready: dict[Any, Ready | None] = {}
+        self.numbers = array.array("q", range(1, OPERANDS + 1))  # what operands and constants are called
 
     @found_once
     def library(self) -> Any:
@@ -180,49 +234,43 @@ class Convolutions:
     @found_once
     def execution(self) -> tuple[int, Any]:
         """What carries out a plan: its address, and a form that Python calls."""
-        names = ["functions", "handle", "plan", "numbers", "first", "second", "made", "work"]
-        address = compile_function("cudnn_execute", _execute, names)
+        address = compile_function("cudnn_execute", _execute, _WORDS)
         return address, _Execution(address)
 
     def version(self) -> int | None:
         return None if self.library is None else int(self.library.cudnnGetVersion())
 
-    def takes(self, dtype: Any) -> bool:
-        """Whether it is there, switched on, and computes with such elements."""
-        found = BY_NUMPY.get(dtype)
-        return settings.enabled and found is not None and found.code in _TYPES and self.library is not None
-
-    def __call__(
-        self, role: str, first: Any, second: Any, made: Any, stride: Sequence[int], padding: Sequence[int],
-        dilation: Sequence[int], groups: int, last: bool,
+    def run(
+        self, key: tuple[Any, ...], describe: Callable[[Graph], None], operands: Sequence[Any], made: int,
+        unwanted: Set[int] = frozenset(), tries: bool = False,
     ) -> bool:  # fmt: skip
-        """Makes the last operand from the others, all dense, with channels first or last in memory; False if cuDNN cannot."""
-        operands, watch = (first, second, made), watching()
+        """Carries out a graph, described once for each key, that makes the last `made` operands; False if cuDNN cannot. Engines with notes
+        that are unwanted are left out; the fastest of several is looked for if wished."""
+        given, watch = operands, watching()
         if watch is None:
-            operands = tuple([self._aligned(a) for a in operands])
-        device = self.backend.xp.cuda.runtime.getDevice()
-        about = tuple(stride), tuple(padding), tuple(dilation)
-        shapes = tuple([a.shape for a in operands])
-        key = device, role, BY_NUMPY[made.dtype].code, shapes, last, about, settings.switches()
+            operands = [self._aligned(a) for a in given]
+        key = self.backend.xp.cuda.runtime.getDevice(), *key
         with self.lock:
             handle = self.handle()
             if key not in self.ready:
                 if len(self.ready) >= _MOST_KEPT:
                     self.ready.clear()
-                self.ready[key] = self._make_ready(handle, operands if watch is None else None, *key[1:])
+                trial = operands if tries and watch is None else None
+                self.ready[key] = self._make_ready(handle, describe, unwanted, trial)
             ready = self.ready[key]
             if ready is None:
                 return False
             address, call = self.execution
-            args = self._arguments(handle, ready, operands)
+            words = self._words(handle, ready, operands)
             if watch is not None:
                 watch.keep.append(ready)
-                watch.call(address, args)
+                watch.call(address, words)
                 return True
-            if call(*[a if isinstance(a, int) else a.data.ptr for a in args]):
+            if call(*[w if isinstance(w, int) else w.data.ptr for w in words]):
                 return False
-        if operands[2] is not made:
-            made[...] = operands[2]
+        for a, b in zip(given[-made:], operands[-made:]):
+            if a is not b:
+                a[...] = b
         return True
 
     def _aligned(self, a: Any) -> Any:
@@ -233,124 +281,94 @@ class Convolutions:
         made[...] = a
         return made
 
-    def _arguments(self, handle: int, ready: _Ready, operands: Sequence[Any]) -> list[Any]:
+    def _words(self, handle: int, ready: Ready, operands: Sequence[Any]) -> list[Any]:
         work = self.backend.empty((ready.memory,), np.dtype(np.uint8))
         functions, numbers = self.functions.buffer_info()[0], self.numbers.buffer_info()[0]
-        return [functions, handle, ready.plan.place.value, numbers, *operands, work]
+        places = [ready.constants.ctypes.data + i * _ALIGNMENT for i in range(len(ready.constants))]
+        count = len(operands) + len(places)
+        rest = [0] * (OPERANDS - count)
+        return [functions, handle, ready.plan.place.value, numbers, count, work, *operands, *places, *rest]
 
     def _make_ready(
-        self, handle: int, operands: Any, role: str, code: str, shapes: Any, last: bool, about: Any,
-        switches: tuple[bool, bool, bool],
-    ) -> _Ready | None:  # fmt: skip
-        """The plan of the first engine that may be used, or of the fastest; None if there is none."""
-        deterministic, benchmark, rounding = switches
-        unwanted = {_NOT_DETERMINISTIC} if deterministic else set()
-        if code == "f32" and not rounding:
-            unwanted |= {_TENSOR_CORES, _ROUNDED_FACTORS}
+        self, handle: int, describe: Callable[[Graph], None], unwanted: Set[int], operands: Sequence[Any] | None
+    ) -> Ready | None:
+        """The plan of the first engine that may be used, or of the fastest for such operands; None if there is none."""
         try:
-            graph = self._described(handle, role, code, shapes, last, about)
-            found = self._plans(handle, graph, unwanted)
-            if not benchmark or operands is None:
+            graph = Graph(self.library)
+            describe(graph)
+            constants = np.zeros((len(graph.constants), _ALIGNMENT // 4), np.float32)
+            constants[:, 0] = list(graph.constants)
+            found = self._plans(handle, graph.finished(handle), unwanted, constants)
+            if operands is None:
                 return next(found, None)
             tried = [ready for ready, _ in zip(found, range(_TRIED))]
             return min(tried, key=lambda ready: self._seconds(handle, ready, operands), default=None)
         except Refused:
             return None
 
-    def _described(self, handle: int, role: str, code: str, shapes: Any, last: bool, about: Any) -> _Descriptor:
-        """The graph of one convolution."""
-        kind, attribute, places = _ROLES[role]
-        stride, padding, dilation = [
-            _integers((fill, *numbers) if len(numbers) == 1 else numbers) for numbers, fill in zip(about, (1, 0, 1))
-        ]
-        wide = "f64" if code == "f64" else "f32"
-        convolution = self._new(_CONVOLUTION)
-        convolution.set(100, _OF_TYPE, (ctypes.c_int * 1)(_TYPES[wide]))
-        convolution.set(101, _OF_MODE, (ctypes.c_int * 1)(_CROSS_CORRELATION))
-        for name, values in ((102, dilation), (103, stride), (104, padding), (105, padding)):
-            convolution.set(name, _OF_INTEGERS, values)
-        convolution.set(106, _OF_INTEGERS, _integers([len(stride)]))
-        operation = self._new(kind)
-        factor, of_factor = (ctypes.c_double, _OF_DOUBLES) if wide == "f64" else (ctypes.c_float, _OF_FLOATS)
-        operation.set(attribute, of_factor, (factor * 1)(1))
-        operation.set(attribute + 1, of_factor, (factor * 1)(0))
-        operation.set(attribute + 2, _OF_DESCRIPTORS, [convolution.finished()])
-        for number, (place, shape) in enumerate(zip(places, shapes), 1):
-            operation.set(place, _OF_DESCRIPTORS, [self._operand(code, shape, last, number)])
-        graph = self._new(_GRAPH)
-        graph.set(800, _OF_HANDLE, (ctypes.c_void_p * 1)(handle))
-        graph.set(801, _OF_DESCRIPTORS, [operation.finished()])
-        return graph.finished()
-
-    def _operand(self, code: str, shape: tuple[int, ...], last: bool, number: int) -> _Descriptor:
-        """A tensor; signals count as images with one row."""
-        if len(shape) == 3:
-            shape = (*shape[:2], 1, shape[2])
-        order = (0, *range(2, len(shape)), 1) if last else range(len(shape))
-        steps, step = [0] * len(shape), 1
-        for d in reversed(order):
-            steps[d], step = step, step * shape[d]
-        made = self._new(_TENSOR)
-        made.set(901, _OF_TYPE, (ctypes.c_int * 1)(_TYPES[code]))
-        for name, values in ((900, [_ALIGNMENT]), (902, shape), (903, steps), (906, [number])):
-            made.set(name, _OF_INTEGERS, _integers(values))
-        return made.finished()
-
-    def _plans(self, handle: int, graph: _Descriptor, unwanted: set[int]) -> Iterator[_Ready]:
+    def _plans(self, handle: int, graph: Descriptor, unwanted: Set[int], constants: Any) -> Iterator[Ready]:
         """Plans that may be used, as far as heuristics can tell best first."""
         for mode in (_USUAL, _FALLBACK):
             for configuration in self._configurations(graph, mode):
                 if unwanted and not unwanted.isdisjoint(self._notes(configuration)):
                     continue
-                plan, memory = self._new(_PLAN), _integers([0])
+                plan, memory = self._new(_PLAN), integers([0])
                 try:
-                    plan.set(400, _OF_HANDLE, (ctypes.c_void_p * 1)(handle))
-                    plan.set(401, _OF_DESCRIPTORS, [configuration])
-                    plan.finished().get(402, _OF_INTEGERS, memory)
+                    plan.set(400, OF_HANDLE, (ctypes.c_void_p * 1)(handle))
+                    plan.set(401, OF_DESCRIPTORS, [configuration])
+                    plan.finished().get(402, OF_INTEGERS, memory)
                 except Refused:
                     continue
                 if memory[0] <= _MOST_MEMORY:
-                    yield _Ready(plan, memory[0])
+                    yield Ready(plan, memory[0], constants)
 
-    def _configurations(self, graph: _Descriptor, mode: int) -> list[_Descriptor]:
+    def _configurations(self, graph: Descriptor, mode: int) -> list[Descriptor]:
         heuristics = self._new(_HEURISTICS)
-        heuristics.set(201, _OF_DESCRIPTORS, [graph])
-        heuristics.set(200, _OF_HEURISTIC, (ctypes.c_int * 1)(mode))
+        heuristics.set(201, OF_DESCRIPTORS, [graph])
+        heuristics.choose(200, OF_HEURISTIC, mode)
         found = [self._new(_CONFIGURATION) for _ in range(_ENGINES)]
         places = (ctypes.c_void_p * _ENGINES)(*[d.place for d in found])
         try:
-            found = found[: heuristics.finished().get(202, _OF_DESCRIPTORS, places)]
+            found = found[: heuristics.finished().get(202, OF_DESCRIPTORS, places)]
         except Refused:
             return []
         for configuration in found:
             configuration.keep.append(graph)
         return found
 
-    def _notes(self, configuration: _Descriptor) -> list[int]:
+    def _notes(self, configuration: Descriptor) -> list[int]:
         """What is noted of the engine that a configuration is of."""
         engine, notes = self._new(_ENGINE), (ctypes.c_int * 16)()
-        configuration.get(300, _OF_DESCRIPTORS, (ctypes.c_void_p * 1)(engine.place))
-        return notes[: engine.get(1303, _OF_NOTES, notes)]
+        configuration.get(300, OF_DESCRIPTORS, (ctypes.c_void_p * 1)(engine.place))
+        return notes[: engine.get(1303, OF_NOTES, notes)]
 
-    def _seconds(self, handle: int, ready: _Ready, operands: Sequence[Any]) -> float:
+    def _seconds(self, handle: int, ready: Ready, operands: Sequence[Any]) -> float:
         """How long a plan takes, about."""
         events, (_, call) = self.backend.xp.cuda, self.execution
-        args = [a if isinstance(a, int) else a.data.ptr for a in self._arguments(handle, ready, operands)]
+        words = [w if isinstance(w, int) else w.data.ptr for w in self._words(handle, ready, operands)]
         begin, end = events.Event(), events.Event()
         for event in (None, begin, None, end):
             if event is not None:
                 event.record()
-            elif call(*args):
+            elif call(*words):
                 return float("inf")
         end.synchronize()
         return float(events.get_elapsed_time(begin, end))
 
-    def _new(self, kind: int) -> _Descriptor:
-        return _Descriptor(self.library, kind)
+    def _new(self, kind: int) -> Descriptor:
+        return Descriptor(self.library, kind)
 
 
-def _integers(numbers: Sequence[int]) -> Any:
+def integers(numbers: Sequence[int]) -> Any:
     return (ctypes.c_int64 * len(numbers))(*numbers)
+
+
+def row_major(shape: Sequence[int]) -> list[int]:
+    """Steps of elements that lie side by side, those of the last dimension first."""
+    steps = [1] * len(shape)
+    for d in reversed(range(len(shape) - 1)):
+        steps[d] = steps[d + 1] * shape[d + 1]
+    return steps
 
 
 def _places() -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from .._backend.placement import cuda_problem
 from .._core.config import get_float32_matmul_precision, set_float32_matmul_precision
+from .._dispatch import backend_of
 from .._ops.layers.attention import kinds
 from ._flags import a_bool, anything, switch
 
@@ -231,7 +232,12 @@ def can_use_efficient_attention(params: SDPAParams, debug: bool = False) -> bool
 
 def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
     """Whether cuDNN's attention takes these; with `debug`, warns why not."""
-    return _no_own_kernel("cuDNN", debug)
+    q, k, v = params.query, params.key, params.value
+    if q.is_cuda and not params.dropout and backend_of(q._k).attention.library.takes(q._array, k._array, v._array):
+        return True
+    if debug:
+        warnings.warn("cuDNN's attention takes 16-bit floats on a GPU, without dropout", stacklevel=2)
+    return False
 
 
 def is_ck_sdpa_available() -> bool:

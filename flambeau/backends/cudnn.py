@@ -1,4 +1,4 @@
-"""Switches of cuDNN, which computes convolutions on a GPU where it is installed; other kernels do not depend on them."""
+"""Switches of cuDNN, which computes convolutions and attention on a GPU where it is installed; other kernels do not depend on them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ conv, rnn = Precision("tf32"), Precision("tf32")
 
 def is_available() -> bool:
     """Whether there is a GPU that computes, and cuDNN."""
-    return cuda_problem() is None and cuda.convolutions.library is not None
+    return cuda_problem() is None and cuda.cudnn.library is not None
 
 
 def version() -> int | None:
     """The version of the library as one number; None where it is not used."""
-    return cuda.convolutions.version() if is_available() else None
+    return cuda.cudnn.version() if is_available() else None
 
 
 def is_acceptable(tensor: Any) -> bool:

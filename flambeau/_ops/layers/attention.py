@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..._backend.cudnn import settings
 from ..._core.allocation import not_planned
 from ..._core.dtypes import BOOL, BY_NUMPY, FLOATING, bool_, dtype, float32, float64
 from ..._core.sizes import broadcast_shapes
@@ -34,9 +35,19 @@ class Kinds:
         self.flash = self.memory_efficient = self.math = self.cudnn = True
 
     def __setattr__(self, name: str, value: bool) -> None:
+        changed = getattr(self, name, value) is not value
         object.__setattr__(self, name, value)
+        if name == "cudnn" and changed:
+            from ..._backend.cuda import cuda  # which few programs need
+
+            settings.attention = value
+            cuda.switched()
         if plans is not None:  # which were made by another choice
             plans.forget()
+
+    def fused(self, gpu: int) -> bool:
+        """Whether one of those may be chosen that never make the matrix of scores; the CPU has one of them."""
+        return self.flash or bool(gpu and (self.cudnn or self.memory_efficient))
 
 
 plans: Any = None  # of scaled_dot_product_attention
@@ -181,6 +192,7 @@ def _backward_formula(
     tensors=8,
     name="attention_backward",
     grad=_attention_second,
+    planned=True,
 )
 def attention_back(
     backend: Any, cotangent: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, out: Any, totals: Any, scale: float,
@@ -251,17 +263,18 @@ def scaled_dot_product_attention(
     width = query._array.shape[-1]
     factor = (1.0 / math.sqrt(width) if width else 1.0) if scale is None else scale
     group = _group(query, key, value) if enable_gqa else 1
-    if not kinds.flash:
+    fused = kinds.fused(query._k & CUDA)
+    if not fused:
         not_planned()
-    if not kinds.flash and not kinds.math:
-        raise RuntimeError(
-            "No viable backend for scaled_dot_product_attention was found: both the math and the flash kind are off"
-        )
+        if not kinds.math:
+            raise RuntimeError(
+                "No viable backend for scaled_dot_product_attention was found: both the math and the flash kind are off"
+            )
     if (
         dropout_p >= 1.0
         or dropout_p < 0.0
         or (dropout_p and local.batches)
-        or not kinds.flash
+        or not fused
         or not _fusable(query, key, value, attn_mask, dropout_p, factor, group)
     ):
         if group != 1:
