@@ -300,3 +300,10 @@ def test_lines_within_borders_are_copied_as_a_whole(mode, pads):
         weights = torch.arange(float(made.numel())).reshape(made.shape)
         (by,) = torch.autograd.grad(made, given, weights)
         assert float((made.detach() * weights).sum()) == float((x * by).sum())
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_padding_may_take_all_of_one_dimension_away(mode):
+    assert torch.nn.functional.pad(torch.ones(1, 2, 5, 5), (-3, -2, 1, 1), mode=mode).shape == (1, 2, 7, 0)
+    with pytest.raises(RuntimeError, match="too small"):
+        torch.nn.functional.pad(torch.ones(1, 2, 5, 5), (-3, -3, 1, 1), mode=mode)

@@ -143,6 +143,8 @@ def test_full():
     assert torch.full((2,), True).dtype is torch.bool and torch.full((2,), 1).dtype is torch.int64
     assert torch.full((2,), 1.5, dtype=torch.int64).tolist() == [1, 1]
     assert torch.full((2,), torch.tensor(2.5)).tolist() == [2.5, 2.5]
+    assert torch.full((2,), torch.tensor(2.5, dtype=torch.float64)).dtype is torch.float32  # a number, whatever held it
+    assert torch.full((2,), torch.tensor(2, dtype=torch.int32)).dtype is torch.int64
     assert torch.full_like(torch.zeros(2, dtype=torch.int64), 1.5).tolist() == [1, 1]
     with pytest.raises(RuntimeError, match="overflow"):
         torch.full((2,), 300, dtype=torch.uint8)
@@ -393,3 +395,11 @@ def test_what_was_made_before_is_a_copy(text):
         torch.set_default_dtype(torch.float32)
     with torch.device("meta"):
         assert torch.eye(3).device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    "data, error", [([[1], [[6, 2]]], "interpreted as an integer"), ([[[1]], [2]], "not a sequence")]
+)
+def test_lists_of_unequal_depth(data, error):
+    with pytest.raises(TypeError, match=error):
+        torch.tensor(data)

@@ -411,3 +411,8 @@ def test_numbers_slices_and_one_tensor_of_places_together():
     assert x[torch.tensor(2), 1:3]._base is x
     with pytest.raises(IndexError, match="out of bounds"):
         x[torch.tensor([4]), :2]
+
+
+def test_positions_of_one_dimension_lie_side_by_side():
+    assert [t.stride() for t in torch.where(torch.ones(2, 3, 2))] == [(1,)] * 3
+    assert [t.tolist() for t in torch.tensor([[0, 1], [2, 3]]).nonzero(as_tuple=True)] == [[0, 1, 1], [1, 0, 1]]

@@ -291,3 +291,16 @@ def test_distances_that_are_whole_numbers():
     for margin, expected in ((1.0, 0.0), (1.5, 0.5), (2.0, 1.0)):
         made = F.triplet_margin_with_distance_loss(a, b, c, distance_function=distance, margin=margin)
         assert made.item() == expected and made.dtype is torch.float32
+
+
+@pytest.mark.parametrize("loss", [torch.nn.functional.nll_loss, torch.nn.functional.cross_entropy])
+def test_weights_of_classes_have_the_dtype_of_scores(loss):
+    with pytest.raises(RuntimeError, match="expected scalar type Double but found Float"):
+        loss(torch.ones(2, 3, dtype=torch.float64), torch.tensor([0, 1]), torch.ones(3))
+
+
+@pytest.mark.parametrize("given", [{}, {"weight": torch.ones(2)}, {"pos_weight": torch.ones(2)}])
+def test_logit_losses_have_the_dtype_of_targets(given):
+    x, y = torch.ones(3, 2, dtype=torch.float16), torch.ones(3, 2, dtype=torch.float16)
+    assert torch.nn.functional.binary_cross_entropy_with_logits(x, y, **given).dtype is torch.float16
+    assert torch.nn.functional.binary_cross_entropy_with_logits(x, y.double(), **given).dtype is torch.float64

@@ -300,3 +300,10 @@ def test_many_rows_by_a_tiny_matrix_that_lies_by_columns():
     w = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).t()
     assert torch.mm(x, w)[-1].tolist() == [598 + 2 * 599, 3 * 598 + 4 * 599]
     assert torch.mm(x, w.contiguous())[-1].tolist() == torch.mm(x, w)[-1].tolist()
+
+
+def test_a_product_over_nothing_is_not_scaled():
+    inf, nothing = float("inf"), torch.ones(2, 0)
+    assert torch.addmm(torch.ones(2, 2), nothing, nothing.T, alpha=inf, beta=2).tolist() == [[2.0, 2.0]] * 2
+    assert torch.baddbmm(torch.ones(1, 2, 2), nothing[None], nothing.mT[None], alpha=inf).unique().tolist() == [1.0]
+    assert torch.addmv(torch.ones(2), nothing, torch.ones(0), alpha=inf).tolist() == [1.0, 1.0]

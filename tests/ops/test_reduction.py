@@ -572,3 +572,9 @@ def test_gradients_of_running_folds_in_one_pass_and_by_operations(call, shape):
         (made,) = torch.autograd.grad(call(x, dim), x, g)
         (wanted,) = torch.autograd.grad(call(x, dim), x, g.clone().requires_grad_(), create_graph=True)
         torch.testing.assert_close(made, wanted.detach(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_complex_numbers_have_no_largest(name):
+    with pytest.raises(RuntimeError, match=f"{name}.*does not support complex input"):
+        getattr(torch, name)(torch.ones(2, dtype=torch.complex64), 0)

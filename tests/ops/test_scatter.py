@@ -396,3 +396,13 @@ def test_rows_are_reduced_into_a_single_element():
     assert x.index_reduce(0, index, torch.tensor(2.0), "prod").item() == 6
     with pytest.raises(IndexError, match="out of range"):
         x.index_reduce(0, index + 1, torch.tensor(2.0), "prod")
+
+
+def test_reductions_that_a_dtype_has_not():
+    at, x = torch.zeros(2, dtype=torch.int64), torch.ones(2, dtype=torch.complex64)
+    with pytest.raises(NotImplementedError, match="reduce_amin"):
+        x.scatter_reduce(0, at, x, "amin")
+    with pytest.raises(NotImplementedError, match="reduce_mean"):
+        x.bool().scatter_reduce(0, at, x.bool(), "mean")
+    with pytest.raises(NotImplementedError, match="index_func_"):
+        x.index_reduce(0, at, x, "prod")

@@ -399,6 +399,8 @@ def _max_or_min(name: str, input: Tensor, dim: Any, keepdim: Any, whole: Any, al
         if input._array.size == 0:
             raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0; pass dim")
         return whole(input)
+    if input.dtype.category == COMPLEX:
+        raise RuntimeError(f"{name}(): does not support complex input")
     _require_ordered(name, input, name)
     if not hasattr(dim, "__index__"):
         raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")

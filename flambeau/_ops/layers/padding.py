@@ -151,6 +151,7 @@ def _check_pads(shape: tuple[int, ...], pad: Sequence[int], mode: str) -> None:
         n == 0 for n in shape[len(shape) - count - 1 :]
     ):
         raise RuntimeError(_not_padded(count, shape))
+    kept = [n + before + after for n, before, after in zip(reversed(shape), pad[::2], pad[1::2])]
     for i in range(count):
         n, before, after = shape[-1 - i], int(pad[2 * i]), int(pad[2 * i + 1])
         if mode == "reflect" and (before >= n or after >= n):
@@ -160,7 +161,8 @@ def _check_pads(shape: tuple[int, ...], pad: Sequence[int], mode: str) -> None:
             )
         if mode == "circular" and (before > n or after > n):
             raise RuntimeError("Padding value causes wrapping around more than once.")
-        if n + before + after < 1:
+        # a dimension may end up without elements if another one does not, or if places go round
+        if kept[i] < 0 or (mode != "circular" and max(kept) < 1):
             raise RuntimeError(f"input (of size {n}) is too small for the padding ({before}, {after})")
 
 

@@ -56,6 +56,8 @@ def _added_products(name: str, by_x: Callable[..., Any], by_y: Callable[..., Any
     """beta * c + alpha * (x @ y) by the name that PyTorch has for the ranks; derivatives of the product for alpha = 1."""
 
     def add(backend: Any, c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
+        if not x.shape[-1]:  # nothing is added, whatever it would be multiplied by
+            alpha = 1
         return blas.add_product(c, x, y, beta, alpha) if backend.xp is np else backend.product(x, y, c, beta, alpha)
 
     grad = {

@@ -165,12 +165,15 @@ def _sum(t: Tensor, kept: Tensor) -> Tensor:
 _check_targets = refusal(row_programs.check_classes)
 
 
-def _check_weight(weight: Tensor | None, count: int) -> None:
+def _check_weight(weight: Tensor | None, count: int, like: Tensor | None = None) -> None:
+    """`like`: what is weighted by looking weights up, which have its dtype then."""
     if weight is not None and weight._array.shape != (count,):
         raise RuntimeError(
             f"weight tensor should be defined either for all {count} classes or no classes but got weight tensor of "
             f"shape: {list(weight._array.shape)}"
         )
+    if weight is not None and like is not None and weight.dtype is not like.dtype:
+        raise RuntimeError(f"expected scalar type {type_name(like.dtype)} but found {type_name(weight.dtype)}")
 
 
 def _finished(losses: Tensor, target: Tensor, weight: Tensor | None, skipped: int, reduction: str) -> Tensor:
@@ -274,7 +277,7 @@ def _checked(input: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tens
         raise RuntimeError(f"Expected target size {list(expected)}, got {list(given)}")
     if target.dtype is not int64 and target.dtype is not uint8:
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {type_name(target.dtype)}")
-    _check_weight(weight, shape[:2][-1])
+    _check_weight(weight, shape[:2][-1], input)
     return input, target if target.dtype is int64 else ops.to_dtype(target, int64)
 
 

@@ -452,9 +452,10 @@ def binary_cross_entropy_with_logits(
             f"binary_cross_entropy_with_logits: result type {type_name(input.dtype)} can't be cast to the desired output "
             f"type {type_name(target.dtype)}; give the target as floating point numbers"
         )
-    if weight is None and pos_weight is None:
+    if weight is None and pos_weight is None and input.dtype is target.dtype:
         return _loss(input, target, "logits", reduction)
-    return reduced(_logit_loss(input, target, weight, pos_weight), reduction)
+    loss = _logit_loss(input, target, weight, pos_weight)
+    return reduced(loss if loss.dtype is target.dtype else ops.to_dtype(loss, target.dtype), reduction)
 
 
 @functional

@@ -190,8 +190,6 @@ def full(
     shape = shape_argument("full", (size,))
     check_layout(layout, pin_memory)
     d = as_dtype(dtype, "full")
-    if isinstance(fill_value, Tensor) and not fill_value._array.ndim:
-        d = d or (fill_value.dtype if out is None else out.dtype)
     value = number_of(fill_value, "full", "fill_value")
     if out is not None:
         check_out_dtype(out, d)

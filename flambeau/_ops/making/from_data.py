@@ -192,7 +192,7 @@ def _as_given(data: Any, d: dtype) -> Any:
 
 def _bad_data(data: Any, d: dtype | None, error: Exception | None) -> Exception:
     """PyTorch's complaint about data that no tensor can hold."""
-    problem = _shape_problem(data)
+    problem = _shape_problem(data, _depth(data))
     if problem is not None:
         return problem
     leaf = first_leaf(data)
@@ -230,22 +230,22 @@ def _has_big_int(data: Any) -> bool:
     return any(isinstance(v, int) and not -(1 << 63) <= v < 1 << 63 for v in _leaves(data))
 
 
-def _shape_problem(data: Any, depth: int = 1) -> Exception | None:
-    """What is wrong with nested sequences of unequal lengths."""
+def _shape_problem(data: Any, depth: int, dim: int = 1) -> Exception | None:
+    """What is wrong with nested sequences of unequal lengths or depths; the first ones say how deep all are."""
     if not isinstance(data, (list, tuple)):
         return None
     nested = [isinstance(part, (list, tuple)) for part in data]
-    if not any(nested):
-        return None
-    if not nested[0]:
+    if dim == depth:
+        if not any(nested):
+            return None
         return TypeError(f"'{type(data[nested.index(True)]).__name__}' object cannot be interpreted as an integer")
     if not all(nested):
         return TypeError("not a sequence")
     for part in data:
         if len(part) != len(data[0]):
-            return ValueError(f"expected sequence of length {len(data[0])} at dim {depth} (got {len(part)})")
+            return ValueError(f"expected sequence of length {len(data[0])} at dim {dim} (got {len(part)})")
     for part in data:
-        problem = _shape_problem(part, depth + 1)
+        problem = _shape_problem(part, depth, dim + 1)
         if problem is not None:
             return problem
     return None

@@ -35,7 +35,7 @@ from ..records.out import check_out_dtype
 from ..records.primitive import primitive
 from ..records.refusals import refusal
 from ..records.rewriting import Stale
-from ..records.rules import type_name
+from ..records.rules import not_implemented, type_name
 from ..records.shape_rules import dtype_of
 from ..records.tangents import linear
 from ..records.update import fitting, grown, into_zeros, update, updates
@@ -340,6 +340,8 @@ def scatter_reduce(
     dim = _element_index("scatter_reduce", input, dim, index, src)
     if reduce not in _HOW:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    if (input.dtype is bool_ and reduce == "mean") or (input.dtype.category == COMPLEX and reduce[0] == "a"):
+        raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
     if reduce == "sum" and include_self:
         return scatter_add_op, (input, index, src, dim)
     return scatter_reduce_op, (input, index, src, dim, reduce, include_self, False)
@@ -362,6 +364,8 @@ def index_reduce(
     if index.dtype is not int64 and index.dtype is not int32:
         raise RuntimeError("index_reduce(): Expected dtype int32/int64 for index")
     _same_dtype("index_reduce_", input, source)
+    if input.dtype.category in (BOOL, COMPLEX):
+        raise not_implemented("index_func_", input.dtype)
     _row_shapes("index_reduce_", input, dim, index, source)
     if source._array.size:
         _check_rows(index, input._array.shape[dim] if input._array.ndim else 1)

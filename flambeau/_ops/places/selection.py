@@ -231,8 +231,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 # -- positions of what is not zero ---------------------------------------------------------------------------------
 
 
-@primitive(batch=shaped_by_values, meta=data_dependent, name="nonzero", differentiable=False)
-def nonzero_op(backend: Any, x: Any) -> Any:
+def _nonzero(backend: Any, x: Any) -> Any:
     """(number of nonzero elements, dimensions) indices, those of one dimension side by side in memory."""
     if backend is not cpu:
         return device_marks.positions(backend, x).T
@@ -246,9 +245,14 @@ def nonzero_op(backend: Any, x: Any) -> Any:
     return out
 
 
+nonzero_op = primitive(batch=shaped_by_values, meta=data_dependent, name="nonzero", differentiable=False)(_nonzero)
+
+
 @primitive(batch=shaped_by_values, meta=data_dependent, name="nonzero_tuple", differentiable=False)
 def nonzero_tuple_op(backend: Any, x: Any) -> Any:
-    return tuple(_positions(backend, x if x.ndim else x.reshape(1)))
+    if x.ndim < 2:
+        return tuple(_positions(backend, x if x.ndim else x.reshape(1)))
+    return tuple(_nonzero(backend, x).T)
 
 
 def _positions(backend: Any, x: Any) -> Any:
