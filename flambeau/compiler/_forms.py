@@ -130,6 +130,7 @@ class Forms:
         # places in forms where sizes change: the number of an argument, and of a dimension (-1: all of them, or a whole number)
         self._changing: set[tuple[int, int]] = set()
         self._spent: OrderedDict[tuple[Any, ...], float] = OrderedDict()  # seconds in calls that ran eagerly
+        self._made: dict[tuple[Any, ...], int] = {}  # by how much more than a program costs these have to be, the next time
 
     def of(self, args: Any, named: Any) -> tuple[Any, ...]:
         """The form of arguments: the sizes of tensors and the whole numbers among them."""
@@ -162,6 +163,8 @@ class Forms:
         """Keeps an entry, and drops others if there are too many."""
         self.known.setdefault(form, []).insert(0, entry)
         self.known.move_to_end(form)
+        if self._spent.pop(form, None) is not None:  # if it is dropped, all begins again, and takes longer
+            self._made[form] = 2 * self._made.get(form, 1)
         while len(self.known) > 1 and (len(self.known) > MOST_FORMS or self._bytes() > MOST_BYTES):
             if self.recent in self.known.popitem(last=False)[1]:
                 self.recent = None
@@ -211,9 +214,8 @@ class Forms:
         self._changing |= differing
         return bool(new)
 
-    def eagerly(self, function: Any, args: Any, named: Any) -> Any:
-        """Runs a function, and notes how long that took."""
-        form = self.of(args, named)
+    def eagerly(self, function: Any, args: Any, named: Any, form: tuple[Any, ...]) -> Any:
+        """Runs a function, and notes how long that took with arguments of a form."""
         start = perf_counter()
         try:
             return function(*args, **named)
@@ -222,6 +224,11 @@ class Forms:
             if len(self._spent) > _MOST_SEEN:
                 self._spent.popitem(last=False)
 
-    def pays(self, args: Any, named: Any) -> bool:
-        """Whether calls with these sizes have taken as long as making a program."""
-        return self._spent.get(self.of(args, named), 0.0) >= self.cost
+    def pays(self, form: tuple[Any, ...]) -> bool:
+        """Whether calls with these sizes have taken as long as making a program, or, if there was one, as making it as often again."""
+        return self._spent.get(form, 0.0) >= self.cost * self._made.get(form, 1)
+
+    def waiting(self, args: Any, named: Any) -> tuple[Any, ...] | None:
+        """The form of arguments, if calls like this one run eagerly as yet."""
+        form = self.of(args, named)
+        return form if form in self._spent and not self.pays(form) else None

@@ -46,9 +46,14 @@ def forbidden(problem: Break) -> Exception:
     )
 
 
+def tells(topic: str) -> bool:
+    """Whether somebody asked for a topic by TORCH_LOGS."""
+    return topic in logs or "dynamo" in logs
+
+
 def log(topic: str, text: str) -> None:
-    """Says something to those who asked for it by TORCH_LOGS."""
-    if topic in logs or "dynamo" in logs:
+    """Says something to those who asked for it."""
+    if tells(topic):
         _log.warning("[__%s] %s", topic, text)
 
 
@@ -213,6 +218,10 @@ class Region:
                     else:
                         forms.recent = entry
                     return out
+        if stance == "default" and not self.met and self.problem is None:
+            form = forms.waiting(args, named)
+            if form is not None:
+                return forms.eagerly(self.function, args, named, form)
         self.lost += self.surprises > before
         return self._not_known(args, named, stance)
 
@@ -255,23 +264,24 @@ class Region:
         from .._dynamo import config as settings  # which needs this module first
 
         if self.forms.recompiles(args, named, settings.automatic_dynamic_shapes):
-            if self.entries:
+            refused = stance == "fail_on_recompile" or settings.error_on_recompile
+            if self.entries and (refused or tells("recompiles")):
                 reasons = "; ".join([entry.guards.reason(args, named) for entry in self.entries[:3]])
                 self.tell("recompiles", f"{self._shown()}: {reasons}")
-                if stance == "fail_on_recompile" or settings.error_on_recompile:
+                if refused:
                     raise RuntimeError(f"torch.compile must not recompile ('fail_on_recompile'), and {reasons}")
             if stance == "eager_on_recompile" and self.entries:
                 return self.function(*args, **named)
             same = self.entries if self.forms.dynamic is False else self.forms.fitting(args, named)
             if len(same) >= self.limit() or (len(same) >= _FEW and self.hits < self.lost):
                 return self._too_many(args, named)
-        elif stance != "default" or not self.forms.pays(args, named):
-            return self.forms.eagerly(self.function, args, named)
+        elif stance != "default" or not self.forms.pays(self.forms.of(args, named)):
+            return self.forms.eagerly(self.function, args, named, self.forms.of(args, named))
         start = perf_counter()
         try:
             return self._recorded(args, named)
         finally:
-            self.forms.cost = 2 * (perf_counter() - start)  # what was recorded is lowered later
+            self.forms.cost = 1.5 * (perf_counter() - start)  # what was recorded is lowered later
 
     def _learn(self, args: Any, named: Any) -> None:
         """Finds classes of which there is another object where one was: from now on these are known by what they hold."""

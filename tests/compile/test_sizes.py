@@ -1,9 +1,14 @@
 """Calls with other sizes than those that a program was made for: what they cost, and that they are right."""
 
+import itertools
+
 import flambeau as torch
 from flambeau import nn
 from flambeau._compile import fuse
+from flambeau._compile.checks import Guards
 from flambeau._compile.guards import Trail
+from flambeau._dynamo.utils import counters
+from flambeau.compiler import _forms
 
 F = nn.functional
 
@@ -71,3 +76,42 @@ def test_users_code_that_operations_call_is_followed():
     assert [function(x).tolist() for _ in range(3)] == [[4.0] * 3] * 3
     settings["scale"] = 3.0
     assert function(x).tolist() == [6.0] * 3
+
+
+def test_programs_that_were_dropped_are_not_made_again_and_again(monkeypatch):
+    monkeypatch.setattr(_forms, "MOST_FORMS", 3)
+    clock = itertools.count(0.0)
+    monkeypatch.setattr(_forms, "perf_counter", lambda: next(clock))  # a call takes a second
+    compiled = torch.compile(lambda x: x * 2, dynamic=True)
+    before = counters["stats"]["unique_graphs"]
+    for n in list(range(1, 7)) * 40:
+        compiled._region.forms.cost = 1.0
+        assert compiled(torch.ones(n)).tolist() == [2.0] * n
+    assert len(compiled._region.forms.known) == 3
+    assert counters["stats"]["unique_graphs"] - before < 40  # of 240 calls
+
+
+def test_calls_beyond_the_limit_do_not_ask_what_has_changed(monkeypatch):
+    compiled = torch.compile(lambda x: x * 2, dynamic=False, recompile_limit=2)
+    for n in range(1, 4):
+        compiled(torch.ones(n))
+    monkeypatch.setattr(Guards, "reason", lambda *args: 1 / 0)
+    assert compiled(torch.ones(5)).tolist() == [2.0] * 5 and len(compiled._region.entries) == 2
+
+
+def test_new_sizes_are_no_recompiles_and_give_what_they_give_eagerly():
+    model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16))
+
+    def function(x):
+        y = model(x)
+        if x.shape[0] > 6:
+            y = y[:5] * x.size(0)
+        return y.reshape(-1, 4).sum(0) + len(x)
+
+    for dynamic in (True, None):
+        compiled = torch.compile(function, dynamic=dynamic)
+        for n in [*range(2, 14)] * 3:
+            x = torch.randn(n, 8)
+            torch.testing.assert_close(compiled(x), function(x), rtol=0, atol=1e-6)
+            compiled._region.forms.cost /= 10
+        assert len({form[0] for form in compiled._region.forms.known}) >= 2
