@@ -20,6 +20,7 @@ from .._core.collector import uncollected
 from .._core.state import CUDA, GRAD, POSTPONED, local
 from .._dispatch import backend_of
 from .._kernel.loops.lang import kernel
+from .._kernel.native.direct import start_of
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import runner
 from .._kernel.native.walks import arrangement
@@ -30,7 +31,7 @@ from .._tensor import Storage, Tensor, bump, detached, wrap
 from .births import Born
 from .expected import Expect
 from .graph import Graph, Node, Value, replaced
-from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory, address_of
+from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory
 from .steps import Call, Launch, LaunchedLoop, Loop, Question, Step, Together, Work
 from .writes import write
 
@@ -74,11 +75,14 @@ class NodeWatch(Watch):
         return made
 
     def has(self, array: Any) -> bool:
-        return any([m.holds(address_of(array)) for m in self.blocks])
+        start = start_of(array)
+        return any([m.start <= start < m.stop for m in self.blocks])
 
     def place(self, array: Any) -> Any:
-        start = address_of(np.asarray(array))
-        found = [m for m in self.blocks if m.holds(start)]
+        return self._at(start_of(np.asarray(array)))
+
+    def _at(self, start: int) -> tuple[Memory, int]:
+        found = [m for m in self.blocks if m.start <= start < m.stop]
         if len(found) != 1:
             raise Unplannable("memory that was made elsewhere, or that operands share")
         return found[0], start - found[0].address
@@ -95,13 +99,7 @@ class NodeWatch(Watch):
         super().add(ufunc, operands)
 
     def work(self, words: Any, threads: int, places: Any, inside: Any = (), kept: Any = None) -> None:
-        found = []
-        for p in places:
-            holding = [m for m in self.blocks if m.holds(words[p])]
-            if len(holding) != 1:
-                raise Unplannable("memory that was made elsewhere, or that operands share")
-            found.append((holding[0], words[p] - holding[0].address))
-        self.calls.append((words, threads, places, found, inside, kept))
+        self.calls.append((words, threads, places, [self._at(words[p]) for p in places], inside, kept))
 
     def move(self, target: Any, source: Any) -> None:
         if isinstance(source, Watched) and source.dtype == target.dtype and target.nbytes >= SHARED:
@@ -219,7 +217,7 @@ class Lowering:
         if not known or not array.size:
             return
         for memory in among:  # it may lie in an operand, or not, when it is made again: that is kept apart, then
-            if memory.holds(address_of(array)):
+            if memory.holds(start_of(array)):
                 memory.fresh = memory.shown = True
         if t._k & ~(GRAD | CUDA):
             return
@@ -437,7 +435,7 @@ def carried_out(steps: Sequence[Any], blocks: Sequence[Memory], other: dict[Memo
     plan, bases = Plan(), [0]
     for i, memory in enumerate(blocks, 1):
         memory.number = i
-        bases.append(address_of(other[memory]) if other and memory in other else memory.address)
+        bases.append(start_of(other[memory]) if other and memory in other else memory.address)
     for step in steps:
         step.encode(plan)
     table, places = words_of("q", plan.loops), words_of("q", bases)
@@ -446,7 +444,7 @@ def carried_out(steps: Sequence[Any], blocks: Sequence[Memory], other: dict[Memo
 
 def _place_in(blocks: Sequence[Memory], array: Any) -> tuple[Memory, int]:
     """The block that a view lies in, and where."""
-    start = address_of(array)
+    start = start_of(array)
     for memory in blocks:
         if memory.holds(start):
             return memory, start - memory.address

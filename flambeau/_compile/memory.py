@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .._kernel.native.direct import start_of
+
 # Where a block comes from: an argument, a tensor that the program knows, what Python made in a step, a native loop's results.
 INPUT, CONSTANT, GIVEN, MADE = range(4)
 _LINE = 64  # blocks begin at cache lines
@@ -26,15 +28,19 @@ class Memory:
 
     __slots__ = (
         "address", "array", "device", "first", "fresh", "high", "host", "instead", "kind", "last", "low", "momentary", "number",
-        "offset", "shown", "source",
+        "offset", "shown", "source", "start", "stop",
     )  # fmt: skip
 
     def __init__(self, kind: int, array: Any, source: Any = None):
         self.kind, self.array, self.source = kind, array, source
         self.device = not isinstance(array, np.ndarray)
-        self.address = address_of(array)
+        self.address = start_of(array)
         ends = [(n - 1) * s for n, s in zip(array.shape, array.strides)] if array.size else []
         self.low, self.high = sum([e for e in ends if e < 0]), sum([e for e in ends if e > 0]) + array.itemsize
+        self.start, self.stop = (
+            self.address + self.low,
+            self.address + self.high,
+        )  # what a run of `Lowering` finds arrays by
         self.number = 0  # among the operands of the program, or that of what it lies in
         self.fresh = False  # whether each run makes it anew, because others keep it
         self.shown = False  # whether what Python gives in a step may lie in it
@@ -50,7 +56,7 @@ class Memory:
         return self.high - self.low
 
     def holds(self, address: int) -> bool:
-        return self.low <= address - self.address < self.high
+        return self.start <= address < self.stop
 
     def part(self, offset: int, shape: Any, strides: Any, d: Any) -> Any:
         """An array in a block that a loop made."""
@@ -60,10 +66,6 @@ class Memory:
 
 
 _Place = tuple[Memory | None, int]  # a host, or none in the arena, and bytes from where that begins
-
-
-def address_of(array: Any) -> int:
-    return array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data.ptr
 
 
 def give_back() -> None:

@@ -130,7 +130,9 @@ class Forms:
         # places in forms where sizes change: the number of an argument, and of a dimension (-1: all of them, or a whole number)
         self._changing: set[tuple[int, int]] = set()
         self._spent: OrderedDict[tuple[Any, ...], float] = OrderedDict()  # seconds in calls that ran eagerly
-        self._made: dict[tuple[Any, ...], int] = {}  # by how much more than a program costs these have to be, the next time
+        self._made: dict[
+            tuple[Any, ...], int
+        ] = {}  # by how much more than a program costs these have to be, the next time
 
     def of(self, args: Any, named: Any) -> tuple[Any, ...]:
         """The form of arguments: the sizes of tensors and the whole numbers among them."""

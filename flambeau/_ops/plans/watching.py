@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import math
 import re
 import threading
@@ -476,6 +477,12 @@ def _work(call: tuple[Any, int, Any, Any], starts: dict[int, int]) -> None:
     pool.run(own.buffer_info()[0], threads)
 
 
+@functools.cache
+def _cores(signature: str) -> list[list[str]]:
+    """The names of the extents that the loop of a ufunc knows, operand by operand."""
+    return [re.findall(r"\w+", part) for part in re.findall(r"\(([^)]*)\)", signature)]
+
+
 class Walk:
     """How the loop of a ufunc goes over operands: `lead` is repeated over, along which operands have the steps in `ways`; `cores` has
     the extents that the loop itself knows, `inner` their steps, operand by operand."""
@@ -483,8 +490,7 @@ class Walk:
     __slots__ = ("cores", "inner", "lead", "ways")
 
     def __init__(self, ufunc: Any, about: Sequence[tuple[Any, Any, Any]]):
-        signature = ufunc.signature or ",".join(["()"] * ufunc.nargs)
-        cores = [re.findall(r"\w+", part) for part in re.findall(r"\(([^)]*)\)", signature)]
+        cores = _cores(ufunc.signature or ",".join(["()"] * ufunc.nargs))
         sizes: dict[str, int] = {}
         self.inner: list[list[int]] = []
         self.ways: list[list[int]] = []
