@@ -221,6 +221,11 @@ def is_grad_enabled() -> bool:
     return local.grad
 
 
+def _set_grad_enabled(enabled: bool) -> None:
+    """Whether operations of this thread are recorded."""
+    local.grad = bool(enabled)
+
+
 def _current_graph_task_id() -> int:
     """The number of the backward pass that runs in this thread; -1 if none does."""
     return -1 if local.walk is None else local.walk.number

@@ -40,13 +40,14 @@ _ANSWERS: dict[str, Any] = {
     "memory_reserved": 0, "max_memory_allocated": 0, "max_memory_reserved": 0, "memory_stats": OrderedDict,
     "memory_stats_as_nested_dict": dict, "memory_snapshot": list, "reset_peak_memory_stats": None,
     "reset_accumulated_memory_stats": None, "set_rng_state_all": None, "record_memory_history": None,
+    "_is_in_bad_fork": False,
 }  # fmt: skip
 
 
 def namespace(device: str, error: type[Exception], answered: str, refused: str, classes: str = "") -> dict[str, Any]:
     """Functions of a device's module by name: those that have an answer, those that need the device, and classes."""
     message = f"Torch not compiled with {device} enabled: flambeau computes on 'cpu' and 'cuda'"
-    made: dict[str, Any] = {name: _constant(name, _ANSWERS[name]) for name in answered.split()}
+    made: dict[str, Any] = {name: _constant(name, _ANSWERS[name]) for name in ("_is_in_bad_fork", *answered.split())}
     made.update({name: _refusing(name, error, message) for name in refused.split()})
     made.update({name: _refusing_class(name, error, message) for name in classes.split()})
     return made

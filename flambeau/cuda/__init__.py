@@ -68,6 +68,21 @@ def init() -> None:
     _cupy()
 
 
+_forked = [False]
+
+
+def _note_fork() -> None:
+    _forked[0] = is_initialized()
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
+
+def _is_in_bad_fork() -> bool:
+    """Whether this process was forked from one that had used the GPU, and so cannot use it."""
+    return _forked[0]
+
+
 def _index(device: Any = None) -> int:
     """The number of a GPU given as a number, a name or a device; None is the current one."""
     if device is None:

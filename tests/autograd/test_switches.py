@@ -111,3 +111,11 @@ def test_gradients_go_through_what_another_thread_computed():
     future = torch.jit._fork(lambda t: t * 3, x)
     torch.jit._wait(future).sum().backward()
     assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_recording_is_switched_for_the_thread():
+    try:
+        torch._C._set_grad_enabled(False)
+        assert not torch.is_grad_enabled()
+    finally:
+        torch._C._set_grad_enabled(True)

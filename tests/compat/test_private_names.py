@@ -376,3 +376,7 @@ def test_backends_that_look_at_graphs_and_devices_for_a_while():
     with _device.DeviceContext("meta") as context:
         assert torch.ones(1).is_meta and context.device.type == "meta"
     assert _device.set_device("meta")(lambda: torch.ones(1))().is_meta and not torch.ones(1).is_meta
+
+
+def test_no_process_was_forked_from_one_with_a_gpu():
+    assert not any(getattr(torch, name)._is_in_bad_fork() for name in ("cuda", "xpu", "mps", "mtia"))

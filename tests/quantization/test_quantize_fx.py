@@ -11,6 +11,7 @@ from flambeau.ao.quantization import (
     default_dynamic_qconfig,
     get_default_qat_qconfig_mapping,
     get_default_qconfig_mapping,
+    quantize_fx,
 )
 from flambeau.ao.quantization.quantize_fx import convert_fx, fuse_fx, prepare_fx, prepare_qat_fx
 
@@ -124,3 +125,8 @@ def test_what_is_not_there_is_refused():
         prepare_qat_fx(nn.Sequential(nn.Linear(2, 2)).eval(), MAPPING, (torch.ones(1, 2),))
     with pytest.raises(NotImplementedError, match="backend_config"):
         prepare_fx(nn.Sequential(nn.Linear(2, 2)).eval(), MAPPING, (torch.ones(1, 2),), backend_config={"a": 1})
+
+
+def test_what_is_traced_already_is_fused():
+    traced = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()).eval())
+    assert [type(m) for m in quantize_fx._fuse_fx(traced, False).children()] == [torch.ao.nn.intrinsic.LinearReLU]

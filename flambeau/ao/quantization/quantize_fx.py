@@ -119,6 +119,14 @@ def fuse_fx(model: Module, fuse_custom_config: Any = None, backend_config: Any =
     return _fuse(_traced(model), False)
 
 
+def _fuse_fx(
+    model: GraphModule, is_qat: bool, fuse_custom_config: Any = None, backend_config: Any = None
+) -> GraphModule:
+    """`fuse_fx` of what has been traced; programs import it."""
+    _refuse(fuse_custom_config=fuse_custom_config, backend_config=backend_config)
+    return _fuse(model, is_qat)
+
+
 # -- observers ---------------------------------------------------------------------------------------------------------------
 
 
