@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.state import our_packages
 from .._kernel.native.direct import address_function
 from .._tensor import Tensor
 from .fitting import fitting
@@ -387,12 +388,13 @@ def is_ordinary(kind: Any) -> bool:
         and not hasattr(kind, "__get__")
         and not issubclass(kind, Enum)
         and not homes & _KEEPERS
+        and not homes & our_packages
     )
 
 
 _HEAP = 1 << 9  # flag of classes that are made while the program runs
 # Modules whose objects are more than what they hold: our own and the library's.
-_KEEPERS = (sys.stdlib_module_names | {__name__.partition(".")[0]}) - {
+_KEEPERS = sys.stdlib_module_names - {
     "__main__",
     "abc",
     "argparse",

@@ -103,6 +103,11 @@ class Capture:
         modes.leave(CAPTURE)
         local.captures = local.captures[:-1]
 
+    def forget(self) -> None:
+        """Lets go of the tensors of the block."""
+        self._given.clear()
+        self._values.clear()
+
     def finish(self, outputs: Any, whole: bool = False) -> Graph:
         """The program that computes these tensors and does all writes (or all that was recorded); raises `Break` if there is none."""
         if self.problem is not None:

@@ -13,7 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .._compile.breaks import Break
+from .._compile.holders import plain
 from .._core.state import CAPTURE, local, modes
+from .._tensor import Tensor
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
 from ._forms import leaves_in
@@ -77,7 +79,8 @@ class OptimizedModule(Module):
         return getattr(self.__dict__["_modules"]["_orig_mod"], name)
 
     def __setattr__(self, name: str, val: Any) -> None:
-        if name in ("_orig_mod", "dynamo_ctx", "training", "forward") or "_modules" not in self.__dict__:
+        own = ("_orig_mod", "dynamo_ctx", "training", "forward", "__class__")
+        if name in own or "_modules" not in self.__dict__:
             super().__setattr__(name, val)
         elif name in self.__dict__:
             self.__dict__[name] = val
@@ -269,10 +272,21 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         if not is_dynamo_compiling():
             return fn(*args, **kwargs)
         tape = local.captures[-1]
+        problem = reason or f"{getattr(fn, '__qualname__', fn)} is kept out of compiled programs"
+        given = (*args, *kwargs.values())
         if local.grad and any(getattr(a, "requires_grad", False) for a in leaves_in((args, kwargs))):
-            tape.stop(reason or f"{getattr(fn, '__qualname__', fn)} is kept out of compiled programs")
+            tape.stop(problem)
+        elif not all([isinstance(a, Tensor) or plain(a) or tape.existed(a) for a in given]):
+            tape.stop(problem)  # it may change what the run has made and will read
+        if tape.problem is not None:
             return fn(*args, **kwargs)
-        return tape.step(call, args, kwargs)
+        out = tape.step(call, args, kwargs)
+        # numbers, objects and sizes may be others in each run, and nobody follows what the run does with them
+        forms = [(a.shape, a.dtype) for a in leaves_in(given) if isinstance(a, Tensor)]
+        made = [] if out is None else leaves_in((out,))
+        if not all([isinstance(a, Tensor) and (not a.dim() or (a.shape, a.dtype) in forms) for a in made]):
+            tape.stop(problem)
+        return out
 
     call._torchdynamo_disable = True  # type: ignore[attr-defined]
     call._torchdynamo_disable_msg = reason  # type: ignore[attr-defined]

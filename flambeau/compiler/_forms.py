@@ -136,11 +136,8 @@ class Forms:
 
     def of(self, args: Any, named: Any) -> tuple[Any, ...]:
         """The form of arguments: the sizes of tensors and the whole numbers among them."""
-        if not named:
-            try:
-                return tuple([a._array.shape for a in args])
-            except AttributeError:  # not all are tensors
-                pass
+        if not named and all([a.__class__ is Tensor for a in args]):
+            return tuple([a._array.shape for a in args])
         return tuple([
             a._array.shape if isinstance(a, Tensor) else a if a.__class__ is int else None
             for a in leaves_in((args, named), self.alike, self.loose)

@@ -379,6 +379,7 @@ class Region:
             self.fixed += map(arguments.name_of, tape.live.refused)
             self.loose -= {key for _, key, _ in tape.live.refused}
             tape.live.settle()
+            tape.forget()  # those who listened know each other: the tensors of the call are not to wait for the collector
 
     def _kept(
         self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor], args: Any, named: Any, sizes: Any
