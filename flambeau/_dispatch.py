@@ -26,9 +26,11 @@ from ._core.state import (
     POSTPONED,
     PROFILE,
     QUANTIZED,
+    SAVED_HOOKS,
     SPARSE,
     local,
     modes,
+    unobserved,
 )
 from ._tensor import Tensor, computed
 
@@ -83,6 +85,14 @@ def run_special(op: Any, args: tuple[Any, ...], k: int) -> Any:
             if k & GRAD and local.grad:
                 op.record(args, out, bool(k & ANOMALY))
             return out
+    if k & CAPTURE and local.captures and not k & (SAVED_HOOKS | DISPATCH):  # no code of users runs inside
+        with unobserved():
+            return _run(op, args, k)
+    return _run(op, args, k)
+
+
+def _run(op: Any, args: tuple[Any, ...], k: int) -> Any:
+    """Computes, keeps history, and tells recordings."""
     if k & (CUDA | META):
         _check_devices(op, args)
     given = args

@@ -578,6 +578,9 @@ class Capture:
         self, function: Any, args: Any, named: Any, out: Any, wrote: Any, mark: int, numbers: int, sure: bool = True
     ) -> None:
         """Records a public function as one node, in the place of what was recorded of it; `sure`: its results have a history in each run."""
+        if local.saved_hooks:  # they are not open when the program calls it
+            self.stop(f"hooks for what {_shown(function)} saves")
+            return
         del self.graph.nodes[mark:]
         for key, (_, value) in list(self._values.items()):
             if value.number >= numbers and value not in self.graph.inputs:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import _imp
-import contextlib
 import importlib
 import os
 import sys
 import threading
 import time
 import types
-from collections.abc import Iterator
 from typing import Any
 
 # Properties of a tensor, in its `_k`. A tensor of plain CPU memory without history has none.
@@ -135,18 +133,20 @@ class Unfollowed:
         self.value = value
 
 
-@contextlib.contextmanager
-def unobserved() -> Iterator[None]:
-    """A moment whose Python code no recording follows: it is ours, there is much of it, and no result depends on it."""
-    observer = sys.getprofile() if local.captures else None
-    if not callable(observer):
-        yield
-        return
-    sys.setprofile(None)
-    try:
-        yield
-    finally:
-        sys.setprofile(observer)
+class unobserved:
+    """A moment whose Python code no recording follows: it is ours, there is much of it, and no code of users runs in it or no result depends on it."""
+
+    __slots__ = ("observer",)
+
+    def __enter__(self) -> None:
+        observer = sys.getprofile() if local.captures else None
+        self.observer = observer if callable(observer) else None
+        if self.observer is not None:
+            sys.setprofile(None)
+
+    def __exit__(self, *error: Any) -> None:
+        if self.observer is not None:
+            sys.setprofile(self.observer)
 
 
 # Locks from the outermost to the innermost: whoever holds one may wait for a later one, never for an earlier one.

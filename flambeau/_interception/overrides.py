@@ -66,13 +66,16 @@ def _own_function(kind: type) -> Any:
     return found
 
 
+_NEVER = frozenset((Tensor, int, float, bool, str, type(None)))  # classes that take nothing over
+
+
 def overloaded(args: Any) -> list[Any]:
     """The arguments that may take over an operation, one for each class, subclasses first."""
     found: list[Any] = []
     kinds: set[type] = set()
     for a in args:
         kind = type(a)
-        if kind is Tensor or kind in kinds:
+        if kind in _NEVER or kind in kinds:
             continue
         if kind is list or kind is tuple:
             inner = [b for b in a if type(b) is not Tensor]

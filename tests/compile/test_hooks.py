@@ -148,3 +148,19 @@ def test_second_derivatives_past_hooks_are_refused():
     out = torch.compile(function)(x)
     with pytest.raises(RuntimeError, match="double backward"):
         torch.autograd.grad(out, x, create_graph=True)
+
+
+def test_hooks_for_what_is_saved_hold_in_each_call():
+    settings = {"scale": 2.0}
+
+    @torch.compile
+    def function(x):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t * settings["scale"], lambda t: t):
+            y = x.exp()
+        (g,) = torch.autograd.grad(y.sum(), x)
+        return g
+
+    x = torch.zeros(3, requires_grad=True)
+    assert [function(x).tolist() for _ in range(3)] == [[2.0] * 3] * 3
+    settings["scale"] = 3.0
+    assert function(x).tolist() == [3.0] * 3
