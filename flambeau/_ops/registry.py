@@ -226,6 +226,12 @@ def numpy_named(own: Sequence[str], named: dict[str, Any]) -> dict[str, Any]:
     return {name if name in own else _NUMPY_NAMES.get(name, name): value for name, value in named.items()}
 
 
+def numpy_names_of(own: Sequence[str]) -> dict[str, str]:
+    """NumPy's names of parameters, one of each at most, and those that they stand for."""
+    found = {theirs: name for name, theirs in reversed(_NUMPY_NAMES.items()) if theirs in own and name not in own}
+    return {name: theirs for theirs, name in found.items()}
+
+
 def _for_foreign(function: Any, args: Any, named: Any) -> Any:
     """A call that failed: an argument that is no tensor may know what to do (`__torch_function__`)."""
     if not modes.overrides and any(hasattr(a, "__torch_function__") and not isinstance(a, Tensor) for a in flat(args)):

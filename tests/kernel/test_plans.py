@@ -614,3 +614,23 @@ def test_no_call_draws_more_than_the_first_one(name, grad):
     for _ in range(12):
         made, now = drawn()
         assert torch.equal(made, first) and torch.equal(now, then)
+
+
+def test_numpy_names_have_plans():
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    before = plans_of(torch.sum)
+    for _ in range(4):
+        assert torch.sum(x, axis=(0, 2), keepdims=True).flatten().tolist() == [60.0, 92.0, 124.0]
+    assert plans_of(torch.sum) == before + 1
+    with pytest.raises(TypeError):
+        torch.sum(x, 0, axis=1)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 3, 4), (3, 1, 2, 2), (2, 2, 3, 3)])
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+def test_joined_images_have_plans(shape, order):
+    x = torch.rand(*shape).contiguous(memory_format=order)
+    before = plans_of(torch.cat)
+    made = [torch.cat([x, x + 1], 1) for _ in range(4)]
+    assert plans_of(torch.cat) == before + 1
+    assert all(torch.equal(m[:, shape[1] :], x + 1) and m.stride() == made[0].stride() for m in made)

@@ -174,8 +174,9 @@ def casting(m, at, place_of):
 
 @inline
 def in_order(m, site, args, given, names, values, at):
-    """Puts the arguments in their order, those that were named too, 0 where one is missing; gives 0 if Python must look at them."""
-    arguments = m.word(site, COUNT)
+    """Puts the arguments in their order, those that were named too, 0 where one is missing; gives 0 if Python must look at them.
+    After the names of all come their other names, 0 where there is none."""
+    arguments, known = m.word(site, COUNT), m.word(site, NAMES)
     for i in range(arguments):
         m.put(values, i * 8 + 8, 0)
     for i in range(given):
@@ -185,9 +186,11 @@ def in_order(m, site, args, given, names, values, at):
             name = m.call("PyTuple_GetItem", names, j)
             found = 0 - 1
             for i in range(arguments):
-                if m.word(m.word(site, NAMES), i * 8) == name:
+                if (m.word(known, i * 8) == name) | (m.word(known, (arguments + i) * 8) == name):
                     found = i
             if found >= given:
+                if m.word(values, found * 8 + 8) != 0:  # by both of its names
+                    return 0
                 m.put(values, found * 8 + 8, m.word(args, (given + j) * 8))
             else:  # unknown, or given by position; `out=None` says nothing
                 if (name != at.out) | (m.word(args, (given + j) * 8) != at.none):

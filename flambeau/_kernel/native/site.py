@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,19 +39,24 @@ class Site(types.ModuleType):
     Python takes a module for the home of a function: so it has the name that pickle and programs know it by.
     """
 
-    __slots__ = ("missed", "names", "parameters", "remember", "slow", "table", "words")
+    __slots__ = ("missed", "names", "others", "parameters", "remember", "slow", "table", "words")
     words: array.array[int]
 
     def __init__(
         self, slow: Any, remember: Any, table: Table, parameters: Sequence[str], positional: int, runtime: int,
-        by_element: bool,
+        by_element: bool, others: Mapping[str, str],
     ):  # fmt: skip
         super().__init__("flambeau")
         self.slow, self.remember, self.table = slow, remember, table
         self.parameters = tuple(map(sys.intern, parameters))
+        self.others = {sys.intern(name): own for name, own in others.items()}
         self.names = array.array("q", map(id, self.parameters))
+        further = {own: id(name) for name, own in self.others.items()}
+        self.names.extend(further.get(own, 0) for own in self.parameters)
 
         def missed(*args: Any, **named: Any) -> Any:
+            if named and self.others:
+                named = {self.others.get(name, name): value for name, value in named.items()}
             out = self.slow(*args, **named)  # raises what there is to raise
             if (not modes.on or modes.on == AUTOCAST) and table.accepts():
                 rest = [named.get(name, absent) for name in self.parameters[len(args) :]]
@@ -258,14 +263,16 @@ def forget_all() -> None:
 def site(
     slow: Callable[..., Any], remember: Callable[..., object], table: Table, parameters: Sequence[str],
     positional: int | None = None, runtime: int = 0, by_element: bool = False, name: str = "", doc: str | None = None,
+    others: Mapping[str, str] = types.MappingProxyType({}),
 ) -> Any:  # fmt: skip
     """A function like `slow` that carries out plans of the table by itself.
 
     `remember(values, out)` is told of calls that come again and that the table does not know: the values of all parameters, `absent` where none
     was given, and the result. The first `positional` of them need not be named. Numbers in places of `runtime` (bits) are operands, of which plans know only the type.
+    `others` are further names of parameters, one of each at most.
     """
     first = len(parameters) if positional is None else positional
-    own = Site(slow, remember, table, parameters, first, runtime, by_element)
+    own = Site(slow, remember, table, parameters, first, runtime, by_element, others)
     return _entries.function(own, name or slow.__name__, doc or slow.__doc__)
 
 
@@ -276,7 +283,7 @@ def another(function: Any, slow: Callable[..., Any]) -> Any:
         return slow
     runtime, by_element = own.words[RUNTIME // 8], own.words[BY_ELEMENT // 8]
     positional = own.words[POSITIONAL // 8]
-    return site(slow, own.remember, own.table, own.parameters, positional, runtime, bool(by_element))
+    return site(slow, own.remember, own.table, own.parameters, positional, runtime, bool(by_element), others=own.others)
 
 
 def as_method(function: Any) -> Any:

@@ -42,9 +42,10 @@ def joined(arrays: Any, dim: int, channels: bool = True) -> Any:
     if size >= SHARED and len(arrays) == 2 and _are_pairs(arrays[0], arrays[1], dim):
         return _interleaved(arrays[0], arrays[1], dim)
     if size < SHARED or (count == 1 and first.nbytes < math.prod(first.shape[:dim]) * _LINE):
+        if channels and first.ndim in (4, 5) and all([is_channels_last(a.shape, a.strides) for a in arrays]):
+            return _joined_in_order(arrays, dim, True)
         made = _concatenate(arrays, dim)  # row-major if all are
-        either = channels and 1 in first.shape and made.ndim in (4, 5)  # may lie by rows and have channels last
-        return made if made.flags.c_contiguous and not either else _joined_in_order(arrays, dim, channels)
+        return made if made.flags.c_contiguous else _joined_in_order(arrays, dim, channels)
     if channels and all([is_channels_last(a.shape, a.strides) for a in arrays]):
         return _joined_in_order(arrays, dim, True)
     plan = _plan(tuple([(a.shape, a.strides) for a in arrays]), dim, first.itemsize, count)

@@ -130,7 +130,8 @@ def _planned(slow: Any, name: str, views: bool = False, writes: Sequence[str] = 
         raise TypeError(f"{slow.__name__}: a planned function has at most {ARGUMENTS} arguments")
     table = Table()
     remember = (_remembering_views if views else _remembering)(slow, names, table, positional, writes)
-    made = site(slow, remember, table, names, positional, name=name, doc=_described(name, slow))
+    others = registry.numpy_names_of(names)
+    made = site(slow, remember, table, names, positional, name=name, doc=_described(name, slow), others=others)
     slow.site, inner = made.__self__, slow
     while inner is not None:  # classes and modes that take over are given the site
         inner.public = made

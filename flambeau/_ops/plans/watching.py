@@ -93,8 +93,8 @@ class Watched(np.ndarray):
         return out[0] if len(out) == 1 else out
 
     def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
-        if function is np.concatenate and not named:
-            return _current().joined(*args)
+        if function is np.concatenate and named.keys() <= {"out"}:
+            return _current().joined(*args, **named)
         if function is np.broadcast_to and not named:
             return np.broadcast_to(np.asarray(args[0]), args[1]).view(Watched)
         raise Unplannable(f"{function.__name__} of NumPy's")
@@ -270,15 +270,17 @@ class Watch:
         call, bits = moving(target.dtype.itemsize)
         call(source.view(bits), target.view(bits))
 
-    def joined(self, arrays: Any, dim: int = 0) -> Any:
-        """`np.concatenate` of arrays of one dtype that are row-major, but for gaps."""
+    def joined(self, arrays: Any, dim: int = 0, out: Any = None) -> Any:
+        """`np.concatenate` of arrays of one dtype, into memory of any order or, if they are row-major but for gaps, into new memory."""
         shape = list(arrays[0].shape)
         shape[dim] = sum([a.shape[dim] for a in arrays])
         for a in arrays:
-            rows = a.flags.c_contiguous or list(a.strides) == sorted(map(abs, a.strides), reverse=True)
+            rows = (
+                out is not None or a.flags.c_contiguous or list(a.strides) == sorted(map(abs, a.strides), reverse=True)
+            )
             if [*a.shape[:dim], *a.shape[dim:][1:]] != [*shape[:dim], *shape[dim:][1:]] or not rows:
                 raise Unplannable("arrays that do not fit, or in another order")
-        made, start = self.empty(shape, arrays[0].dtype), 0
+        made, start = self.empty(shape, arrays[0].dtype) if out is None else out, 0
         for a in arrays:
             self.move(made[(*[slice(None)] * (dim % len(shape)), slice(start, start + a.shape[dim]))], a)
             start += a.shape[dim]
