@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._tensor import Tensor
@@ -18,10 +18,13 @@ class Guards:
 
     `check(args, kwargs)` says whether a call may take the recorded program, `reason` why not. `tensors` are those that the
     run could find besides its arguments, `grads` the gradients among them with the tensors whose they are, `effects` the
-    changes to Python objects that the run made.
+    changes to Python objects that the run made. `others` are guards of runs with other arguments: if what was found besides
+    these is the same, it is looked at in one place.
     """
 
-    def __init__(self, arguments: Arguments, moment: Moment, reach: Reach, effects: list[Effect]):
+    def __init__(
+        self, arguments: Arguments, moment: Moment, reach: Reach, effects: list[Effect], others: Iterable[Guards] = ()
+    ):  # fmt: skip
         self.effects = effects
         self.tensors: dict[int, tuple[Tensor, str]] = reach.tensors
         self.grads: dict[int, tuple[Tensor, str]] = {}
@@ -45,7 +48,10 @@ class Guards:
         self._conditions = [*moment.conditions, *arguments.conditions]
         self._covered = set(arguments.covered)
         self._values = {**moment.values, **arguments.values}
-        self._scan = Scan(self._holders)
+        alike = next((other for other in others if _alike(self._holders, other._holders)), None)
+        if alike is not None:
+            self._holders = alike._holders
+        self._scan: Scan = Scan(self._holders) if alike is None else alike._scan
         self.check: Callable[[Any, Any], bool] = self._generate()
 
     def _generate(self) -> Callable[[Any, Any], bool]:
@@ -96,6 +102,10 @@ class Guards:
             if words_of is not None:
                 return words_of
         return ""
+
+
+def _alike(holders: list[Holder], others: list[Holder]) -> bool:
+    return len(holders) == len(others) and all(map(Holder.like, holders, others))
 
 
 _LEAVES = frozenset(("is_leaf", "grad_fn", "retain_grad", "retains_grad", "grad"))  # tell leaves from results

@@ -422,12 +422,14 @@ class Trail:
         with unobserved():
             return {(id(e.holder), e.key): e.new for holder in self.holders for e in holder.changes()}
 
-    def guards(self, used: Callable[[Tensor], bool] = lambda t: True, steps: Container[Any] = ()) -> Guards:
+    def guards(
+        self, used: Callable[[Tensor], bool] = lambda t: True, steps: Container[Any] = (), others: Iterable[Guards] = ()
+    ) -> Guards:
         """The guards of everything that was reached; raises `Break` if something cannot be guarded.
 
         Tensors that the run replaced where it found them (`self.state = …`) are `carried`: not the same in each run, only alike.
         `used(tensor)` says whether the program reads one. `steps` are places that steps of the program change. Integers to which the run only
-        adds are `counted`, with what it adds.
+        adds are `counted`, with what it adds. `others` are guards of other runs.
         """
         if self.problem is not None:
             raise self.problem
@@ -463,7 +465,7 @@ class Trail:
                 self.arguments.number(effect.holder, effect.key, kind, "int", effect.path)
                 self.counted[key] = effect.new - effect.old
         self.reach.add(_methods(self.reach.names))
-        return Guards(self.arguments, self.moment, self.reach, self.effects)
+        return Guards(self.arguments, self.moment, self.reach, self.effects, others)
 
 
 _UNSUSPICIOUS = (int, bool, type(None), dtype)  # what is made of a float is none of these, unless it tells

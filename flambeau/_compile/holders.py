@@ -108,6 +108,19 @@ class Holder:
             len(values) == len(self.ids) and all(map(same, values, self.expected))
         )
 
+    def looks_at(self) -> tuple[Any, ...]:
+        """What `now()` are the values of, where the owner does not say it all."""
+        return ()
+
+    def like(self, other: Holder) -> bool:
+        """Whether another holder asks for the same of the same owner."""
+        return (
+            type(self) is type(other)
+            and getattr(self, "owner", None) is getattr(other, "owner", None)
+            and self.looks_at() == other.looks_at()
+            and (self.ids == other.ids or same(self.expected, other.expected))
+        )
+
     def failing(self) -> str | None:
         """The first value that is not as it was, in words."""
         try:
@@ -185,6 +198,9 @@ class Fields(Holder):
         names = list(self.names)
         self.get = _getter(names)
         self.seal((self.kind, self.bases, self.keys, *(self.before[name] for name in names)))
+
+    def looks_at(self) -> tuple[Any, ...]:
+        return tuple(self.names)
 
     def found_by(self, name: str) -> list[tuple[Any, str]]:
         """What is to be guarded if code names an attribute."""
@@ -283,6 +299,9 @@ class Slots(Holder):
     def labels(self) -> Iterable[str]:
         return (f"type({self.path})", *(f"{self.path}.{name}" for name in self.slots))
 
+    def looks_at(self) -> tuple[Any, ...]:
+        return tuple(self.slots)
+
     def now(self) -> tuple[Any, ...]:
         return (self.owner.__class__, *(slot_of(self.owner, member) for member in self.slots.values()))
 
@@ -320,6 +339,9 @@ class Namespace(Holder):
     def labels(self) -> Iterable[str]:
         prefix = f"{self.path}." if self.path else ""
         return [prefix + name for name in self.before]
+
+    def looks_at(self) -> tuple[Any, ...]:
+        return tuple(self.before)
 
     def now(self) -> tuple[Any, ...]:
         get = self.owner.get
@@ -507,6 +529,9 @@ class Answer(Holder):
         super().__init__(path)
         self.ask = ask
         self.seal((ask(),))
+
+    def looks_at(self) -> tuple[Any, ...]:
+        return (self.ask,)
 
     def labels(self) -> Iterable[str]:
         return (self.path,)

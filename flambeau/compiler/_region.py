@@ -478,7 +478,8 @@ class Region:
             raise tape.problem
         if trail.arguments.holders and tape.keeps([holder.owner for holder in trail.arguments.holders]):
             raise Break("an argument is given to what is a step of its own in the program")
-        guards = trail.guards(lambda t: tape.known(t) in tape.graph.constants, tape.by_steps)
+        others = [entry.guards for entry in self.entries[:_FEW]]
+        guards = trail.guards(lambda t: tape.known(t) in tape.graph.constants, tape.by_steps, others)
         for planted, _, _ in tape.live.planted:
             tape.tensor_of(planted)
         for t, _ in trail.carried:

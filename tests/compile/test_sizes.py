@@ -115,3 +115,33 @@ def test_new_sizes_are_no_recompiles_and_give_what_they_give_eagerly():
             torch.testing.assert_close(compiled(x), function(x), rtol=0, atol=1e-6)
             compiled._region.forms.cost /= 10
         assert len({form[0] for form in compiled._region.forms.known}) >= 2
+
+
+def test_what_programs_for_several_sizes_found_is_looked_at_in_one_place():
+    settings = {"scale": 2.0}
+    model = nn.Linear(4, 4)
+
+    @torch.compile(dynamic=False)
+    def function(x):
+        return model(x) * settings["scale"] if len(x) < 5 else model(x).tanh() + helper(x)
+
+    def helper(x):
+        return x * settings["other"]
+
+    def scans():
+        return {id(entry.guards._scan) for entry in function._region.entries}
+
+    settings["other"] = 1.0
+    for n in (2, 3, 4):
+        function(torch.ones(n, 4))
+    assert len(scans()) == 1
+    for n in (5, 6):
+        function(torch.ones(n, 4))
+    assert len(scans()) == 2  # which ran other code
+    for key, n in (("scale", 2), ("scale", 4), ("other", 5), ("other", 6)):
+        x = torch.randn(n, 4)
+        settings[key] += 1.0
+        expected = model(x) * settings["scale"] if n < 5 else model(x).tanh() + x * settings["other"]
+        torch.testing.assert_close(function(x), expected, rtol=0, atol=0)
+    model.weight.data = torch.zeros(4, 4)
+    torch.testing.assert_close(function(torch.ones(2, 4)), model.bias.expand(2, 4) * settings["scale"])
