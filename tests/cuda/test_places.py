@@ -342,3 +342,14 @@ def test_numbers_of_the_cpu_in_arrays_of_another_class(gpu):
     for _ in range(4):
         assert back(x.index_fill(0, place, number)).tolist() == [[0, 1, 2], [7, 7, 7]]
         assert back(torch.where(x > 1, x, number)).tolist() == [[7, 7, 2], [3, 4, 5]]
+
+
+def test_every_element_of_a_long_row_has_an_index_of_its_own(gpu):
+    """Which is not one for the row, whatever a row's elements lie like."""
+    torch.manual_seed(0)
+    x = torch.randn(6, 40, 3)
+    for rows in (1, 4, 6):
+        index = torch.randint(0, 6, (rows, 40, 3))
+        by_plan(lambda x, i: x.gather(0, i), x, index)
+        by_plan(lambda x, i: torch.take_along_dim(x, i, 0), x, index)
+    by_plan(lambda x, i: x.gather(0, i), x, torch.randint(0, 6, (2, 20, 3)))  # parts of rows

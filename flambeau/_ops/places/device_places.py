@@ -106,7 +106,9 @@ def read(backend: Any, x: Any, places: Places, order: Sequence[int] | None = Non
 
 
 def _row(x: Any, places: Places) -> int:
-    """The bytes that each index names, if they lie side by side; else 0."""
+    """The bytes that each index names, if they lie side by side; else 0, also where each element has an index of its own."""
+    if any(places.over[places.rank :]):
+        return 0
     size = x.itemsize
     for n, stride in zip(reversed(places.shape[places.rank :]), reversed(places.kept[places.rank :])):
         if n != 1 and stride != size:

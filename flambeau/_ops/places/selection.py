@@ -252,7 +252,8 @@ nonzero_op = primitive(batch=shaped_by_values, meta=data_dependent, name="nonzer
 def nonzero_tuple_op(backend: Any, x: Any) -> Any:
     if x.ndim < 2:
         return tuple(_positions(backend, x if x.ndim else x.reshape(1)))
-    return tuple(_nonzero(backend, x).T)
+    found = _nonzero(backend, x).T
+    return tuple([found[d] for d in range(x.ndim)])
 
 
 def _positions(backend: Any, x: Any) -> Any:
