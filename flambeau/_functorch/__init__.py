@@ -5,7 +5,17 @@ from typing import Any
 
 from .. import func as func  # which imports parts of this package: it comes first
 
-_MODULES = ("apis", "autograd_function", "eager_transforms", "make_functional", "utils", "vmap")
+_MODULES = (
+    "aot_autograd",
+    "apis",
+    "autograd_function",
+    "config",
+    "eager_transforms",
+    "make_functional",
+    "partitioners",
+    "utils",
+    "vmap",
+)
 
 
 def __getattr__(name: str) -> Any:

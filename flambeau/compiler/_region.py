@@ -68,7 +68,7 @@ class Foreign:
         graph = tape.finish(outputs)
         self.constants = list(graph.constants.values())
         module = graph_module(graph)
-        examples = [tape.tensor(v) for v in graph.inputs]
+        examples = [tape.tensor(v).requires_grad_(bool(v.k & GRAD)) for v in graph.inputs]
         self.call = backend(module, [*examples, *self.constants], **options)
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -379,6 +379,7 @@ class Region:
             self.fixed += map(arguments.name_of, tape.live.refused)
             self.loose -= {key for _, key, _ in tape.live.refused}
             tape.live.settle()
+            arguments.forget()
             tape.forget()  # those who listened know each other: the tensors of the call are not to wait for the collector
 
     def _kept(

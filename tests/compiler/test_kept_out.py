@@ -1,5 +1,6 @@
 """Functions that are kept out of programs, results that are leaves, arguments that answer any name, and what a first call holds."""
 
+import contextlib
 import random
 import subprocess
 import sys
@@ -130,6 +131,25 @@ def test_arguments_are_let_go_of_after_a_call():
         del x
         assert seen() is None
     subprocess.run([sys.executable, "-c", _RELEASE], check=True)  # under the other name, too
+
+
+def test_arguments_are_let_go_of_after_an_error():
+    def caught(x):
+        try:
+            raise ValueError("expected")
+        except ValueError:
+            return x + 1
+
+    def raised(x):
+        raise ValueError("expected")
+
+    for function in (caught, raised):
+        x = torch.rand(4)
+        seen = weakref.ref(x)
+        with contextlib.suppress(ValueError):
+            torch.compile(function)(x)
+        del x
+        assert seen() is None
 
 
 def test_compiled_modules_may_change_their_class():
