@@ -102,7 +102,7 @@ def _ours(module: types.ModuleType) -> bool:
     return (module.__dict__.get("__package__") or "").partition(".")[0] == _PACKAGE
 
 
-def _class_is_trusted(kind: type) -> bool:
+def class_is_trusted(kind: type) -> bool:
     """Whether instances of a class hold nothing that a program could read or change."""
     module = sys.modules.get(_home(kind))
     file = getattr(module, "__file__", None)
@@ -359,7 +359,7 @@ class Reach:
 
     def _instance(self, value: Any, path: str) -> None:
         kind: Any = type(value)
-        if _class_is_trusted(kind) or _home(kind) in ("typing", "types", "re", "inspect"):
+        if class_is_trusted(kind) or _home(kind) in ("typing", "types", "re", "inspect"):
             return
         contents = None
         for base in kind.__mro__:
@@ -492,7 +492,7 @@ class Reach:
             if (id(base) in self.seen and base is not kind) or not self._written_in_python(base):
                 continue
             self.seen[id(base)] = base
-            if _home(base) in ("typing", "abc", "collections.abc") or _class_is_trusted(base) or base in self._known:
+            if _home(base) in ("typing", "abc", "collections.abc") or class_is_trusted(base) or base in self._known:
                 continue
             self._known.add(base)
             fields = Fields(base, base.__qualname__)

@@ -23,7 +23,7 @@ from .._ops.records.primitive import Primitive
 from .._ops.records.shape_rules import DataDependent
 from .._ops.registry import ops
 from .._tensor import Tensor, detached, wrap
-from .reach import TRUSTED, trust
+from .reach import TRUSTED, class_is_trusted, trust
 from .standing import with_others
 from .whole import tensors_in
 
@@ -63,12 +63,14 @@ def _is_plain(a: Any) -> bool:
     kind = a.__class__
     if kind is tuple or kind is list:
         return all(map(_is_plain, a))
-    return kind in _PLAIN or (isinstance(a, Tensor) and not a._k & (OVERRIDE | DISPATCH))
+    if kind is slice:
+        return _is_plain((a.start, a.stop, a.step))
+    return kind in _PLAIN or (isinstance(a, Tensor) and not a._k & (OVERRIDE | DISPATCH) and class_is_trusted(kind))
 
 
 _HOOKS = frozenset(("backward", "grad"))  # functions that call what users have left with tensors
 _PLAIN = frozenset(
-    (int, float, bool, complex, str, type(None), type(...), slice, Size, dtype, device, layout, memory_format)
+    (Tensor, int, float, bool, complex, str, type(None), type(...), Size, dtype, device, layout, memory_format)
 )
 
 
