@@ -319,11 +319,6 @@ class Scan:
             self._lay()
         return True
 
-    @property
-    def size(self) -> int:
-        """The number of words that are compared."""
-        return self._count if self.scan is not None else 0
-
 
 def _holds(holder: Holder) -> bool:
     try:

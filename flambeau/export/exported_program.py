@@ -256,9 +256,6 @@ class ExportedProgram:
         made._guards, made._dialect = self._guards, self._dialect
         return made
 
-    def _example_leaves(self) -> list[Any]:
-        return tree_flatten(self.example_inputs)[0]
-
 
 def default_decompositions() -> dict[Any, Any]:
     """The operators that `run_decompositions` takes apart, with the rules by which it does; what is removed stays whole."""

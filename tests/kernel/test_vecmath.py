@@ -96,8 +96,6 @@ BOTH = {
     "acosh": (mpmath.acosh, 1.5, {t: (1, BIG[t]) for t in BIG}),
     "atanh": (mpmath.atanh, 2.0, (-0.9999, 0.9999)),
     "log_sigmoid": (log_sigmoid, 1.5, {"f32": (-1000, 100), "f64": (-1000, 700)}),
-    "entr": (lambda x: -x * mpmath.log(x), 1.6, (1e-30, 1e30)),
-    "logit": (lambda x: mpmath.log(x / (1 - x)), 2.5, (1e-30, 0.99)),
     "rsqrt": (lambda x: 1 / mpmath.sqrt(x), 1.6, (1e-30, 1e30)),
     "sin": (mpmath.sin, 1.6, (-1000, 1000)),
     "cos": (mpmath.cos, 1.6, (-1000, 1000)),
@@ -210,10 +208,6 @@ TWO = {
     "pow": (lambda x, y: x**y, 1.0),
     "hypot": (mpmath.hypot, 1.5),
     "atan2": (mpmath.atan2, 1.8),
-    "logaddexp": (lambda x, y: mpmath.log(mpmath.exp(x) + mpmath.exp(y)), 2.0),
-    "logaddexp2": (lambda x, y: mpmath.log(mpmath.mpf(2) ** x + mpmath.mpf(2) ** y) / mpmath.log(2), 2.0),
-    "xlogy": (lambda x, y: x * mpmath.log(y), 2.0),
-    "xlog1py": (lambda x, y: x * mpmath.log1p(y), 2.0),
 }
 
 
@@ -222,10 +216,7 @@ TWO = {
 def test_error_of_two(name, type):
     exact, allowed = TWO[name]
     draw = np.random.default_rng(1)
-    if name.startswith("logadd"):
-        x, y = draw.uniform(1, 20, (2, 300))
-    else:
-        x, y = np.exp(draw.normal(size=(2, 300)) * 3)
+    x, y = np.exp(draw.normal(size=(2, 300)) * 3)
     if name == "pow":
         y = draw.uniform(-1, 1, 300) * {"f32": 87, "f64": 707}[type] / np.abs(np.log(x))
     x, y = x.astype(DTYPE[type]), y.astype(DTYPE[type])
@@ -291,8 +282,6 @@ def test_special_values():
     check("ndtri", [(0.0, -INF), (1.0, INF), (-1.0, NAN), (2.0, NAN), (NAN, NAN), (0.5, 0.0)])
     check("lgamma", [(0.0, INF), (-1.0, INF), (INF, INF), (-INF, INF), (NAN, NAN), (1.0, 0.0), (2.0, 0.0)])
     check("digamma", [(0.0, -INF), (-0.0, INF), (-1.0, NAN), (INF, INF), (NAN, NAN)])
-    check("logit", [(0.0, -INF), (1.0, INF), (2.0, NAN), (-1.0, NAN), (0.5, 0.0)])
-    check("entr", [(0.0, 0.0), (-1.0, -INF), (NAN, NAN)])
     check("sinc", [(0.0, 1.0), (INF, NAN)])
     check("sign", [(2.0, 1.0), (-0.5, -1.0), (0.0, 0.0), (NAN, 0.0)])
 
@@ -336,10 +325,6 @@ def test_bits():
         finite = np.isfinite(x)
         np.testing.assert_array_equal(ufunc("frexp_mantissa", type)(x), mantissa)
         np.testing.assert_array_equal(ufunc("frexp_exponent", type, 1, "i32")(x)[finite], exponent[finite])
-    ldexp = pointwise_ufunc("ldexp", vecmath.REAL["ldexp"], ["f64", "i64"], ["f64"], ["f64", "i64"])
-    powers = np.array([0, 1, -1, 1023, -1074, 5000, -5000, 2000, 10**12])
-    with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(ldexp(0.75, powers), np.ldexp(0.75, np.clip(powers, -5000, 5000)))
 
 
 def test_integers_and_signs():

@@ -183,10 +183,6 @@ class Cuda:
 
     def intrinsic(self, name: str, *args: Value, flags: str = "") -> Value:
         type, first = args[0].type, args[0].name
-        if name == "popcount":
-            wide = _TYPE["u" + type[1:]]
-            count = "__popcll" if BITS[type] == 64 else "__popc"
-            return self.value(f"({_TYPE[type]}){count}(({wide}){first})", type)
         if not is_float(type):
             if name == "abs":
                 return self.select(args[0] < 0, self.negate(args[0]), args[0])
@@ -200,10 +196,6 @@ class Cuda:
             sign = symbols.bits(a if name == "minimum" else b) < 0
             return self.select((a != a) | better | ((a == b) & sign), a, b)
         return self.value(f"{_spelled(_FUNCTION[name], type)}({', '.join(a.name for a in args)})", type)
-
-    def library_call(self, name: str, result: str, *args: Value) -> Value:
-        """A function of C's math library, which CUDA has under the same name."""
-        return self.value(f"({_TYPE[result]}){name}({', '.join(a.name for a in args)})", result)
 
     def bitcast(self, a: Value, type: str) -> Value:
         if a.type == type:

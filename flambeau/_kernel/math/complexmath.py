@@ -29,10 +29,6 @@ def absolute(m: Any, z: Complex) -> Value:
     return m.hypot(z.re, z.im)
 
 
-def angle(m: Any, z: Complex) -> Value:
-    return m.atan2(z.im, z.re)
-
-
 def sgn(m: Any, z: Complex) -> Complex:
     size = m.hypot(z.re, z.im)
     safe = m.where(size == 0.0, 1.0, size)
@@ -285,7 +281,7 @@ def atan(m: Any, z: Complex) -> Complex:
 
 
 COMPLEX: dict[str, Any] = {
-    "abs": absolute, "angle": angle, "sgn": sgn, "isfinite": isfinite, "isinf": isinf,
+    "abs": absolute, "sgn": sgn, "isfinite": isfinite, "isinf": isinf,
     "reciprocal": reciprocal, "sqrt": sqrt, "rsqrt": rsqrt, "exp": exp, "exp2": exp2, "expm1": expm1,
     "sigmoid": sigmoid, "sinh": sinh, "cosh": cosh, "tanh": tanh, "sin": sin, "cos": cos, "tan": tan,
     "sinc": sinc, "log": log, "log2": log2, "log10": log10, "log1p": clog1p, "pow": pow, "asin": asin,

@@ -340,40 +340,8 @@ def atanh(m: Any, x: Value) -> Value:
     return m.copysign(0.5 * log1p(m, ratio, low), x)
 
 
-def logaddexp(m: Any, a: Value, b: Value) -> Value:
-    """log(exp(a) + exp(b))."""
-    apart = m.where(a == b, 0.0, m.real_abs(a - b))
-    return m.maximum(a, b) + log1p(m, exp(m, -apart))
-
-
-def logaddexp2(m: Any, a: Value, b: Value) -> Value:
-    """log2(2**a + 2**b)."""
-    apart = m.where(a == b, 0.0, m.real_abs(a - b))
-    return m.maximum(a, b) + log1p(m, exp2(m, -apart)) * _LOG2_E
-
-
 def log_sigmoid(m: Any, x: Value) -> Value:
     return m.where(x < 0.0, x, -0.0) - log1p(m, exp(m, -m.real_abs(x)), moderate=True)
-
-
-def xlogy(m: Any, x: Value, y: Value) -> Value:
-    """x log(y), and 0 for x = 0."""
-    return m.where((x == 0.0) & (y == y), 0.0, x * log(m, y))
-
-
-def xlog1py(m: Any, x: Value, y: Value) -> Value:
-    return m.where((x == 0.0) & (y == y), 0.0, x * log1p(m, y))
-
-
-def entr(m: Any, x: Value) -> Value:
-    """-x log(x); -inf below zero."""
-    return m.where(x == 0.0, 0.0, m.where(x < 0.0, -INF, -x * log(m, x)))
-
-
-def logit(m: Any, x: Value) -> Value:
-    """log(x / (1 - x))."""
-    middle = log1p(m, m.fma(x, 2.0, -1.0) / (1.0 - x))
-    return m.where((x > 0.25) & (x < 0.75), middle, log(m, x / (1.0 - x)))
 
 
 # -- powers ------------------------------------------------------------------------------------
@@ -470,6 +438,5 @@ REAL: dict[str, Any] = {
     "exp": exp, "decay": decay, "exp2": exp2, "expm1": expm1, "sigmoid": sigmoid, "sinh": sinh, "cosh": cosh, "tanh": tanh,
     "log": log, "log2": log2, "log10": log10, "log1p": log1p, "asinh": asinh,
     "acosh": acosh, "atanh": atanh,
-    "logaddexp": logaddexp, "logaddexp2": logaddexp2, "log_sigmoid": log_sigmoid, "xlogy": xlogy,
-    "xlog1py": xlog1py, "entr": entr, "logit": logit, "pow": pow,
+    "log_sigmoid": log_sigmoid, "pow": pow,
 }  # fmt: skip

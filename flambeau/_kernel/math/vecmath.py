@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from ..render.symbols import register
-from ..render.value import BITS, Value, is_float
+from ..render.value import Value, is_float
 from . import complexmath, errorfunctions, exponentials, gammafunctions, trigonometry
 from .floats import FORMAT, power_of_two
 
@@ -29,11 +29,6 @@ def sign(m: Any, x: Value) -> Value:
     if x.type[0] in "ub":
         return m.cast(x != 0, x.type)
     return m.where(x > 0, m.constant(1, x), m.where(x < 0, m.constant(-1, x), 0))
-
-
-def angle(m: Any, x: Value) -> Value:
-    """0 or, below zero, pi."""
-    return m.where(x < 0.0, math.pi, m.where(x == x, 0.0, x))
 
 
 def signbit(m: Any, x: Value) -> Value:
@@ -90,23 +85,6 @@ def nextafter(m: Any, x: Value, y: Value) -> Value:
     return m.where(x == y, y, m.where((x != x) | (y != y), NAN, moved))
 
 
-def _by_power(m: Any, x: Value, k: Value) -> Value:
-    """x * 2**k for any integer k."""
-    bound = FORMAT[x.type].bias - 1
-    for _ in range(3):
-        part = m.maximum(m.minimum(k, bound), -bound)
-        x, k = x * power_of_two(m, part), k - part
-    return x
-
-
-def ldexp(m: Any, x: Value, k: Value) -> Value:
-    """x * 2**k for an integer k."""
-    integer = FORMAT[x.type].integer
-    if BITS[k.type] > BITS[integer]:
-        k = m.maximum(m.minimum(k, 5000), -5000)
-    return _by_power(m, x, m.cast(k, integer))
-
-
 def _frexp(m: Any, x: Value) -> tuple[Value, Value]:
     form = FORMAT[x.type]
     tiny = m.real_abs(x) < form.smallest
@@ -130,9 +108,9 @@ def frexp_exponent(m: Any, x: Value) -> Value:
 
 REAL: dict[str, Any] = {
     **exponentials.REAL, **trigonometry.REAL, **errorfunctions.REAL, **gammafunctions.REAL,
-    "abs": absolute, "sign": sign, "sgn": sign, "angle": angle, "signbit": signbit, "isfinite": isfinite, "isinf": isinf,
+    "abs": absolute, "sign": sign, "sgn": sign, "signbit": signbit, "isfinite": isfinite, "isinf": isinf,
     "reciprocal": reciprocal, "sqrt": sqrt, "rsqrt": rsqrt, "hypot": hypot,
-    "nextafter": nextafter, "ldexp": ldexp, "frexp_mantissa": frexp_mantissa,
+    "nextafter": nextafter, "frexp_mantissa": frexp_mantissa,
     "frexp_exponent": frexp_exponent,
 }  # fmt: skip
 COMPLEX = complexmath.COMPLEX

@@ -25,7 +25,6 @@ _INTRINSIC = {
     "sqrt": "llvm.sqrt", "abs": "llvm.fabs", "floor": "llvm.floor", "ceil": "llvm.ceil", "trunc": "llvm.trunc",
     "rint": "llvm.roundeven", "fma": "llvm.fma", "copysign": "llvm.copysign",
     "minimum": "llvm.minimum", "maximum": "llvm.maximum", "minnum": "llvm.minnum", "maxnum": "llvm.maxnum",
-    "popcount": "llvm.ctpop",
 }  # fmt: skip
 
 _SATURATES = platform.machine().lower() in ("aarch64", "arm64")  # whether this CPU converts floats so, in vectors

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._core.state import LOADING, held_over_forks
-from .value import BITS, PART, Value, is_float, promote
+from .value import PART, Value, is_float, promote
 
 # Modules that register functions of `m`.
 _LIBRARIES = ("vecmath", "division", "specialmath", "bessel")
@@ -285,9 +285,6 @@ class Symbols:
         a, b, c = (v if isinstance(v, Value) else like.r.constant(like.type, v) for v in (a, b, c))
         return like.r.intrinsic("fma", a, b, c)
 
-    def popcount(self, x: Value) -> Value:
-        return self._one("popcount", x)
-
     def loose_add(self, a: Value, b: Any) -> Value:
         """A sum whose order the compiler may change: for accumulators in loops."""
         a, b = a._pair(b)
@@ -317,12 +314,6 @@ class Symbols:
 
     def is_complex(self, x: Any) -> bool:
         return isinstance(x, Complex)
-
-    def is_float(self, x: Any) -> bool:
-        return isinstance(x, Value) and is_float(x.type)
-
-    def width(self, x: Any) -> int:
-        return BITS[x.type]
 
     def isnan(self, x: Any) -> Any:
         if isinstance(x, Complex):

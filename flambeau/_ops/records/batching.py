@@ -17,13 +17,6 @@ from ..registry import ops
 # -- operands --------------------------------------------------------------------------------------------------------
 
 
-def every_element(t: Any) -> Any:
-    """The array of a tensor, of all samples if it stands for one of a batch: for checks that all elements must pass."""
-    while t._k & BATCHED:
-        t = t.value
-    return t._array
-
-
 def is_differentiated(*tensors: Any) -> bool:
     """Whether the derivative by one of these is wanted now, on the tape or as a tangent; a batch is asked for its values."""
     for t in tensors:
