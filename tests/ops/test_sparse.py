@@ -269,3 +269,29 @@ def test_moved_to_where_there_are_no_elements():
     assert all(t.is_meta and t.shape == (2, 3) and t._nnz() == 0 for t in made)
     with pytest.raises(NotImplementedError, match="no data"):  # the size would depend on the elements
         torch.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], device="meta")
+
+
+@pytest.mark.parametrize("entries", [torch.float32, torch.float64])
+def test_what_is_sparse_is_added_to_a_dense_tensor_where_it_has_entries(entries):
+    table = torch.arange(12.0).reshape(4, 3)
+    y = torch.sparse_coo_tensor([[2, 0, 2]], torch.tensor([[1.0] * 3, [2.0] * 3, [4.0] * 3], dtype=entries), (4, 3))
+    want = table + y.to_dense().to(torch.float32)
+    leaf = torch.nn.Parameter(table.clone())
+    version, place = leaf._version, leaf.data_ptr()
+    with torch.no_grad():
+        assert leaf.add_(y) is leaf and torch.equal(leaf, want) and leaf.data_ptr() == place
+        assert leaf._version == version + 1
+        assert torch.equal(leaf.sub_(y, alpha=2), table - y.to_dense().to(torch.float32))
+        assert torch.equal(table.t().contiguous().t().add_(y), want)  # rows that do not lie one after the other
+    with pytest.raises(RuntimeError, match="same size"):
+        table[:2].add_(y)
+
+
+def test_a_step_by_sparse_gradients_leaves_the_rest_of_a_table():
+    bag = torch.nn.EmbeddingBag(6, 2, mode="sum", sparse=True)
+    before = bag.weight.detach().clone()
+    bag(torch.tensor([1, 4, 1]), torch.tensor([0])).sum().backward()
+    torch.optim.SGD(bag.parameters(), 0.5).step()
+    moved = torch.zeros(6, 2)
+    moved[1], moved[4] = 1.0, 0.5
+    torch.testing.assert_close(bag.weight.detach(), before - moved)

@@ -197,7 +197,7 @@ nan_to_num_op = pointwise(
 )  # fmt: skip
 
 
-@public(out=True, inplace=True)
+@public(out=True, inplace=True, planned=True)
 def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
@@ -116,6 +117,10 @@ def _writing(op: Pointwise) -> Any:
     return op.in_place
 
 
+# By record: functions that write what has few entries into a dense tensor where these are; False if they cannot.
+sparse_writers: dict[str, Callable[..., bool]] = {}
+
+
 def _written(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
     """The same, whatever the operands are."""
     if write_plain(op, t, t, args):
@@ -141,6 +146,10 @@ def _written(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
     if special or k & (POSTPONED | DUAL | META):
         if not k & BATCHED:
             check_writable(t, args)
+        if k & ~GRAD == SPARSE and not t._k & SPARSE and not (k & GRAD and local.grad) and local.before_write is None:
+            writer = sparse_writers.get(op.name)
+            if writer is not None and writer(t, *args):
+                return t
         before = before_write(t) if local.grad or k & (POSTPONED | DUAL | META) else t
         result = op(before, *args)
         if before is not t:

@@ -19,7 +19,7 @@ from ..._core.state import GRAD, META, SPARSE, local
 from ..._tensor import Tensor, detached
 from ..basic import in_dtype
 from ..pointwise.arithmetic import add_op
-from ..records.inplace import write_plain
+from ..records.inplace import sparse_writers, write_plain
 from ..registry import ops
 from .array import BLOCKED, SparseArray, linear
 from .tensors import (
@@ -226,6 +226,26 @@ def _add_to_dense(x: Any, y: Tensor) -> Tensor:
     flat = ops.reshape(in_dtype(x, d), (-1, *coo.shape[len(lead) :]))
     where = index_tensor(linear(coo._array.index, lead))
     return ops.reshape(ops.index_add(flat, 0, where, in_dtype(values_of(coo), d)), x.shape)
+
+
+def _write_sum(x: Tensor, y: Any, alpha: Any = 1) -> bool:
+    """Adds to a dense tensor where the sparse one has entries, so that the rest of a large table is not even read."""
+    if y.shape != x.shape or y._array.layout is not sparse_coo or ops.result_type(x, y) is not x.dtype:
+        return False
+    if not x._array.flags.c_contiguous or type(alpha) not in (int, float):
+        return False
+    lead = y.shape[: y._array.sparse_dim]
+    flat = ops.reshape(x.detach(), (-1, *y.shape[len(lead) :]))
+    where, held = index_tensor(linear(y._array.index, lead)), in_dtype(values_of(y).detach(), x.dtype)
+    flat.index_add_(0, where, held, alpha=alpha)
+    return True
+
+
+def _write_difference(x: Tensor, y: Any, alpha: Any = 1) -> bool:
+    return x.dtype.is_signed and _write_sum(x, y, -alpha)
+
+
+sparse_writers.update(add=_write_sum, add_scaled=_write_sum, sub=_write_difference, sub_scaled=_write_difference)
 
 
 @rule("sub")
