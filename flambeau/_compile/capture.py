@@ -20,7 +20,7 @@ import numpy as np
 
 from .._core.dtypes import INTEGER, int64
 from .._core.random import MersenneState
-from .._core.state import CAPTURE, FUNCTION_MODE, GRAD, META, local, modes
+from .._core.state import CAPTURE, FUNCTION_MODE, GRAD, META, local, modes, unobserved
 from .._errors.frames import called_from, users_line
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.records.primitive import Primitive
@@ -344,13 +344,9 @@ class Capture:
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
-        observer = sys.getprofile()
-        sys.setprofile(None)  # at once: what watches the run follows what users' code does
-        try:
+        with unobserved():  # at once: what watches the run follows what users' code does
             if is_closed(function, args, named):
                 return self._called(function, args, named)
-        finally:
-            sys.setprofile(observer)
         return self._called(function, args, named)
 
     def _called(self, function: Any, args: Any, named: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from types import FunctionType, MethodWrapperType
 from typing import Any
@@ -16,7 +15,19 @@ from .._core.dtypes import dtype
 from .._core.layouts import layout, memory_format
 from .._core.refusals import ValuesRead
 from .._core.sizes import Size
-from .._core.state import AUTOCAST, CAPTURE, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, local, modes
+from .._core.state import (
+    AUTOCAST,
+    CAPTURE,
+    CUDA,
+    DISPATCH,
+    FUNCTION_MODE,
+    GRAD,
+    META,
+    OVERRIDE,
+    local,
+    modes,
+    unobserved,
+)
 from .._dispatch import backend_of
 from .._kernel.native.site import Site
 from .._ops.records.primitive import Primitive
@@ -32,8 +43,8 @@ class Unseen:
     """A moment in which nothing is recorded."""
 
     def __enter__(self) -> None:
-        self.profile = sys.getprofile()
-        sys.setprofile(None)
+        self.quiet = unobserved()
+        self.quiet.__enter__()
         self.captures, local.captures = local.captures, ()
         self.function_modes, local.function_modes = local.function_modes, ()
         self.seen = [CAPTURE] * bool(self.captures) + [FUNCTION_MODE] * len(self.function_modes)
@@ -44,7 +55,7 @@ class Unseen:
         for bit in self.seen:
             modes.enter(bit)
         local.captures, local.function_modes = self.captures, self.function_modes
-        sys.setprofile(self.profile)
+        self.quiet.__exit__()
 
 
 def is_closed(function: Any, args: Any, named: Any) -> bool:

@@ -482,3 +482,15 @@ def test_copies_of_objects_that_hold_loggers():
     assert compiled(torch.ones(2)).tolist() == [2.0, 2.0]
     settings.factor = 3
     assert compiled(torch.ones(2)).tolist() == [3.0, 3.0]
+
+
+def test_functions_are_recorded_while_a_profile_is_made():
+    import cProfile
+
+    model = torch.nn.Linear(4, 4)
+    compiled = torch.compile(lambda x: model(x).cumsum(0))
+    with cProfile.Profile() as profile:
+        for _ in range(2):
+            compiled(torch.ones(3, 4)).sum().backward()
+    assert compiled._region.entries and compiled._region.problem is None
+    assert len(profile.getstats()) > 10
