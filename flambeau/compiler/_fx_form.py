@@ -72,8 +72,10 @@ class _Replay:
         return other
 
     def write(self, target: Value, source: Any, buffer: Tensor | None) -> None:
-        """Buffers do not get the history of what is written to them."""
+        """Buffers do not get the history of what is written to them. What is written to a leaf that needs a gradient was so without history."""
         t = self.tensors[target]
+        if target.k & GRAD and target.node is None:
+            t = self.detached(t, target)
         if isinstance(source, Value):
             given = self.tensors[source]
             if buffer is not None and not buffer.requires_grad:

@@ -166,7 +166,7 @@ class _Writer:
             return self.global_name(qualified_name(x), x)
         if type(x).__repr__ is object.__repr__:  # no text says which one it is
             return self.global_name(type(x).__name__, x)
-        if isinstance(x, np.ndarray):
+        if isinstance(x, (np.ndarray, np.generic)):
             name = self.names.create_name("array", None)
             self.globals[name] = x
             return name

@@ -1,0 +1,42 @@
+"""Graphs for backends that programs bring: they do what the function does, in each call."""
+
+import numpy as np
+
+import flambeau as torch
+
+
+def eager(graph, examples):
+    return graph.forward
+
+
+def test_parameters_are_written_without_history():
+    weight, total = torch.nn.Parameter(torch.ones(3)), torch.ones(3)
+
+    def decayed():
+        with torch.no_grad():
+            total.add_(weight)
+            weight.mul_(0.5)
+        return total + weight
+
+    compiled = torch.compile(decayed, backend=eager, fullgraph=True)
+    outs = [compiled() for _ in range(3)]
+    assert weight.tolist() == [0.125] * 3 and outs[-1].tolist() == [2.875] * 3
+    outs[-1].sum().backward()
+    assert weight.grad.tolist() == [1.0] * 3
+
+
+def test_numbers_of_numpy():
+    compiled = torch.compile(lambda x, a, b: x * (a % b), backend=eager, fullgraph=True)
+    assert [compiled(torch.ones(2), np.int64(12), np.int64(5)).tolist() for _ in range(2)] == [[2.0, 2.0]] * 2
+
+
+def test_a_tensor_that_is_given_twice():
+    def joined(x, kept):
+        kept.append(x * 2)
+        return torch.cat(kept), kept
+
+    compiled, x = torch.compile(joined, backend=eager, fullgraph=True), torch.ones(2)
+    for _ in range(2):
+        kept = [x]
+        out, same = compiled(x, kept)
+        assert out.tolist() == [1.0, 1.0, 2.0, 2.0] and same is kept and len(kept) == 2
