@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY
-from .._kernel.cuda.rows import Schedule, held_packs, render_rows
+from .._kernel.cuda.rows import PACK, Schedule, held_packs, render_rows
 from .._kernel.folds.reduce import FOLDS, finish, highest, lowest
 from .._kernel.folds.rows import Rows, variances, visits
 from .cuda_layout import NUMPY, Operand, merged
@@ -21,6 +21,11 @@ _LONG = 1 << 16  # elements of a row from which one block is not enough
 _ACROSS = 32  # neighbouring rows that a block has
 _KEPT = 4096  # launches remembered
 _THREADS = 256  # of a block
+_LARGE, _LARGEST = (
+    512,
+    1024,
+)  # of a block whose rows are long: fewer of them are on their way, which stay in the GPU's cache
+_FAR = 1 << 16  # bytes from which a row is long
 _HELD = 8  # packs that a thread holds in registers: rows of 16 took half as long again as when they were read twice
 _SHARE = (
     4  # packs that a thread has of a row, where there are rows enough: less of its time goes into finding and joining
@@ -197,15 +202,27 @@ class RowKernels:
         columns = _down_columns(first, dims)
         piece = -(-n // (pieces * 16)) * 16 if pieces > 1 else n
         codes = [BY_NUMPY[o.dtype].code for o in operands]
-        how = Schedule(len(sizes), len(lengths), dense, columns)
+        often = len(rows.stages) + rows.each > 1 and pieces == 1 and not columns  # a row is read several times
+        threads = _threads(arrays[:count_walked], n) if often else _THREADS
+        how = Schedule(len(sizes), len(lengths), dense, columns, threads)
         lanes = min(_power(-(-min(piece, n) // 4)), how.threads // _ACROSS if columns else how.threads)
-        if dense and pieces == 1 and not columns and len(rows.stages) + rows.each > 1:
+        if dense and often:
             kinds, held = [BY_NUMPY[o.dtype].code for o in walked], count_walked - rows.late
             while m >= _BLOCKS * how.threads // lanes * 2 and lanes > 32 and held_packs(kinds, lanes // 2, n) <= _SHARE:
                 lanes //= 2
             packs = held_packs(kinds, lanes, n)
             if packs * held <= _HELD:
                 how = how._replace(held=packs, lanes=lanes)
+        if columns and len(sizes) == 1:
+            how = how._replace(
+                wide=_side_by_side(rows, m, [(outer[k][0], o) for k, o in enumerate(operands) if is_walked[k]])
+            )
+        if (
+            how.wide > 1
+        ):  # so many threads that lie side by side as there are columns for, and as many as a GPU has at once
+            lanes = how.threads // min(_ACROSS, _power(m // how.wide))
+            pieces = min(-(-_BLOCKS * how.threads // (lanes * m // how.wide)), -(-n // (4 * lanes)))
+            piece, how = -(-n // pieces), how._replace(lanes=lanes)
         how = how._replace(few=piece <= _FEW * lanes)
         key = (rows, *codes, code, how)
         function = self.functions.get(key)
@@ -215,7 +232,7 @@ class RowKernels:
         between = [] if rows.each else [o.strides[0] if lead else 0 for o in outs]
         steps = [s for a, b in zip(outer, inner) for s in (*a, *b)]
         numbers = (m, n, piece, count, lanes, *between, *sizes[1:], *lengths[1:], *steps)
-        grid = (-(-m // (how.threads // lanes)) if n or not rows.each else 0, pieces)
+        grid = (-(-m // (how.threads // lanes * how.wide)) if n or not rows.each else 0, pieces)
         return Launch(function, grid, how.threads, numbers)
 
     def run(
@@ -471,6 +488,20 @@ def _remember(table: dict[Any, Any], key: Any, value: Any) -> None:
     if len(table) >= _KEPT:
         table.clear()
     table[key] = value
+
+
+def _threads(walked: Sequence[Operand], n: int) -> int:
+    """Threads of a block whose rows are read several times; long ones of short elements take longer to compute than to read."""
+    if sum([o.dtype.itemsize * n for o in walked]) <= _FAR:
+        return _THREADS
+    return _LARGE if min([o.dtype.itemsize for o in walked]) <= 2 else _LARGEST
+
+
+def _side_by_side(rows: Rows, m: int, walked: Sequence[tuple[int, Operand]]) -> int:
+    """How many neighbouring columns a thread has: as many as it reads at once, where nothing is folded."""
+    wide = PACK // max([o.dtype.itemsize for _, o in walked])
+    suits = rows.each and not rows.stages and not rows.picks and not rows.indexed and not m % wide
+    return wide if suits and all([step == o.dtype.itemsize for step, o in walked]) else 1
 
 
 def _down_columns(x: Operand, dims: Sequence[int]) -> bool:

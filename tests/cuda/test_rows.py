@@ -154,14 +154,15 @@ def test_margins_and_angles(gpu):
 @pytest.mark.parametrize("much", [1 << 18, 16], ids=["whole", "split"])
 @pytest.mark.parametrize("last", [False, True], ids=["planes", "channels_last"])
 @pytest.mark.parametrize("d", [torch.float32, torch.bfloat16], ids=str)
-def test_batch_norm(gpu, monkeypatch, d, last, much):
-    """A block for each channel, or pieces of channels by many blocks; as planes and side by side in memory."""
+@pytest.mark.parametrize("channels", [5, 16])
+def test_batch_norm(gpu, monkeypatch, channels, d, last, much):
+    """A block for each channel, or pieces of channels by many blocks; as planes and side by side in memory, where a thread has several."""
     monkeypatch.setattr(cuda_rows, "_MUCH", much)
     torch.manual_seed(0)
-    x = torch.randn(3, 5, 6, 7) * 2 + 1
+    x = torch.randn(3, channels, 6, 7) * 2 + 1
     x = (x.to(memory_format=torch.channels_last) if last else x).to(d).requires_grad_()
-    w, b = torch.randn(5, requires_grad=True), torch.randn(5, requires_grad=True)
-    mean, var = torch.randn(5), torch.rand(5) + 0.5
+    w, b = torch.randn(channels, requires_grad=True), torch.randn(channels, requires_grad=True)
+    mean, var = torch.randn(channels), torch.rand(channels) + 0.5
 
     def train(x, w, b):
         own = [on_gpu(t) if x._k & CUDA else t.clone() for t in (mean, var)]
@@ -178,6 +179,8 @@ def test_batch_norm(gpu, monkeypatch, d, last, much):
     agree(lambda x, w, b: F.batch_norm(x, *([on_gpu(t) for t in here] if x._k & CUDA else here), w, b), x, w, b, d=d)
     there = on_gpu(x.detach())
     assert train(there, on_gpu(w), on_gpu(b)).stride() == x.stride()
+    more = torch.randn(3, channels + 8, 6, 7).to(memory_format=torch.channels_last).to(d).requires_grad_()
+    agree(lambda x: F.batch_norm(x[:, 1 : channels + 1], None, None, training=True), more, d=d)  # memory at odd places
 
 
 @pytest.mark.slow

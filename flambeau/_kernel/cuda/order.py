@@ -14,8 +14,8 @@ from ..loops.lang import KernelScope
 from ..loops.pointwise import load, store
 from ..render.symbols import symbols
 from ..render.value import BITS, SIZE, is_float
-from .render import KERNEL, Cuda, joined
-from .rows import PACKS, offsets
+from .render import KERNEL, PACKS, Cuda, joined
+from .rows import offsets
 
 BYTES = 1 << 15  # of items that a block sorts, at most
 _SHORTENED = {"f16": 13, "bf16": 16}  # bits of a float32 that are always zero: keys do without them

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from .render import KERNEL
-from .rows import PACKS
+from .render import KERNEL, PACKS
 
 THREADS = 256
 _WORD = 16  # bytes that a thread moves at once

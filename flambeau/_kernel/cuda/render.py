@@ -42,13 +42,13 @@ KERNEL = 'extern "C" __global__'
 _LONG = 400  # lines of a body that is not worth unrolling
 _PACK = 16  # bytes that a thread reads or writes at once
 # Packs are read and written as words: of structures the compiler makes small stores, which take twice the time.
-_PACKS = """template <int size> struct Word {};
+PACKS = """template <int size> struct Word { struct type { char bytes[size]; }; };
 template <> struct Word<1> { typedef unsigned char type; };
 template <> struct Word<2> { typedef unsigned short type; };
 template <> struct Word<4> { typedef unsigned int type; };
 template <> struct Word<8> { typedef uint2 type; };
 template <> struct Word<16> { typedef uint4 type; };
-template <int size> struct alignas(size) Pack { union { char bytes[size]; typename Word<size>::type whole; }; };"""
+template <int size> struct alignas(size < 16 ? size : 16) Pack { union { char bytes[size]; typename Word<size>::type whole; }; };"""
 _HALF = """__device__ inline float half_to_float(unsigned short h) {
   float f;
   asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
@@ -541,7 +541,7 @@ def render_dense(
     lines[-1] += call(lambda k: f"x{k} + i * {SIZE[types[k]]}")
     body_text = "\n".join(lines)
     return f"""{element}
-{_PACKS}
+{PACKS}
 {KERNEL} void {name}({parameters}) {{
   long long first = blockIdx.x * (long long)blockDim.x + threadIdx.x, step = gridDim.x * (long long)blockDim.x;
 {body_text}

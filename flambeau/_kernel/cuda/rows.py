@@ -11,10 +11,9 @@ from ..loops.lang import KernelScope
 from ..loops.pointwise import load, store
 from ..render.symbols import symbols
 from ..render.value import SIZE, Value
-from .render import KERNEL, Cuda, joined
+from .render import KERNEL, PACKS, Cuda, joined
 
 PACK = 16  # bytes that a thread reads at once
-PACKS = "template <int size> struct alignas(size < 16 ? size : 16) Pack { char bytes[size]; };"
 _TEMPLATES = (
     f"""{PACKS}
 """
@@ -39,6 +38,7 @@ class Schedule(NamedTuple):
     held: int = 0  # packs of each operand that a thread keeps in registers from stage to stage, if it can
     lanes: int = 0  # threads that share a row, where the text knows them
     few: bool = False  # a thread has few elements: it folds them in their own precision
+    wide: int = 1  # neighbouring rows that a thread has, whose elements lie side by side: of programs without folds
 
 
 class _Functions:
@@ -188,7 +188,7 @@ class _Text:
         for k in sorted(self.held):
             bytes = self.sizes[k] * self.count
             self.lines.append(f"  Pack<{bytes}> h{k}[{how.held}];")
-            self._over_packs([f"h{k}[p] = *(Pack<{bytes}>*)(x{k} + o{k} + i * {self.sizes[k]});"])
+            self._over_packs([f"h{k}[p].whole = *(Word<{bytes}>::type*)(x{k} + o{k} + i * {self.sizes[k]});"])
 
     def _over_packs(self, inside: list[str]) -> None:
         """Lines for every pack of this thread's, `i` being its first element; `p` counts packs that are held."""
@@ -215,7 +215,7 @@ class _Text:
             loaded = [k for k in used if k not in self.fixed and k not in self.held]
             inside = [f"  Pack<{sizes[k] * count}> a{k};" for k in loaded]
             inside += [
-                f"  a{k} = *(Pack<{sizes[k] * count}>*)(x{k} + o{k} + i * {sizes[k]});"
+                f"  a{k}.whole = *(Word<{sizes[k] * count}>::type*)(x{k} + o{k} + i * {sizes[k]});"
                 for k in loaded
                 if k < self.reads
             ]
@@ -225,7 +225,7 @@ class _Text:
 
             inside += ["  #pragma unroll", f"  for (int j = 0; j < {count}; ++j) {call(packed, 'i + j')}"]
             inside += [
-                f"  *(Pack<{sizes[k] * count}>*)(x{k} + o{k} + i * {sizes[k]}) = a{k};"
+                f"  *(Word<{sizes[k] * count}>::type*)(x{k} + o{k} + i * {sizes[k]}) = a{k}.whole;"
                 for k in loaded
                 if k >= self.reads
             ]
@@ -266,24 +266,91 @@ class _Text:
         ]  # fmt: skip
 
 
-def render_rows(
-    name: str, rows: Rows, inputs: Sequence[str], outputs: Sequence[str], code: str, how: Schedule
-) -> str:  # fmt: skip
-    """CUDA text. `code` is the element type that says how totals are kept.
+class _SideBySide:
+    """The body of a kernel without folds, of which a thread has several rows: their elements are read and written as one."""
 
-    Parameters: pointers; number of rows m and their length n; elements that one block takes of a row; what
-    `count` is in the last step; lanes (threads that share a row); bytes between the results of two blocks of a row, if there is one value a row; extents;
-    strides of each operand, outer then inner; the bits of numbers.
-    """
-    f = _Functions(rows, inputs, outputs, code, how.few)
-    reads, operands = len(inputs), len(inputs) + len(outputs)
-    sizes = [f"m{d}" for d in range(1, how.outer)] + [f"n{d}" for d in range(1, how.inner)]
-    ranks = ("s", how.outer), ("t", how.inner)
-    given = [k for k in range(operands) if not reads - rows.numbers <= k < reads]
-    strides = [f"{p}{k}_{d}" for k in given for p, rank in ranks for d in range(rank)]
-    between = [] if rows.each else [f"between{k}" for k in range(reads, operands)]
-    numbers = ["m", "n", "piece", "count", "lanes_given", *between, *sizes, *strides]
-    text = _Text(rows, [*inputs, *outputs], reads, f, how)
+    def __init__(self, rows: Rows, types: Sequence[str], reads: int, f: _Functions, how: Schedule):
+        self.rows, self.f, self.how, self.wide = rows, f, how, how.wide
+        self.sizes, self.first = [SIZE[t] for t in types], reads - rows.numbers
+        self.each, self.others = [*f.walked, reads], range(reads + 1, len(types))
+        self.read = f.fixed[: len(f.fixed) - rows.numbers]
+        self.lines: list[str] = []
+        self._fixed(reads)
+        self._settled()
+        self._elements(reads)
+        self.lines.append("  const bool first = lane == 0 && blockIdx.y == 0;")
+        for j in range(self.wide):
+            for z, k in enumerate(self.others):
+                self.lines.append(f"  if (first && row < m) keep{z}(x{k} + o{k} + {j} * s{k}_0, z{z}[{j}].bytes);")
+
+    def _fixed(self, reads: int) -> None:
+        for k in range(self.first, reads):
+            self.lines.append(f"  Pack<8> f{k}; *(long long*)f{k}.bytes = p{k};")
+        for k in [*self.each, *self.read, *self.others]:
+            self.lines.append(f"  long long o{k} = row * s{k}_0;")
+        for k in self.read:
+            size = self.sizes[k]
+            self._for_all(
+                f"  Pack<{size}> f{k}[{self.wide}]; if (row < m)",
+                f"f{k}[j] = *(Pack<{size}>*)(x{k} + o{k} + j * s{k}_0);",
+            )
+
+    def _settled(self) -> None:
+        """What is settled for a row is so by one thread of a block, and read by all that have elements of it."""
+        columns = self.how.threads // self.how.lanes * self.wide
+        if self.rows.settle is None:
+            return
+        made = [f"zs{z}[c].bytes" for z in range(len(self.f.settled))]
+        given = [f"f{k}.bytes" if k >= self.first else f"g{k}.bytes" for k in self.f.fixed]
+        self.lines += [f"  __shared__ Pack<{SIZE[t]}> zs{z}[{columns}];" for z, t in enumerate(self.f.settled)]
+        self.lines += [f"  for (int c = t; c < {columns}; c += {self.how.threads}) {{"]
+        self.lines += [f"  long long own = blockIdx.x * {columns}LL + c; if (own >= m) break;"]
+        self.lines += [
+            f"  Pack<{self.sizes[k]}> g{k} = *(Pack<{self.sizes[k]}>*)(x{k} + own * s{k}_0);" for k in self.read
+        ]
+        self.lines += [f"  settle({', '.join([*given, 'count', *made])});", "  }", "  __syncthreads();"]
+        for z, t in enumerate(self.f.settled):
+            self._for_all(f"  Pack<{SIZE[t]}> z{z}[{self.wide}];", f"z{z}[j] = zs{z}[mine * {self.wide} + j];")
+
+    def _elements(self, reads: int) -> None:
+        whole = [self.sizes[k] * self.wide for k in self.each]
+        steps = [f"t{k}_{d}" for k in self.each for d in range(self.how.inner)]
+        places = [f"(long long)(x{k} + o{k})" for k in self.each]
+        self.lines += [
+            f"  const bool aligned = (({' | '.join([*places, *steps])}) & {max(whole) - 1}) == 0;",
+            "  for (long long i = begin + lane; i < stop; i += lanes) {",
+        ]
+        for k, size in zip(self.each, whole):
+            self.lines += [f"  long long p{k} = o{k};", *offsets(f"p{k}", "i", self.how.inner, "n", f"t{k}_")]
+            self.lines.append(f"  Pack<{size}> a{k};")
+            if k < reads:
+                self._moved(k, size, "a{0}.bytes", "x{0} + p{0}")
+        values = [f"a{k}.bytes + j * {self.sizes[k]}" for k in self.f.walked]
+        settled = [f"z{z}[j].bytes" for z in range(len(self.f.settled))]
+        target = f"a{reads}.bytes + j * {self.sizes[reads]}"
+        self._for_all("", f"last({', '.join([*values, *self._given(), *settled, target, 'count'])});")
+        self._moved(reads, whole[-1], "x{0} + p{0}", "a{0}.bytes")
+        self.lines.append("  }")
+
+    def _moved(self, k: int, bytes: int, target: str, source: str) -> None:
+        """From one place to another, at once where both allow it."""
+        to, by, size = target.format(k), source.format(k), self.sizes[k]
+        self.lines.append(f"  if (aligned) *(Word<{bytes}>::type*)({to}) = *(Word<{bytes}>::type*)({by});")
+        self._for_all("  else", f"*(Pack<{size}>*)({to} + j * {size}) = *(Pack<{size}>*)({by} + j * {size});")
+
+    def _given(self) -> list[str]:
+        return [f"f{k}.bytes" if k >= self.first else f"f{k}[j].bytes" for k in self.f.fixed]
+
+    def _for_all(self, head: str, line: str) -> None:
+        """A line for each of the rows."""
+        self.lines += [
+            f"{head} {{", "  #pragma unroll", f"  for (int j = 0; j < {self.wide}; ++j) {line}", "  }",
+        ]  # fmt: skip
+
+
+def _folded(rows: Rows, f: _Functions, types: Sequence[str], reads: int, how: Schedule) -> list[str]:
+    """The body of a kernel that folds rows, one stage after the other, then makes elements or one value of each."""
+    text = _Text(rows, types, reads, f, how)
     early = [*f.early, *f.fixed]
     for j, (k, by) in enumerate(rows.picks):
         text.pick(j, k, f.fixed[by])
@@ -316,17 +383,42 @@ def render_rows(
             ),
             [*f.walked, *f.fixed, reads],
         )
-        for k in range(reads + 1, operands):
+        for k in range(reads + 1, len(types)):
             keep = f"keep{k - reads - 1}(x{k} + o{k}, {made[k - reads - 1]});"
-            text.lines.append(f"  if (lane == 0 && row < m) {keep}")
+            text.lines.append(f"  if (lane == 0 && blockIdx.y == 0 && row < m) {keep}")
     else:
-        targets = [f"x{k} + o{k} + blockIdx.y * between{k}" for k in range(reads, operands)]
+        targets = [f"x{k} + o{k} + blockIdx.y * between{k}" for k in range(reads, len(types))]
         text.lines.append(
             f"  if (lane == 0 && row < m) last({', '.join([*fixed, *picked, *made, *targets, 'count'])});"
         )
+    return text.lines
+
+
+def render_rows(
+    name: str, rows: Rows, inputs: Sequence[str], outputs: Sequence[str], code: str, how: Schedule
+) -> str:  # fmt: skip
+    """CUDA text. `code` is the element type that says how totals are kept.
+
+    Parameters: pointers; number of rows m and their length n; elements that one block takes of a row; what
+    `count` is in the last step; lanes (threads that share a row); bytes between the results of two blocks of a row, if there is one value a row; extents;
+    strides of each operand, outer then inner; the bits of numbers.
+    """
+    f = _Functions(rows, inputs, outputs, code, how.few)
+    reads, operands = len(inputs), len(inputs) + len(outputs)
+    sizes = [f"m{d}" for d in range(1, how.outer)] + [f"n{d}" for d in range(1, how.inner)]
+    ranks = ("s", how.outer), ("t", how.inner)
+    given = [k for k in range(operands) if not reads - rows.numbers <= k < reads]
+    strides = [f"{p}{k}_{d}" for k in given for p, rank in ranks for d in range(rank)]
+    between = [] if rows.each else [f"between{k}" for k in range(reads, operands)]
+    numbers = ["m", "n", "piece", "count", "lanes_given", *between, *sizes, *strides]
+    lines = (
+        _folded(rows, f, [*inputs, *outputs], reads, how)
+        if how.wide == 1
+        else _SideBySide(rows, [*inputs, *outputs], reads, f, how).lines
+    )
     more = [f"p{k}" for k in range(reads - rows.numbers, reads)]
     parameters = ", ".join([*(f"char* x{k}" for k in given), *(f"long long {n}" for n in [*numbers, *more])])
-    body = "\n".join(text.lines)
+    body = "\n".join(lines)
     lane, mine = ("t / across", "t % across") if how.columns else ("t % lanes", "t / lanes")
     return f"""{_TEMPLATES}
 {joined(f.made)}
@@ -336,7 +428,7 @@ def render_rows(
   int t = threadIdx.x, across = {how.threads} / lanes;
   int lane = {lane}, mine = {mine};
   int next = {"across" if how.columns else "1"}, head = t - lane * next;
-  long long row = blockIdx.x * (long long)across + mine, begin = blockIdx.y * piece;
+  long long row = (blockIdx.x * (long long)across + mine) * {how.wide}, begin = blockIdx.y * piece;
   long long stop = row < m ? (begin + piece < n ? begin + piece : n) : 0;
 {body}
 }}

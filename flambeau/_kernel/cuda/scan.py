@@ -15,8 +15,8 @@ from ..loops.lang import KernelScope
 from ..loops.pointwise import load, store
 from ..render.symbols import symbols
 from ..render.value import COMPUTE, SIZE, Value
-from .render import KERNEL, Cuda, joined
-from .rows import PACKS, offsets
+from .render import KERNEL, PACKS, Cuda, joined
+from .rows import offsets
 
 THREADS = 256
 EXTREMA = {"max": 1, "min": -1}
