@@ -130,3 +130,45 @@ def test_what_is_not_there_is_refused():
 def test_what_is_traced_already_is_fused():
     traced = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()).eval())
     assert [type(m) for m in quantize_fx._fuse_fx(traced, False).children()] == [torch.ao.nn.intrinsic.LinearReLU]
+
+
+class Clipped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.c, self.r, self.p, self.d, self.l = (
+            nn.Conv2d(1, 2, 3),
+            nn.ReLU6(),
+            nn.MaxPool2d(2),
+            nn.Dropout(0.1),
+            nn.Linear(2, 3),
+        )
+
+    def forward(self, x):
+        x = self.p(self.r(self.c(x))).mean((2, 3))
+        return self.l(torch.relu(self.d(x)))
+
+
+def test_what_keeps_a_scale_has_the_observer_of_its_input():
+    prepared = prepare_qat_fx(Clipped().train(), get_default_qat_qconfig_mapping("qnnpack"), (torch.ones(1, 1, 8, 8),))
+    names = [str(n.target) for n in prepared.graph.nodes if "post_process" in str(n.target)]
+    assert names == [f"activation_post_process_{i}" for i in range(8)]
+    found = [getattr(prepared, name) for name in names]
+    # the input | conv, clipped, pooled, averaged | dropped, then without negative ones | the linear layer
+    assert [found.index(o) for o in found] == [0, 1, 1, 1, 1, 5, 5, 7]
+    x = torch.rand(4, 1, 8, 8)
+    prepared(x)
+    want = prepared.eval()(x)
+    torch.testing.assert_close(convert_fx(prepared)(x), want, atol=0.1, rtol=0.1)
+
+
+def test_quantized_numbers_are_clipped():
+    x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.5, 7.0]), 0.5, 20, torch.quint8)
+    made = nn.functional.relu6(x)
+    assert made.q_scale() == 0.5 and made.dequantize().tolist() == [0.0, 0.5, 6.0]
+
+
+def test_the_older_place():
+    from flambeau.quantization import observer
+    from flambeau.quantization import quantize_fx as older
+
+    assert older.prepare_fx is prepare_fx and observer.MinMaxObserver is torch.ao.quantization.MinMaxObserver

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..._core.dtypes import BOOL, FLOATING, int64
 from ..._core.info import finfo
-from ..._core.state import modes
+from ..._core.state import QUANTIZED, modes
 from ..._tensor import Tensor
 from .. import registry
 from ..records.casting import checked_number
@@ -105,7 +105,7 @@ def _hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Te
 
 def _limits(input: Tensor, low: Any, high: Any) -> tuple[Any, Any]:
     """Bounds that the dtype of the input can hold."""
-    if isinstance(input, Tensor) and input.dtype.category < FLOATING:
+    if isinstance(input, Tensor) and input.dtype.category < FLOATING and not input._k & QUANTIZED:
         if input.dtype.category == BOOL:
             raise RuntimeError("Bool inputs not supported for hardtanh")
         if not input.dtype.is_signed and (low < 0 or high < 0):

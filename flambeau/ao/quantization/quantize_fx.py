@@ -32,16 +32,26 @@ __all__ = ["convert_fx", "fuse_fx", "prepare_fx", "prepare_qat_fx"]
 _LAYERS = tuple(kind for kind in OBSERVED if kind not in (QuantStub, DeQuantStub))
 # What takes quantized tensors as they are, and gives them with the same scale.
 _SAME_SCALE: tuple[type, ...] = (
-    linear.Identity, dropout.Dropout, pooling.MaxPool1d, pooling.MaxPool2d, pooling.MaxPool3d, pooling.AvgPool1d,
+    linear.Identity, dropout.Dropout, activation.ReLU, activation.ReLU6, activation.Hardtanh, pooling.MaxPool1d, pooling.MaxPool2d, pooling.MaxPool3d, pooling.AvgPool1d,
     pooling.AvgPool2d, pooling.AvgPool3d, pooling.AdaptiveAvgPool1d, pooling.AdaptiveAvgPool2d, pooling.AdaptiveAvgPool3d,
 )  # fmt: skip
 _SAME_SCALE_FUNCTIONS = {
     F.max_pool1d, F.max_pool2d, F.max_pool3d, F.avg_pool1d, F.avg_pool2d, F.avg_pool3d, F.adaptive_avg_pool1d,
-    F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.dropout, F.interpolate,
+    F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.dropout, F.interpolate, F.relu, F.relu6, F.hardtanh, functions["relu"],
 }  # fmt: skip
-_SAME_SCALE_NAMES = ("cat", "contiguous", "flatten", "mean", "repeat", "reshape")  # besides views
+_SAME_SCALE_NAMES = (
+    "cat",
+    "clamp",
+    "contiguous",
+    "flatten",
+    "mean",
+    "relu",
+    "relu_",
+    "repeat",
+    "reshape",
+)  # besides views
 # What is observed, and computed with floats between tensors of its own scales.
-_FLOAT: tuple[type, ...] = (activation.ReLU, activation.Sigmoid, activation.Tanh, activation.Hardsigmoid)
+_FLOAT: tuple[type, ...] = (activation.Sigmoid, activation.Tanh, activation.Hardsigmoid)
 _FLOAT_FUNCTIONS = {
     operator.add, operator.iadd, operator.mul, operator.imul, operator.matmul, F.relu, F.hardsigmoid, F.hardswish, F.elu,
     F.leaky_relu, *[functions[name] for name in ("add", "mul", "matmul", "relu", "sigmoid", "tanh")],
@@ -157,6 +167,10 @@ def _fused() -> list[type]:
 
 def _role(gm: GraphModule, node: Node, is_qat: bool) -> str:
     """How a node deals with quantized tensors: a layer of its own, with the same scale, with floats in between, or not at all."""
+    if isinstance(_layer(gm, node), activation.ReLU) and any(
+        [_is_followed_by_relu(gm, n) for n in node.all_input_nodes]
+    ):
+        return "float"  # one step with the sum or product before it
     if node.op == "call_module":
         layer = gm.get_submodule(str(node.target))
         layers = (*_LAYERS, *DEFAULT_QAT_MODULE_MAPPINGS) if is_qat else _LAYERS
@@ -270,12 +284,15 @@ def _prepared(gm: GraphModule, mapping: Any, is_qat: bool) -> GraphModule:
         node.meta["quantized"] = role
         if role == "same":
             first = next(a for a in node.all_input_nodes if _is_observed(gm, a))
+            if _is_dropout(gm, node):  # it rounds as what is before it, but is observed by itself
+                observe(node, qconfig.activation())
+                continue
             shared = gm.get_submodule(str(first.target))
             observe(node, shared)
-            joined = {n.target for n in (*node.all_input_nodes, observers[node]) if _is_observed(gm, n)}
-            for other in observers.values():  # what is joined has one scale
-                if other.target in joined:
-                    other.target = first.target
+            joined = {id(gm.get_submodule(str(n.target))) for n in node.all_input_nodes if _is_observed(gm, n)}
+            for other in observers.values():  # what is joined has one scale: one observer under all names
+                if id(gm.get_submodule(str(other.target))) in joined:
+                    gm.add_module(str(other.target), shared)
         elif not _is_followed_by_relu(gm, node):
             observe(node, qconfig.activation())
             if role == "layer" and node in observers:  # one that is called several times has one scale
@@ -283,6 +300,10 @@ def _prepared(gm: GraphModule, mapping: Any, is_qat: bool) -> GraphModule:
     gm.delete_all_unused_submodules()
     gm.recompile()
     return gm
+
+
+def _is_dropout(gm: GraphModule, node: Node) -> bool:
+    return node.target is F.dropout or (node.op == "call_module" and isinstance(_layer(gm, node), dropout.Dropout))
 
 
 def _is_followed_by_relu(gm: GraphModule, node: Node) -> bool:

@@ -1,0 +1,3 @@
+"""The older place of `ao.quantization.observer`."""
+
+from ..ao.quantization.observer import *  # noqa: F403

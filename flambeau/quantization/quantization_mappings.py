@@ -1,0 +1,3 @@
+"""The older place of `ao.quantization.quantization_mappings`."""
+
+from ..ao.quantization.quantization_mappings import *  # noqa: F403

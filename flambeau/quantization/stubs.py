@@ -1,0 +1,3 @@
+"""The older place of `ao.quantization.stubs`."""
+
+from ..ao.quantization.stubs import *  # noqa: F403
