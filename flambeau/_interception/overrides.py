@@ -6,6 +6,7 @@ Nothing here runs until a tensor of a class that overrides is made or a mode is 
 from __future__ import annotations
 
 import functools
+import inspect
 from inspect import CO_VARARGS
 from sys import getrefcount
 from types import CodeType, FunctionType
@@ -184,7 +185,16 @@ def _public_form(op: Any, count: int) -> Any:
         return op.call
     code = getattr(found, "__code__", None)  # native ones have none, and take what their records do
     fits = code is None or code.co_flags & CO_VARARGS or code.co_argcount >= count
-    return found if fits else op.call
+    return found if fits and not _in_another_order(op, found) else op.call
+
+
+def _in_another_order(op: Any, function: Any) -> bool:
+    """Whether a function takes what its record takes in other places: `scatter_add` has its dimension second, its record last."""
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return False
+    return any([name in names and names.index(name) != i for i, name in enumerate(op.names)])
 
 
 # -- subclasses --------------------------------------------------------------------------------------------------

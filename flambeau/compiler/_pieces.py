@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from weakref import ref
 
@@ -128,6 +128,8 @@ class Pieces(Capture):
         call = self.compiled(graph, list(inputs.values()))
         if call is None or self._tied or not left or any([_once(node, graph) for node in graph.nodes]):
             return
+        if _own_leaves(left, list(inputs.values())):  # a graph does not say that gradients of these may be asked for
+            return
         before, local.grad = local.grad, any([t._k & GRAD for t in left]) or local.grad
         try:
             made = list(call(*inputs.values()))
@@ -143,9 +145,16 @@ def _holds(a: Any) -> bool:
     return isinstance(a, (tuple, list)) and any([isinstance(b, Tensor) or _holds(b) for b in a])
 
 
-def _history(tensors: Any) -> Iterator[Any]:
-    """The nodes behind some tensors."""
-    waiting, seen = [t._edge[0] for t in tensors if t._edge is not None], set[int]()
+def _own_leaves(made: list[Tensor], given: list[Tensor]) -> bool:
+    """Whether the history of tensors that a piece has made leads to leaves that it was not given."""
+    arrays, known = {id(t._array) for t in given}, {id(t._edge[0]) for t in given if t._edge is not None}
+    ends = [edge[0] for node in _history(made, known) for edge in getattr(node, "edges", ()) if edge is not None]
+    return any([isinstance(end, Tensor) and id(end._array) not in arrays for end in ends])
+
+
+def _history(tensors: Any, known: Iterable[int] = ()) -> Iterator[Any]:
+    """The nodes behind some tensors, as far as those that are known by their ids."""
+    waiting, seen = [t._edge[0] for t in tensors if t._edge is not None], set(known)
     while waiting:
         node = waiting.pop()
         if not isinstance(node, Tensor) and id(node) not in seen:

@@ -1,5 +1,7 @@
 """Graphs for backends that programs bring: they do what the function does, in each call."""
 
+import copy
+
 import numpy as np
 
 import flambeau as torch
@@ -40,3 +42,29 @@ def test_a_tensor_that_is_given_twice():
         kept = [x]
         out, same = compiled(x, kept)
         assert out.tolist() == [1.0, 1.0, 2.0, 2.0] and same is kept and len(kept) == 2
+
+
+def test_leaves_that_a_piece_makes_have_gradients():
+    linear = torch.nn.Linear(3, 2)
+
+    def tuned(x):
+        own = copy.deepcopy(linear)
+        found = torch.autograd.grad(own(x).sum(), list(own.parameters()))
+        return x * found[0].sum().item()
+
+    def doubled(x):
+        leaf = (x * 2).requires_grad_()
+        return x * torch.autograd.grad((leaf * leaf).sum(), leaf)[0].sum().item()
+
+    x = torch.ones(4, 3)
+    for function in (tuned, doubled):
+        compiled = torch.compile(function, backend=eager)
+        assert [torch.equal(compiled(x), function(x)) for _ in range(3)] == [True] * 3
+
+
+def test_records_whose_arguments_stand_in_another_order():
+    aten, x = torch.ops.aten, torch.randn(1, 2, 4, 4)
+    out, places = aten.max_pool2d_with_indices(x, [2, 2], [2, 2])
+    backward = lambda g: aten.max_pool2d_with_indices_backward(g, x, [2, 2], [2, 2], [0, 0], [1, 1], False, places)
+    compiled = torch.compile(backward)
+    assert all([torch.equal(compiled(out), backward(out)) for _ in range(3)])
