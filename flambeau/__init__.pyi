@@ -140,6 +140,7 @@ from ._names.checks import _check_tensor_all as _check_tensor_all
 from ._names.checks import _check_type as _check_type
 from ._names.checks import _check_value as _check_value
 from ._names.checks import _check_with as _check_with
+from . import _classes as _classes
 from ._names.rare import _convert_indices_from_coo_to_csr as _convert_indices_from_coo_to_csr
 from ._names.rare import _convert_indices_from_csr_to_coo as _convert_indices_from_csr_to_coo
 from . import _custom_ops as _custom_ops
@@ -157,16 +158,19 @@ from . import _inductor as _inductor
 from ._library.aten_layers import _int_mm as _int_mm
 from . import _jit_internal as _jit_internal
 from . import _library as _library
+from . import _lobpcg as _lobpcg
 from ._library.aten import _log_softmax as _log_softmax
 from ._library.aten_backward import _log_softmax_backward_data as _log_softmax_backward_data
 from . import _logging as _logging
 from ._library.aten_layers import _masked_softmax as _masked_softmax
 from ._library.aten_layers import _nested_tensor_from_mask as _nested_tensor_from_mask
 from ._library.aten_layers import _nested_tensor_from_mask_left_aligned as _nested_tensor_from_mask_left_aligned
+from . import _prims_common as _prims_common
 from ._names.rare import _shape_as_tensor as _shape_as_tensor
 from ._library.aten import _softmax as _softmax
 from ._library.aten_backward import _softmax_backward_data as _softmax_backward_data
 from ._names.class_sets import _storage_classes as _storage_classes
+from . import _subclasses as _subclasses
 from ._names.class_sets import _tensor_classes as _tensor_classes
 from . import _tensor_str as _tensor_str
 from . import _utils as _utils

@@ -60,3 +60,17 @@ def test_every_listed_name_is_there():
     import flambeau
 
     assert [name for name in dir(flambeau) if not hasattr(flambeau, name)] == []
+
+
+NAMES = (
+    "_C._profiler", "_prims_common", "_subclasses.fake_tensor", "ao.nn.intrinsic.qat", "fx.experimental.proxy_tensor",
+    "fx.passes.infra.pass_base", "nn.parallel.distributed", "nn.quantized.dynamic", "optim.swa_utils", "testing._internal",
+    "utils._contextlib", "utils._pytree", "utils.checkpoint", "utils.weak",
+)  # fmt: skip
+
+
+def test_parts_are_there_without_an_import_of_their_own(tmp_path):
+    """As PyTorch has loaded them: `torch.utils._pytree.tree_map` after `import torch`."""
+    code = f"import flambeau, operator\nfor name in {NAMES!r}:\n    operator.attrgetter(name)(flambeau)\n"
+    code += "print(hasattr(flambeau.utils, 'absent'), hasattr(flambeau.nn, 'Absent'))"
+    assert _run(code, tmp_path).split() == ["False", "False"]

@@ -15,6 +15,7 @@ from .._core.dtypes import ALL, QUANTIZED, dtype, get_default_dtype
 from .._core.layouts import layout, memory_format
 from .._core.sizes import Size
 from .._core.state import FUNCTION_MODE, local, modes
+from .._core.submodules import submodule
 from .._interception.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _DisableTorchDispatch
 from .._interception.overrides import disabled_torch_function as _disabled_torch_function_impl
 from .._library.operators import _BelowAutograd as _AutoDispatchBelowAutograd
@@ -308,11 +309,7 @@ def _remove_obj_from_tls(key: str) -> None:
 
 def __getattr__(name: str) -> Any:
     """Loads the parts that stand on `autograd`, which needs this package first."""
-    if name in ("_autograd", "_functions", "_functorch"):
-        import importlib
-
-        return importlib.import_module("." + name, __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return submodule(__name__, name)
 
 
 def _get_all_dtypes() -> list[dtype]:

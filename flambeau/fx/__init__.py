@@ -1,5 +1,6 @@
 """Programs as graphs: tracing, changing and running them (`symbolic_trace`, `Graph`, `GraphModule`, `Interpreter`)."""
 
+from .._core.submodules import submodule
 from ._symbolic_trace import PH, Tracer, symbolic_trace, wrap
 from .graph import CodeGen, Graph
 from .graph_module import GraphModule
@@ -13,3 +14,8 @@ __all__ = [
     "PH", "CodeGen", "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer",
     "has_side_effect", "immutable_dict", "immutable_list", "map_arg", "replace_pattern", "symbolic_trace", "wrap",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """Loads parts at their first use."""
+    return submodule(__name__, name)

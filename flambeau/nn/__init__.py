@@ -2,6 +2,7 @@
 
 # ruff: noqa: F403 (the layers say in `modules.__all__` what is public)
 
+from .._core.submodules import submodule as _submodule
 from . import attention as attention
 from . import common_types as common_types
 from . import functional as functional
@@ -20,3 +21,8 @@ from .parameter import UninitializedBuffer as UninitializedBuffer
 from .parameter import UninitializedParameter as UninitializedParameter
 
 functional.grad = grad  # type: ignore[attr-defined]  # PyTorch's has it there as well
+
+
+def __getattr__(name: str) -> object:
+    """Loads parts at their first use."""
+    return _submodule(__name__, name)

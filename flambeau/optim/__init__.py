@@ -1,7 +1,6 @@
 """Optimizers, learning-rate schedules and averages of weights."""
 
-import importlib as _importlib
-
+from .._core.submodules import submodule as _submodule
 from . import lr_scheduler
 from ._adafactor import Adafactor
 from ._muon import Muon
@@ -28,6 +27,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name == "swa_utils":  # needs modules: loaded when it is named
-        return _importlib.import_module(".swa_utils", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _submodule(__name__, name)  # `swa_utils` needs modules

@@ -3,25 +3,10 @@
 import weakref
 from typing import Any
 
+from .._core.submodules import submodule
 from .._tensor import storage_of, version_of
 from .._tensor.copying import own_slots
 from . import dlpack as dlpack
-
-_LATER = frozenset(
-    (
-        "benchmark",
-        "checkpoint",
-        "collect_env",
-        "cpp_extension",
-        "data",
-        "deterministic",
-        "flop_counter",
-        "hooks",
-        "model_zoo",
-        "module_tracker",
-        "tensorboard",
-    )
-)
 
 
 def swap_tensors(t1: Any, t2: Any) -> None:
@@ -57,9 +42,5 @@ def swap_tensors(t1: Any, t2: Any) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Loads the larger parts at their first use."""
-    if name in _LATER:
-        import importlib
-
-        return importlib.import_module("." + name, __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Loads parts at their first use."""
+    return submodule(__name__, name)

@@ -48,9 +48,10 @@ def _random_as_of(state: Any) -> Any:
 
 
 class DefaultDeviceType:
-    """The kind of device whose random stream is kept where no argument says it: "cuda" unless a program says otherwise."""
+    """The kind of device whose random stream is kept where no argument says it: a program says it here, or it is that of the
+    accelerator, or "cpu"."""
 
-    _default_device_type = "cuda"
+    _default_device_type: str | None = None
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
@@ -60,7 +61,9 @@ class DefaultDeviceType:
     @staticmethod
     def get_device_type() -> str:
         """Gives it."""
-        return DefaultDeviceType._default_device_type
+        from .. import cuda
+
+        return DefaultDeviceType._default_device_type or ("cuda" if cuda.is_available() else "cpu")
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
@@ -308,7 +311,7 @@ def ops_alias(t: Tensor) -> Tensor:
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same tensors without history, which require grad if they did."""
     if not isinstance(inputs, tuple):
-        raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: ", type(inputs).__name__)
+        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
     return tuple(ops_alias(a) if isinstance(a, Tensor) else a for a in inputs)
 
 

@@ -220,3 +220,14 @@ def test_saved_tensors_without_history_stay_the_same_objects():
     x, y = torch.ones(1, requires_grad=True), torch.ones(1)
     checkpoint(Keeps.apply, x, y, use_reentrant=False).backward()
     assert found[0] is y
+
+
+def test_default_device_and_what_is_detached():
+    from flambeau.utils.checkpoint import DefaultDeviceType, detach_variable
+
+    assert DefaultDeviceType.get_device_type() == ("cuda" if torch.cuda.is_available() else "cpu")
+    x = torch.ones(2, requires_grad=True)
+    y, z = detach_variable((x, (x * 2).detach()))
+    assert y.is_leaf and y is not x and y.requires_grad and not z.requires_grad
+    with pytest.raises(RuntimeError, match=r"Got Unsupported input type: list$"):
+        detach_variable([x])

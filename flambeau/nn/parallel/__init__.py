@@ -1,5 +1,6 @@
 """Modules on several devices at once."""
 
+from ..._core.submodules import submodule
 from .data_parallel import DataParallel, data_parallel
 from .parallel_apply import parallel_apply
 from .replicate import replicate
@@ -16,4 +17,4 @@ def __getattr__(name: str) -> object:
         from .distributed import DistributedDataParallel
 
         return DistributedDataParallel
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return submodule(__name__, name)

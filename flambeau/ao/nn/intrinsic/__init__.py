@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...._core.submodules import submodule
 from ...._tensor import Tensor
 from ....nn.modules import activation, batchnorm, conv, linear
 from ....nn.modules.container import Sequential
@@ -171,3 +172,8 @@ class ConvAddReLU2d(_FusedModule):
 
     def forward(self, x1: Tensor, x2: Tensor) -> Any:  # type: ignore[override]
         return self.relu(self.add(self[0](x1), x2))
+
+
+def __getattr__(name: str) -> object:
+    """Loads parts at their first use."""
+    return submodule(__name__, name)
