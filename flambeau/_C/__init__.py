@@ -22,6 +22,7 @@ from .._library.operators import _BelowAutograd as _AutoDispatchBelowAutograd
 from .._library.schema import Argument, FunctionSchema, Tag, parse_schema
 from .._ops.linear.checks import LinAlgError as _LinAlgError
 from .._ops.making.generator import Generator, default_generator
+from .._serialization.records import PyTorchFileReader, PyTorchFileWriter
 from .._tensor import Tensor
 from .._tensor import storage as _storage
 from ..futures import Future
@@ -39,7 +40,7 @@ from ._types import *  # noqa: F403 (names that programs take from here)
 
 __all__ = [
     "AggregationType", "Argument", "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet",
-    "FunctionSchema", "Future", "Generator", "Graph", "JITException", "Node", "ScriptFunction",
+    "FunctionSchema", "Future", "Generator", "Graph", "JITException", "Node", "PyTorchFileReader", "PyTorchFileWriter", "ScriptFunction",
     "ScriptMethod", "ScriptModule", "Size", "Tag", "TensorBase", "Value", "_DisableTorchDispatch", "default_generator", "device", "dtype", "layout", "memory_format", "parse_schema",
 ]  # fmt: skip
 

@@ -16,6 +16,7 @@ from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_ena
 from .._autograd.node import AccumulateGrad, edge_of
 from .._core import dtypes as _dtypes
 from .._core.state import DISPATCH, GRAD, local, modes
+from .._core.submodules import submodule
 from .._errors import taught
 from .._interception import overrides as _overrides
 from .._ops.records import rewriting as _rewriting
@@ -314,11 +315,11 @@ def __getattr__(name: str) -> Any:
         from .._ops.records.saved_names import SavedTensor
 
         return SavedTensor
-    if name in ("_functions", "profiler", "profiler_util"):
-        import importlib
+    if name == "DeviceType":
+        from .profiler_util import DeviceType
 
-        return importlib.import_module("." + name, __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return DeviceType
+    return submodule(__name__, name)
 
 
 __all__ = [

@@ -1,6 +1,7 @@
 """Transforms: inverses, volume changes, shapes, caches; and the registry that finds them for constraints."""
 
 import copy
+import math
 import pickle
 
 import numpy as np
@@ -187,3 +188,35 @@ def test_transformed_distributions():
         D.TransformedDistribution(D.Normal(0.0, 1.0), D.SoftmaxTransform())
     with pytest.raises(ValueError, match="list of Transforms"):
         D.TransformedDistribution(D.Normal(0.0, 1.0), [1])
+
+
+def test_modes_supports_and_families():
+    d, t = torch.distributions, torch.tensor
+    assert d.FisherSnedecor(t([3.0, 1.0]), t([2.0, 5.0])).mode.tolist() == pytest.approx([1 / 6, math.nan], nan_ok=True)
+    assert d.Weibull(t([1.0, 2.0]), t([0.5, 3.0])).mode.tolist() == pytest.approx([1.0, 1.74716])
+    assert d.Wishart(t(5.0), covariance_matrix=torch.eye(2)).mode.tolist() == [[2.0, 0.0], [0.0, 2.0]]
+    rows = d.Independent(d.Bernoulli(t([[0.2, 0.3]])), 1)
+    assert rows.entropy().tolist() == pytest.approx([1.11127], abs=1e-5)
+    with pytest.raises(NotImplementedError):
+        rows.enumerate_support()
+    for family in (
+        d.Bernoulli(t([0.3])),
+        d.Poisson(t([3.0])),
+        d.ContinuousBernoulli(t([0.3])),
+        d.Gamma(t([2.0]), t([3.0])),
+    ):
+        (slope,) = torch.autograd.grad(
+            family._log_normalizer(*(p := [n.detach().requires_grad_() for n in family._natural_params])).sum(), p[-1:]
+        )
+        torch.testing.assert_close(slope, family.mean)  # of x itself, the last sufficient statistic
+
+
+def test_transforms_side_by_side():
+    from flambeau.distributions import transforms as tr
+
+    joined = tr.CatTransform([tr.ExpTransform(), tr.identity_transform], dim=0, lengths=[1, 2])
+    stacked = tr.StackTransform([tr.ExpTransform(), tr.AffineTransform(0.0, 2.0)], dim=0)
+    for f, x in ((joined, torch.tensor([1.0, 2.0, 3.0])), (stacked, torch.tensor([[1.0], [2.0]]))):
+        torch.testing.assert_close(f.inv(f(x)), x)
+        assert f.domain.check(x).all() and f.codomain.check(f(x)).all() and f.bijective and f.domain.event_dim == 0
+    assert stacked.log_abs_det_jacobian(x, stacked(x)).flatten().tolist() == pytest.approx([1.0, math.log(2)])

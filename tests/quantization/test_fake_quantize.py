@@ -93,3 +93,38 @@ def test_ranges_that_lose_least(values, bins, ratio, bits, expected):
         torch.tensor(np.array(values, np.float32)), len(values), bins, ratio, bits
     )
     assert (high.item(), low.item()) == pytest.approx(expected, abs=1e-6)
+
+
+def test_defaults_as_dicts_and_fixed_parameters():
+    q = torch.ao.quantization
+    parts = ["", "object_type", "module_name_regex", "module_name", "module_name_object_type_order"]
+    assert list(q.get_default_qconfig_dict()) == list(q.get_default_qat_qconfig_dict()) == parts
+    fixed = q.default_fixed_qparams_range_0to1_fake_quant()
+    _, zero_point = fixed.calculate_qparams()
+    assert fixed(torch.tensor([0.5, 2.0])).tolist() == [0.5, 255 / 256] and zero_point.tolist() == [0]
+    assert fixed.extra_repr().split(", ")[-1] == "qscheme=torch.per_tensor_affine" and "scale=tensor([0.0039])" in repr(
+        fixed
+    )
+    model = torch.nn.Sequential(fixed)
+    model.apply(q.disable_fake_quant).apply(q.disable_observer)
+    assert fixed(torch.tensor([2.0])).tolist() == [2.0] and not fixed.observer_enabled
+    model.apply(q.enable_fake_quant).apply(q.enable_observer)
+    assert fixed.fake_quant_enabled and fixed.observer_enabled
+
+
+def test_functions_as_modules():
+    import flambeau.ao.nn.quantized as nq
+
+    a, b = torch.tensor([1.0, -2.0]), torch.tensor([3.0, 1.0])
+    plain, quantized = nq.FloatFunctional(), nq.QFunctional()
+    quantized.scale, quantized.zero_point = 0.1, 50
+    qa, qb = (torch.quantize_per_tensor(t, 0.1, 50, torch.quint8) for t in (a, b))
+    for name, args, qargs in (
+        ("add", (a, b), (qa, qb)), ("mul", (a, b), (qa, qb)), ("add_scalar", (a, 2.0), (qa, 2.0)),
+        ("mul_scalar", (a, 2.0), (qa, 2.0)), ("cat", ([a, b],), ([qa, qb],)), ("add_relu", (a, b), (qa, qb)),
+    ):  # fmt: skip
+        expected = getattr(plain, name)(*args)
+        torch.testing.assert_close(getattr(quantized, name)(*qargs).dequantize(), expected, atol=0.06, rtol=0)
+    assert plain.matmul(a, b).item() == 1.0 and plain.add_relu(a, b).tolist() == [4.0, 0.0]
+    with pytest.raises(RuntimeError):
+        plain(a)

@@ -148,6 +148,13 @@ class FixedQParamsFakeQuantize(FakeQuantize):
         """The scale and the zero point."""
         return self.scale, self.zero_point
 
+    def extra_repr(self) -> str:
+        return (
+            f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "
+            f"scale={self.scale}, zero_point={self.zero_point}, dtype={self.dtype}, "
+            f"quant_min={self.quant_min}, quant_max={self.quant_max}, qscheme={self.qscheme}"
+        )
+
 
 class FusedMovingAvgObsFakeQuantize(FakeQuantize):
     """Observes with moving averages and rounds in one operation."""

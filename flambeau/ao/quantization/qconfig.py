@@ -139,13 +139,17 @@ def get_default_qat_qconfig(backend: str = "x86", version: int = 1) -> QConfig:
 
 
 def get_default_qconfig_dict(backend: str = "x86", version: int = 0) -> dict[str, Any]:
-    """The default as a dict by module names, "" for all."""
-    return {"": get_default_qconfig(backend, version)}
+    """The default mapping as a dict of its parts, "" for all modules."""
+    from .qconfig_mapping import get_default_qconfig_mapping
+
+    return get_default_qconfig_mapping(backend, version).to_dict()
 
 
 def get_default_qat_qconfig_dict(backend: str = "x86", version: int = 1) -> dict[str, Any]:
-    """The default of training as a dict by module names, "" for all."""
-    return {"": get_default_qat_qconfig(backend, version)}
+    """The default mapping of training as a dict of its parts, "" for all modules."""
+    from .qconfig_mapping import get_default_qat_qconfig_mapping
+
+    return get_default_qat_qconfig_mapping(backend, version).to_dict()
 
 
 def qconfig_equals(q1: Any, q2: Any) -> bool:
