@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import sys, time
 start = time.process_time()
@@ -67,6 +69,7 @@ NAMES = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_parts_are_there_without_an_import_of_their_own():
     """As PyTorch has loaded them: `torch.utils._pytree.tree_map` after `import torch`."""
     code = f"import flambeau, operator\nfor name in {NAMES!r}:\n    operator.attrgetter(name)(flambeau)\n"
