@@ -123,7 +123,7 @@ class _Options:
 
         both = [*leaves, *tangents]
         module = self.traced(joint, both, [*names, *[f"tangents_{i + 1}" for i in range(len(tangents))]])
-        first, second = self.partition(module, both, num_fwd_outputs=count)
+        first, second = self.partition(module, both, num_fwd_outputs=count, static_lifetime_input_indices=[])
         forward = self.forward(first, _examples(first))
         backward = self.backward(second, _examples(second))
         tensors = [i for i, out in enumerate(seen) if isinstance(out, Tensor) and i not in given]

@@ -6,6 +6,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import nn
+from flambeau._decomp import get_decompositions, register_decomposition
 from flambeau._dynamo.backends.common import aot_autograd
 from flambeau._functorch.aot_autograd import aot_function, aot_module, aot_module_simplified, make_boxed_func, nop
 
@@ -107,3 +108,12 @@ def test_backends_are_told_which_examples_need_gradients():
     assert seen == [False, True]
     with pytest.raises(TypeError, match="fw_compiler"):
         aot_autograd()
+
+
+def test_registered_decompositions_step_in():
+    table, graphs = {}, []
+    register_decomposition(torch.ops.aten.silu, table)(lambda x: x * x.sigmoid())
+    assert torch.ops.aten.silu.default in table and get_decompositions([torch.ops.aten.mm]) == {}
+    compiled = aot_function(torch.nn.functional.silu, _keeping(graphs), decompositions=table)
+    assert torch.equal(compiled(torch.ones(2)), torch.nn.functional.silu(torch.ones(2)))
+    assert _calls(graphs[0]) == ["aten.sigmoid.default", "aten.mul.Tensor"]
