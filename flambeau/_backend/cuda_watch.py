@@ -266,7 +266,7 @@ def watching() -> Watch | None:
 def _argument(a: Any) -> tuple[int, int]:
     """The number of the memory that an argument lies in and its place there; -1 and its bits for a number."""
     if isinstance(a, Shadow):
-        return a.owner, a.offset
+        return (a.owner, a.offset) if a.size else (-1, 0)  # nobody reads what has no elements
     if isinstance(a, (bool, np.bool_)):
         return -1, int(a)
     if isinstance(a, int):

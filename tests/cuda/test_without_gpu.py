@@ -132,3 +132,11 @@ def test_the_driver_is_asked_through_its_library():
             with pytest.raises(ModuleNotFoundError, match="nvidia-ml-py"):
                 getattr(torch.cuda, name)()
         assert "nvidia-ml-py" in torch.cuda.list_gpu_processes()
+
+
+def test_plans_can_hold_calls_that_need_no_memory_to_work_in():
+    """Engines of cuDNN are given none then; such a convolution had no plan, as nothing was made that it could lie in."""
+    from flambeau._backend.cuda_watch import Data, Shadow, _argument
+
+    assert _argument(Shadow((0,), np.dtype(np.uint8), Data(3))) == (-1, 0)
+    assert _argument(Shadow((2,), np.dtype(np.uint8), Data(3, 64))) == (3, 64)
