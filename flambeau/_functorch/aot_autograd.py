@@ -13,6 +13,7 @@ from ..autograd import Function, grad
 from ..autograd.grad_mode import no_grad
 from ..func import functional_call
 from ..fx.experimental.proxy_tensor import make_fx
+from ..fx.passes.shape_prop import _extract_tensor_metadata
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .partitioners import default_partition
@@ -75,6 +76,8 @@ class _Options:
                 made.placeholder(next(given)) if node.op == "placeholder" else made.node_copy(node, lambda a: known[a])
             )
             known[node].meta = dict(node.meta)
+            if isinstance(node.meta.get("val"), Tensor):
+                known[node].meta.setdefault("tensor_meta", _extract_tensor_metadata(node.meta["val"]))
         known[node].args = (tuple(known[node].args[0]),)
         return fx.GraphModule(found, made)
 

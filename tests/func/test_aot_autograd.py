@@ -37,6 +37,7 @@ def test_both_passes_are_graphs_of_aten():
     assert _calls(forward[0]) == ["aten.mm.default", "aten.sin.default", "aten.sum.default", "aten.mul.Tensor"]
     names = [node.name for node in backward[0].graph.nodes if node.op == "placeholder"]
     assert names == ["primals_1", "mm", "tangents_1"]  # what the first pass keeps, then the tangents
+    assert all([node.meta["tensor_meta"].shape for node in forward[0].graph.nodes if node.op == "placeholder"])
     assert _calls(backward[0])[:2] == ["aten.expand.default", "aten.cos.default"]
     with torch.no_grad():
         compiled(x, w)
