@@ -1,7 +1,7 @@
 """Switches of `torch.compile`.
 
 `recompile_limit` (or its older name `cache_size_limit`), `automatic_dynamic_shapes`, `error_on_recompile`,
-`fail_on_recompile_limit_hit` and `disable` have an effect. The others say how PyTorch's own capture goes about its work; they are kept
+`fail_on_recompile_limit_hit`, `suppress_errors` (of backends that programs bring) and `disable` have an effect. The others say how PyTorch's own capture goes about its work; they are kept
 for programs that set and read them, and change nothing here: results are the eager ones whatever they say.
 """
 

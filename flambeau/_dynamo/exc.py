@@ -1,7 +1,9 @@
-"""Errors of graph capture. `Unsupported` (with `fullgraph`) and `FailOnRecompileLimitHit` are raised here, the others are for programs
-that catch them."""
+"""Errors of graph capture. `Unsupported` (with `fullgraph`), `BackendCompilerFailed` and `FailOnRecompileLimitHit` are raised here, the
+others are for programs that catch them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from ..compiler import InvalidBackend
 
@@ -36,7 +38,16 @@ class TorchRuntimeError(TorchDynamoException):
 
 
 class BackendCompilerFailed(TorchDynamoException):
-    """A compiler failed."""
+    """A backend that somebody wrote has raised, or was given what it cannot compile."""
+
+    def __init__(self, backend_fn: Any, inner_exception: Exception):
+        self.backend_name = getattr(backend_fn, "__name__", "?")
+        self.inner_exception = inner_exception
+        kind = type(inner_exception).__name__
+        super().__init__(
+            f"backend={self.backend_name!r} raised:\n{kind}: {inner_exception}\n\n"
+            "Mend the backend, or set torch._dynamo.config.suppress_errors = True to run such functions eagerly."
+        )
 
 
 class FailOnRecompileLimitHit(TorchDynamoException):

@@ -57,6 +57,23 @@ def log(topic: str, text: str) -> None:
         _log.warning("[__%s] %s", topic, text)
 
 
+def asked(backend: Callable[..., Any], module: Any, examples: Sequence[Tensor], **options: Any) -> Any:
+    """What a backend that somebody wrote makes of a graph."""
+    try:
+        return backend(module, list(examples), **options)
+    except Exception as error:
+        from .._dynamo.exc import BackendCompilerFailed  # which needs this module first
+
+        raise BackendCompilerFailed(backend, error) from error
+
+
+def _is_backends(error: Exception) -> bool:
+    """Whether a backend has raised, and that is to be known."""
+    from .._dynamo import config, exc
+
+    return isinstance(error, exc.BackendCompilerFailed) and not config.suppress_errors
+
+
 class Foreign:
     """A graph in the hands of a backend that somebody wrote: a function of inputs and constants."""
 
@@ -69,7 +86,7 @@ class Foreign:
         self.constants = list(graph.constants.values())
         module = graph_module(graph)
         examples = [tape.tensor(v).requires_grad_(bool(v.k & GRAD)) for v in graph.inputs]
-        self.call = backend(module, [*examples, *self.constants], **options)
+        self.call = asked(backend, module, [*examples, *self.constants], **options)
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         return list(self.call(*inputs, *self.constants))
@@ -401,6 +418,8 @@ class Region:
                 raise Break("a tensor that was there before gets a history by what is written to it")
             return self._entry(trail, tape, out, inputs, inside, sizes)
         except Exception as error:  # the run itself went well, so that its result is good whatever is wrong here
+            if self.backend is not None and _is_backends(error):
+                raise
             problem = error if isinstance(error, Break) else Break(f"{type(error).__name__} in recording: {error}")
             if tape.live.refused:  # without these numbers it may be one
                 return given_back(out, inputs, inside, trail)
@@ -447,7 +466,13 @@ class Region:
             from ._fx_form import graph_module  # fx is loaded by those who use it
 
             module = graph_module(graph)
-            self.pieces[key] = self.backend(module, list(tensors)), graph
+            try:
+                made = asked(self.backend, module, tensors)
+            except Exception as error:
+                if _is_backends(error):
+                    raise
+                made = None
+            self.pieces[key] = made, graph
             counters["stats"].update(unique_graphs=1, calls_captured=len(graph.nodes))
         return self.pieces[key][0]
 

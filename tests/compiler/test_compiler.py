@@ -239,3 +239,21 @@ def test_fullgraph_raises_in_each_call_that_breaks():
         with pytest.raises(torch._dynamo.exc.Unsupported):
             compiled(torch.ones(2), True)
     assert compiled(torch.ones(2), False).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("function", [lambda x: x + 1, lambda x: (print(end=""), x + 1, x.sum().item(), x * 2)[1]])
+def test_errors_of_backends_are_told(function, monkeypatch):
+    """In each call; unless they are to be suppressed, when functions run eagerly."""
+
+    def failing(module, inputs):
+        raise ValueError("this one cannot be compiled")
+
+    compiled, _dynamo = torch.compile(function, backend=failing), torch._dynamo
+    for _ in range(2):
+        with pytest.raises(
+            _dynamo.exc.BackendCompilerFailed, match="backend='failing' raised:\nValueError: this one"
+        ) as told:
+            compiled(torch.ones(2))
+        assert isinstance(told.value.inner_exception, ValueError) and told.value.__cause__ is told.value.inner_exception
+    monkeypatch.setattr(_dynamo.config, "suppress_errors", True)
+    assert torch.compile(function, backend=failing)(torch.ones(2)).tolist() == [2, 2]
