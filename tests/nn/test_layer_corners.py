@@ -309,7 +309,9 @@ def test_chunks_of_linear_cross_entropy():
         )
 
 
-def test_16_bit_gradients_of_linear_cross_entropy_are_rounded_once():
+@pytest.mark.parametrize("weighed", [False, True])
+def test_16_bit_gradients_of_linear_cross_entropy_are_rounded_once(weighed):
+    factors = torch.tensor([0.5, 1, 2, 1, 0.25], dtype=torch.bfloat16) if weighed else None
     x = torch.sin(torch.arange(48.0)).reshape(8, 6).bfloat16()
     weight = torch.cos(torch.arange(30.0)).reshape(5, 6).bfloat16()
     found = []
@@ -317,7 +319,8 @@ def test_16_bit_gradients_of_linear_cross_entropy_are_rounded_once():
         a, w = (t.double() if wide else t.clone() for t in (x, weight))
         a.requires_grad_(), w.requires_grad_()
         options = nn.LinearCrossEntropyOptions(batch_chunk_size=2, chunking_method="auto")
-        out = F.linear_cross_entropy(a, w, torch.arange(8) % 5, options=options)
+        own = factors if factors is None else factors.to(a.dtype)
+        out = F.linear_cross_entropy(a, w, torch.arange(8) % 5, weight=own, options=options)
         out.backward(retain_graph=True)
         found.append((out, a.grad, w.grad))
     for narrow, exact in zip(*found):

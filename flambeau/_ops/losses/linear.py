@@ -24,7 +24,8 @@ def _losses(input: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, 
     """The losses of some rows; those of 16-bit operands are computed and returned in single precision."""
     if input.dtype.itemsize == 2:
         input, weight = ops.to_dtype(input, float32), ops.to_dtype(weight, float32)
-        bias, factors = (None if t is None else ops.to_dtype(t, float32) for t in (bias, factors))
+        bias = None if bias is None else ops.to_dtype(bias, float32)
+    factors = None if factors is None else ops.to_dtype(factors, input.dtype)
     return cross_entropy(_scores(input, weight, bias), target, factors, ignore_index=skipped, reduction="none")
 
 
