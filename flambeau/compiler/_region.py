@@ -62,8 +62,11 @@ def asked(backend: Callable[..., Any], module: Any, examples: Sequence[Tensor], 
     try:
         return backend(module, list(examples), **options)
     except Exception as error:
-        from .._dynamo.exc import BackendCompilerFailed  # which needs this module first
+        from .._dynamo.exc import BackendCompilerFailed  # which need this module first
+        from .._subclasses.fake_tensor import DynamicOutputShapeException
 
+        if isinstance(error, DynamicOutputShapeException):  # it traces the graph anew, which we cannot do with draws
+            raise
         raise BackendCompilerFailed(backend, error) from error
 
 

@@ -1,3 +1,4 @@
+import pytest
 """Calls with other sizes than those that a program was made for: what they cost, and that they are right."""
 
 import itertools
@@ -99,6 +100,7 @@ def test_calls_beyond_the_limit_do_not_ask_what_has_changed(monkeypatch):
     assert compiled(torch.ones(5)).tolist() == [2.0] * 5 and len(compiled._region.entries) == 2
 
 
+@pytest.mark.slow
 def test_new_sizes_are_no_recompiles_and_give_what_they_give_eagerly():
     model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16))
 

@@ -174,6 +174,7 @@ def test_registry_of_others():
         biject_to.register(int, lambda constraint: None)
 
 
+@pytest.mark.slow
 def test_transformed_distributions():
     base = D.Normal(torch.zeros(5, 2, dtype=torch.float64), 1.0)
     d = D.TransformedDistribution(base, [D.ExpTransform(), D.StickBreakingTransform()])
@@ -190,6 +191,7 @@ def test_transformed_distributions():
         D.TransformedDistribution(D.Normal(0.0, 1.0), [1])
 
 
+@pytest.mark.slow
 def test_modes_supports_and_families():
     d, t = torch.distributions, torch.tensor
     assert d.FisherSnedecor(t([3.0, 1.0]), t([2.0, 5.0])).mode.tolist() == pytest.approx([1 / 6, math.nan], nan_ok=True)

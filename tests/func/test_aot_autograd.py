@@ -66,6 +66,7 @@ def _trained(module, call, x):
     return [*outs, *[p.grad for p in module.parameters()], *module.buffers()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "made",
     [

@@ -40,6 +40,7 @@ def kinds(module):
     return {name: type(part).__name__ for name, part in module.named_children() if "post_process" not in name}
 
 
+@pytest.mark.slow
 def test_layers_that_follow_each_other_are_one():
     model = Residual().eval()
     fused = fuse_fx(model)
