@@ -1,7 +1,8 @@
-import pytest
 """Calls with other sizes than those that a program was made for: what they cost, and that they are right."""
 
 import itertools
+
+import pytest
 
 import flambeau as torch
 from flambeau import nn
