@@ -17,12 +17,13 @@ else:
 class Storage:
     """The memory that a tensor and all its views share, with the count of writes into it."""
 
-    __slots__ = ("__weakref__", "array", "version", "views")
+    __slots__ = ("__weakref__", "array", "most", "version", "views")
 
     def __init__(self, array: Any):
         self.array = array  # of the tensor that the views were taken from; its memory is the storage
         self.version = 0
         self.views: list[Any] | None = None  # weak references to the differentiable views, oldest first
+        self.most = 63  # views after which the dead ones are forgotten
 
     def twin(self, version: int = 0) -> Storage:
         """The same memory with another count of writes."""
@@ -31,12 +32,14 @@ class Storage:
         return made
 
     def add_view(self, view: Tensor) -> None:
+        """Who adds a view in another way calls this one at least for every 64th."""
         views = self.views
         if views is None:
             self.views = [ref(view)]
             return
-        if len(views) & 63 == 63:  # forget the dead ones now and then
+        if len(views) >= self.most:  # as many as are looked at have come since the last time
             views[:] = [v for v in views if v() is not None]
+            self.most = 2 * len(views) + 63
         views.append(ref(view))
 
 

@@ -70,8 +70,8 @@ def _scalar(self: Tensor) -> Any:
     return item(self)
 
 
-def _real(self: Tensor) -> Any:
-    value = _scalar(self)
+def _real(value: Any) -> Any:
+    """A number without an imaginary part."""
     if value.__class__ is complex:
         if value.imag != 0:
             raise RuntimeError("value cannot be converted to type double without overflow")
@@ -80,11 +80,13 @@ def _real(self: Tensor) -> Any:
 
 
 def _float(self: Tensor) -> float:
-    return float(_real(self))
+    value = _scalar(self)
+    return value if value.__class__ is float else float(_real(value))
 
 
 def _int(self: Tensor) -> int:
-    return int(_real(self))
+    value = _scalar(self)
+    return value if value.__class__ is int else int(_real(value))
 
 
 def _complex(self: Tensor) -> complex:

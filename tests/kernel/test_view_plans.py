@@ -8,6 +8,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native import site
+from flambeau._kernel.native.views import MOST
 
 native = isinstance(getattr(torch.exp, "__self__", None), site.Site)
 pytestmark = pytest.mark.skipif(not native, reason="the native entry is switched off or not known here")
@@ -141,6 +142,27 @@ def test_long_chains_of_views():
     for _ in range(200):
         t = t.view(12).view(2, 6)
     assert t._base is x and t.equal(x) and t._view[4] <= 33
+
+
+@pytest.mark.parametrize("count", [100, MOST, MOST + 1])
+def test_many_views_of_one_call(count):
+    x = torch.arange(2.0 * count).view(count, 2).clone()
+    with site.switched_off():
+        expected = x.unbind()
+    for _ in range(3):
+        agree(x.unbind(), expected, x)
+
+
+def test_live_views_are_not_looked_at_for_every_few_that_come():
+    x = torch.zeros(4000)
+    views = list(x)
+    storage = x._storage
+    assert len(storage.views) == 4000 and storage.most > 4000  # so each was looked at once or twice
+    del views
+    for _ in range(4):
+        x.view(40, 100).unbind()
+        list(x)
+    assert len(storage.views) < 3 * 4000  # those that are gone are forgotten
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from .nodes import edge_to
 from .plan import VIEWS
 
 _KEPT = 0x500  # flags of an array that its views have: aligned, writable
-MOST = 24  # views of one call
+MOST = 128  # views of one call
 # Words of such a plan, in bytes; then of each view rank, shape, strides (of one on a GPU: what makes its array, 0, its strides), bytes from
 # the argument's beginning, what the operation was given besides, and what its node keeps, knows of the argument and of its results.
 COUNT, OP, TOGETHER, SHARED, DEEPEST, FIRST = range(8, 56, 8)
@@ -28,11 +28,18 @@ class ViewPlan:
         self.keep: list[Any] = [op, together]
         self.fixed = [id(op), 0 if together is None else id(together), shared, deepest]
         self.views: list[int] = []
+        self.numbers: dict[
+            tuple[int, ...], array.array[int]
+        ] = {}  # shapes and strides, most often the same for all views
 
     def view(self, shape: Sequence[int], strides: Sequence[int], offset: int, *about: Any) -> None:
-        numbers = array.array("q", shape), array.array("q", strides)
-        self.keep += [*numbers, *about]
-        self.views += [len(shape), *[n.buffer_info()[0] for n in numbers], offset, *map(id, about)]
+        self.keep += about
+        self.views += [len(shape), self._address(shape), self._address(strides), offset, *map(id, about)]
+
+    def _address(self, numbers: Sequence[int]) -> int:
+        """Where these numbers stay."""
+        kept = self.numbers.setdefault(tuple(numbers), array.array("q", numbers))
+        return kept.buffer_info()[0]
 
     def device_view(self, make: Any, strides: Sequence[int], offset: int, *about: Any) -> None:
         """One on a GPU, whose array `make` makes of a place in memory and strides."""
