@@ -215,29 +215,32 @@ def position_rows(positions: int) -> int:
     return -(-positions // -(-positions // most))
 
 
+def _add_run(r: Vectors, slots: list[list[str]], starts: list[str], right: str, length: Value) -> None:
+    """Adds to the sums of rows, which begin at `starts`, their first elements times so many rows on the right."""
+    plan, n, size = r.plan, r.plan.lanes, r.plan.size
+
+    def vectors_of(p: Value) -> list[str]:
+        return [r.load_vector(r.at(right, p * (plan.columns * size), v * n * size), aligned=False) for v in range(2)]
+
+    whole = r.constant("i64", 0)
+    if by_lanes():
+        whole = length & -n
+        with r.loop(r.constant("i64", 0), whole, n) as p:
+            left = [r.load_vector(r.at(start, p * size), aligned=False) for start in starts]
+            for k in range(n):
+                add_lanes(r, slots, left, k, vectors_of(p + k))
+    with r.loop(whole, length) as p:
+        ask_ahead(r, r.at(right, p * (plan.columns * size), AHEAD * plan.columns * size), plan.columns * size)
+        add_products(r, slots, lambda i: r.at(starts[i], p * size), vectors_of(p))
+
+
 def _position_tile(plan: Plan) -> Vectors:
     """tile(a, a row, b, depth, c, c row): c[i, o] = sum over k of a[i, k] * b[k, o]."""
     r = Vectors("tile", [
         "ptr noalias %a", "i64 %a_row", "ptr noalias %b", "i64 %depth", "ptr noalias %c", "i64 %c_row",
     ], plan)  # fmt: skip
-    n, size = plan.lanes, plan.size
     slots = accumulators(r, plan.rows, 2)
-    starts = [r.at("%a", r.i64("%a_row") * i) for i in range(plan.rows)]
-    depth = r.i64("%depth")
-
-    def right(p: Value) -> list[str]:
-        return [r.load_vector(r.at("%b", p * (plan.columns * size), v * n * size), aligned=False) for v in range(2)]
-
-    whole = r.constant("i64", 0)
-    if by_lanes():
-        whole = depth & -n
-        with r.loop(r.constant("i64", 0), whole, n) as p:
-            left = [r.load_vector(r.at(start, p * size), aligned=False) for start in starts]
-            for k in range(n):
-                add_lanes(r, slots, left, k, right(p + k))
-    with r.loop(whole, depth) as p:
-        ask_ahead(r, r.at("%b", p * (plan.columns * size), AHEAD * plan.columns * size), plan.columns * size)
-        add_products(r, slots, lambda i: r.at(starts[i], p * size), right(p))
+    _add_run(r, slots, [r.at("%a", r.i64("%a_row") * i) for i in range(plan.rows)], "%b", r.i64("%depth"))
     store_sums(r, slots, Value(r, "false", "b1"))
     return r
 
@@ -261,6 +264,56 @@ def position_products(type: str, rows: int) -> str:
             invoke(r, "tile", r.at(a, first * a_row), a_row, r.at(b, q * b_panel), depth, to, c_row)
     r.clear_float_status()
     return joined([_position_tile(plan)], r)
+
+
+def _window_tile(plan: Plan) -> Vectors:
+    """tile(a, a column, b, down, a row, across, a step, length, c, c row): windows of positions that lie `a column` apart times b, and what
+    lies behind that. A window is `down` times `across` runs of so many elements."""
+    r = Vectors("tile", [
+        "ptr noalias %a", "i64 %a_column", "ptr noalias %b", "i64 %down", "i64 %a_row", "i64 %across", "i64 %a_step", "i64 %length",
+        "ptr noalias %c", "i64 %c_row",
+    ], plan)  # fmt: skip
+    n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
+    down, across, length = (r.i64(f"%{name}") for name in ("down", "across", "length"))
+    slots = accumulators(r, plan.rows, 2)
+    with r.loop(zero, down) as i, r.loop(zero, across) as j:
+        run = r.at("%a", i * r.i64("%a_row"), j * r.i64("%a_step"))
+        below = r.at("%b", (i * across + j) * length * (plan.columns * size))
+        _add_run(r, slots, [r.at(run, r.i64("%a_column") * t) for t in range(plan.rows)], below, length)
+    last = r.at("%b", down * across * length * (plan.columns * size))
+    level = [r.load_vector(r.at(last, v * n * size), aligned=False) for v in range(2)]
+    for row in slots:
+        for slot, vector in zip(row, level):
+            r.emit(f"store {r.vector} {r.add(r.raw(f'load {r.vector}, ptr {slot}'), vector)}, ptr {slot}")
+    store_sums(r, slots, Value(r, "false", "b1"))
+    return r
+
+
+@rendered("(h,w,l),(i,j),(a,b),(n),(q,k,o)->(t,p)", "", "i8", "i8", "i64", "", "")
+def window_products(type: str, rows: int) -> str:
+    """The ufunc x (rows, columns, channels), grid, window, numbers, weights (panels, elements of windows + 1, columns of a tile) ->
+    (positions, outputs): windows times weights, and the last of these, without laying windows out.
+
+    Operands are those of `gather_windows`; rows of the grid have at least `rows` positions.
+    """
+    plan = Plan(type, rows)
+    r = Frame(plan, 6)
+    size, zero = plan.size, r.constant("i64", 0)
+    batch, height, width, down, across, panels = (r.word("%dims", i) for i in (0, 4, 5, 6, 7, 9))
+    row, column, panel, to_row = (r.core(i) for i in (0, 1, 8, 11))
+    with r.loop(zero, batch) as item:
+        x, _, _, numbers, weights, out = (r.operand(i, item) for i in range(6))
+        by_row, by_column, each_row, each_column, channels = (r.word(numbers, i) for i in range(5))
+        together = each_column * column == channels * size  # elements of a row of a window follow each other
+        runs, length = r.select(together, r.constant("i64", 1), across), r.select(together, across * channels, channels)
+        with r.loop(zero, panels) as q, r.loop(zero, height) as i, r.loop(zero, width, plan.rows) as j:
+            first = minimum(j, width - plan.rows)  # the last tile overlaps the one before
+            start = r.at(x, i * by_row * row, first * by_column * column)
+            to = r.at(out, (i * width + first) * to_row, q * (plan.columns * size))
+            invoke(r, "tile", start, by_column * column, r.at(weights, q * panel), down, each_row * row, runs,
+                   each_column * column, length, to, to_row)  # fmt: skip
+    r.clear_float_status()
+    return joined([_window_tile(plan)], r)
 
 
 def _channel_tile(plan: Plan) -> Vectors:

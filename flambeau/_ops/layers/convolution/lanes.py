@@ -1,7 +1,8 @@
 """Convolutions of CPU arrays with any steps, whose images are brought into a form in which channels lie side by side.
 
-The windows of some positions at a time are laid out as rows, which are runs of channels there, and multiplied with the
-weights while they stay in the second cache. Gradients of images are made as such rows and added up.
+The windows of some positions at a time, which are runs of channels there, are multiplied with the weights while they stay in the
+second cache: where images lie, or, if runs or rows of results are short, laid out as rows. Gradients of images are made as such rows
+and added up, or, in steps of one, by windows over the results.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .schedule import Block, Schedule, dense, flat, parts, run, view
 _INPUTS = 3  # from which windows in lanes are not mostly empty
 _WEIGHTS = 1 << 19  # that stay in a core's cache
 _OF_IMAGE = 1 << 20  # elements of an image in lanes
+_LONG, _WIDE = 16, 6  # channels and positions of a row from which windows are read where images lie
 _IDLE = 1 << 22  # products in idle lanes, and
 _IDLE_COPIES = 1 << 16  # copies of mostly empty vectors, that cost less than other ways' preparations
 
@@ -44,8 +46,17 @@ def suits(conv: Conv, role: str) -> bool:
     )  # fmt: skip
 
 
+def _reads_in_place(conv: Conv) -> bool:
+    """Whether windows are multiplied where images lie, as their rows are long runs there and tiles lie within rows of results."""
+    return conv.inputs >= _LONG and conv.counts[1] >= _WIDE
+
+
 def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
     """Products of all windows of the images with the weight."""
+    return _convolve(conv, x, weight, bias)
+
+
+def _convolve(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
     x, weight, out = dense(x), rows_of(weight), empty(conv.result_shape, x.dtype)
     level = nothing(conv.outputs, x.dtype) if bias is None else rows_of(bias)
     for some, part in parts(conv, conv.positions):
@@ -54,7 +65,14 @@ def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
 
 
 def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
-    """Results times the weight, added up over windows of images."""
+    """Results times the weight, added up over windows of images; in steps of one a convolution of results by windows that are read
+    backwards, if windows need not be laid out."""
+    if max(conv.stride) == 1 and min(conv.around) >= 0:
+        turned = conv._replace(
+            inputs=conv.outputs, outputs=conv.inputs, size=conv.counts, counts=conv.size, padding=conv.around
+        )
+        if _reads_in_place(turned):
+            return _convolve(turned, g, weight[:, :, ::-1, ::-1].swapaxes(0, 1), bias)
     g, weight, out = dense(g), rows_of(weight), empty(conv.image_shape, g.dtype)
     for some, part in parts(conv, conv.positions):
         run(_Adjoint, part, [g[some], weight, out[some]])
@@ -107,7 +125,7 @@ class _Windows(Schedule):
 
 
 class _Products(_Windows):
-    """Windows times weights. Each block takes four calls: rows of images are brought into lanes, windows are laid out,
+    """Windows times weights. Each block takes a few calls: rows of images are brought into lanes, windows are laid out (or read in place),
     multiplied, and results brought into planes."""
 
     @staticmethod
@@ -116,12 +134,13 @@ class _Products(_Windows):
 
     def __init__(self, conv: Conv, operands: list[Any]):
         super().__init__(conv, conv.outputs, operands)
-        self.cut(self.depth + 1, self.row, 1)
+        self.in_place = _reads_in_place(conv)
+        self.cut(self.depth + 1, math.prod(conv.stride) * self.pitch if self.in_place else self.row, 1)
         most = self.most
         positions = most.images * most.rows * self.positions[1]
         weights = self.panels * (self.depth + 1) * kernels.columns("f32")
         held = most.images * math.prod(self.area(most.rows)) * self.pitch
-        self.lay(held, positions * self.row, positions * self.made, weights)
+        self.lay(held, 0 if self.in_place else positions * self.row, positions * self.made, weights)
         self.deal("x  y ", self._block, self._weights)
 
     def _weights(self, outputs: slice, room: Any) -> list[Any]:
@@ -144,18 +163,23 @@ class _Products(_Windows):
     def _block(self, block: Block, outputs: slice, room: Any, job: int, number: int) -> list[Any]:
         x, out = self.operands[0], self.operands[3][:, outputs]
         columns, panels = kernels.columns("f32"), -(-out.shape[1] // kernels.columns("f32"))
-        one = block.rows * self.positions[1]
-        gather, rows = self.gather(x, block, room)
+        images, width, one = block.images, self.positions[1], block.rows * self.positions[1]
         weights = view(room, self.at[3], (panels, self.depth + 1, columns), ((self.depth + 1) * columns, columns, 1))
-        results = view(room, self.at[2], (len(rows), panels * columns), (self.made, 1))
-        made = view(room, self.at[2], (block.images, one * self.made), (one * self.made, 1))
-        target = flat(out[block.image : block.image + block.images, :, self.rows_of(block)])
-        places = self.places(self.positions[1], self.positions[1], 0, one, self.made)
-        return [
-            *gather,
-            (kernels.position_products("f32", kernels.position_rows(len(rows))), [rows, weights, results]),
-            (kernels.from_lanes("f32"), [made, places, target]),
-        ]
+        if self.in_place:
+            bring, given = self.bring_windows(x, block, room, self.pitch)
+            windows = given, self.grid(block.rows), self.shape_of_window, self.numbers
+            results = view(room, self.at[2], (images, one, panels * columns), (one * self.made, self.made, 1))
+            multiply = kernels.window_products("f32", kernels.position_rows(width))
+            calls = [bring, (multiply, [*windows, weights, results])]
+        else:
+            calls, rows = self.gather(x, block, room)
+            results = view(room, self.at[2], (len(rows), panels * columns), (self.made, 1))
+            multiply = kernels.position_products("f32", kernels.position_rows(len(rows)))
+            calls.append((multiply, [rows, weights, results]))
+        made = view(room, self.at[2], (images, one * self.made), (one * self.made, 1))
+        target = flat(out[block.image : block.image + images, :, self.rows_of(block)])
+        places = self.places(width, width, 0, one, self.made)
+        return [*calls, (kernels.from_lanes("f32"), [made, places, target])]
 
 
 class _Sums(_Windows):
