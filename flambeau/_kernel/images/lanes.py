@@ -354,3 +354,51 @@ def channel_sums(type: str, rows: int) -> str:
             invoke(r, "tile", r.at(a, i * size), a_row, r.at(b, j * size), b_row, depth, to, c_row, adds)
     r.clear_float_status()
     return joined([_channel_tile(plan)], r)
+
+
+def _window_sums_tile(plan: Plan) -> Vectors:
+    """tile(a, a image, a row, b, b image, b down, b across, images, height, width, c, c row, adds): c[i, j] (+)= sum over positions of
+    a[position, i] * b[position, j]. Positions of `a` follow each other, those of `b` lie in rows of a grid."""
+    r = Vectors("tile", [
+        "ptr noalias %a", "i64 %a_image", "i64 %a_row", "ptr noalias %b", "i64 %b_image", "i64 %b_down", "i64 %b_across",
+        "i64 %images", "i64 %height", "i64 %width", "ptr noalias %c", "i64 %c_row", "i1 %adds",
+    ], plan)  # fmt: skip
+    n, size, zero = plan.lanes, plan.size, r.constant("i64", 0)
+    height, width = r.i64("%height"), r.i64("%width")
+    slots = accumulators(r, plan.rows, 2)
+    with r.loop(zero, r.i64("%images")) as image, r.loop(zero, height) as i:
+        left = r.at(r.at("%a", image * r.i64("%a_image")), i * width * r.i64("%a_row"))
+        right = r.at(r.at("%b", image * r.i64("%b_image")), i * r.i64("%b_down"))
+        with r.loop(zero, width) as j:
+            left_row, right_row = r.at(left, j * r.i64("%a_row")), r.at(right, j * r.i64("%b_across"))
+            vectors = [r.load_vector(r.at(right_row, v * n * size), aligned=False) for v in range(2)]
+            add_products(r, slots, lambda k: r.at(left_row, k * size), vectors)
+    store_sums(r, slots, Value(r, "%adds", "b1"))
+    return r
+
+
+@rendered("(m,t,o),(m,h,w,l),(i,j),(a,b),(n),()->(q,c)", "", "", "i8", "i8", "i64", "i64", "")
+def window_sums(type: str, rows: int) -> str:
+    """The ufunc a (images, positions, outputs), x (images, rows, columns, channels), grid, window, numbers, adds -> (outputs in whole
+    tiles, elements of windows): sums of products over positions, with windows that are read where they lie.
+
+    The numbers and the rest are those of `window_products`; channels are whole tiles, and memory of `a` must reach a tile beyond its last
+    output.
+    """
+    plan = Plan(type, rows)
+    r = Frame(plan, 7)
+    size, zero = plan.size, r.constant("i64", 0)
+    batch, images, height, width, down, across, outputs = (r.word("%dims", i) for i in (0, 1, 7, 8, 9, 10, 12))
+    a_image, a_row, x_image, row, column, c_row = (r.core(i) for i in (0, 1, 3, 4, 5, 12))
+    with r.loop(zero, batch) as item:
+        a, x, _, _, numbers, flag, c = (r.operand(i, item) for i in range(7))
+        by_row, by_column, each_row, each_column, channels = (r.word(numbers, i) for i in range(5))
+        adds = r.load(flag, "i64") != 0
+        with r.loop(zero, down) as p, r.loop(zero, across) as s, r.loop(zero, channels, plan.columns) as k:
+            right = r.at(r.at(x, p * each_row * row, s * each_column * column), k * size)
+            sums = r.at(c, ((p * across + s) * channels + k) * size)
+            with r.loop(zero, outputs, plan.rows) as i:
+                invoke(r, "tile", r.at(a, i * size), a_image, a_row, right, x_image, by_row * row, by_column * column,
+                       images, height, width, r.at(sums, i * c_row), c_row, adds)  # fmt: skip
+    r.clear_float_status()
+    return joined([_window_sums_tile(plan)], r)

@@ -183,8 +183,8 @@ class _Products(_Windows):
 
 
 class _Sums(_Windows):
-    """Windows times gradients, summed over positions. Each block takes four calls: images are brought into lanes,
-    windows laid out, gradients brought into lanes, and multiplied."""
+    """Windows times gradients, summed over positions. Each block takes a few calls: images are brought into lanes, windows laid out (or
+    read in place, where channels fill their lanes), gradients brought into lanes, and multiplied."""
 
     @staticmethod
     def shapes(conv: Conv) -> list[Ints]:
@@ -192,13 +192,17 @@ class _Sums(_Windows):
 
     def __init__(self, conv: Conv, operands: list[Any]):
         super().__init__(conv, conv.outputs, operands)
-        self.cut(self.row, self.row, 1)
+        self.in_place = self.pitch == conv.inputs
+        self.cut(self.row, math.prod(conv.stride) * self.pitch if self.in_place else self.row, 1)
         most = self.most
         positions = most.images * most.rows * self.positions[1]
         self.rows = tiles.height(self.wide)
         self.height = -(-self.wide // self.rows) * self.rows
-        held = max(most.images * math.prod(self.area(most.rows)) * self.pitch, positions * self.made + self.height)
-        self.lay(held, positions * self.row, 0, self.height * self.row)
+        held, given = most.images * math.prod(self.area(most.rows)) * self.pitch, positions * self.made + self.height
+        if self.in_place:
+            self.lay(held, given, 0, self.height * self.row)
+        else:  # gradients take the place of images that are laid out
+            self.lay(max(held, given), positions * self.row, 0, self.height * self.row)
         self.adds = self.table("adds", lambda: np.arange(2))
         self.deal("xy  ", self._block, sums=self._weights)
 
@@ -228,12 +232,18 @@ class _Sums(_Windows):
 
     def _block(self, block: Block, outputs: slice, room: Any, job: int, number: int) -> list[Any]:
         x, g, adds = self.operands[0], self.operands[1][:, outputs], self.adds[min(number, 1), ...]
-        gather, rows = self.gather(x, block, room)
-        area = block.rows, self.positions[1]
-        bring, held = self.bring(g, block, self.rows_of(block), (0, 0), area, self.made, room)
-        gradients = held.reshape(len(rows), self.made)
+        images, area = block.images, (block.rows, self.positions[1])
         height = -(-g.shape[1] // self.rows) * self.rows
         sums = view(room, self.at[3], (height, self.row), (self.row, 1))
+        if self.in_place:
+            bring, given = self.bring_windows(x, block, room, self.pitch)
+            second, held = self.bring(g, block, self.rows_of(block), (0, 0), area, self.made, room[self.at[1] :])
+            windows = given, self.grid(block.rows), self.shape_of_window, self.numbers
+            gradients = held.reshape(images, math.prod(area), self.made)
+            return [bring, second, (kernels.window_sums("f32", self.rows), [gradients, *windows, adds, sums])]
+        gather, rows = self.gather(x, block, room)
+        bring, held = self.bring(g, block, self.rows_of(block), (0, 0), area, self.made, room)
+        gradients = held.reshape(len(rows), self.made)
         return [*gather, bring, (kernels.channel_sums("f32", self.rows), [gradients, rows, adds, sums])]
 
 
