@@ -24,9 +24,11 @@ from classic import CASES, SETUP  # noqa: E402
 
 HEAD = """# Errors that teach
 
-What a classic mistake says on PyTorch and here. Types and the phrases that people search for are the same; flambeau adds where in the model it
-happened, what that layer expects, and what to do. Uncaught errors end at the line of the program: frames inside the package are folded
-unless `FLAMBEAU_FULL_TRACEBACK=1` is set. Written by `tools/compare_errors.py`, which runs every row.
+This page shows what classic mistakes say on PyTorch and on flambeau. The types of errors and the phrases that people search for are the same.
+flambeau adds three things: where in the model the error happened, what that layer expects, and what to do. Uncaught errors end at the line of
+your program. Frames inside the package are folded away unless `FLAMBEAU_FULL_TRACEBACK=1` is set.
+
+`tools/compare_errors.py` runs every example and writes this page.
 """
 
 
