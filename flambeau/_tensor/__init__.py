@@ -23,7 +23,6 @@ class Storage:
         self.array = array  # of the tensor that the views were taken from; its memory is the storage
         self.version = 0
         self.views: list[Any] | None = None  # weak references to the differentiable views, oldest first
-        self.most = 63  # views after which the dead ones are forgotten
 
     def twin(self, version: int = 0) -> Storage:
         """The same memory with another count of writes."""
@@ -35,7 +34,7 @@ class Storage:
         """Who adds a view in another way calls this one at least for every 64th."""
         views = self.views
         if views is None:
-            self.views = [ref(view)]
+            self.views, self.most = [ref(view)], 63  # views after which the dead ones are forgotten
             return
         if len(views) >= self.most:  # as many as are looked at have come since the last time
             views[:] = [v for v in views if v() is not None]

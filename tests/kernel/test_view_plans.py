@@ -165,6 +165,14 @@ def test_live_views_are_not_looked_at_for_every_few_that_come():
     assert len(storage.views) < 3 * 4000  # those that are gone are forgotten
 
 
+def test_many_views_of_what_a_node_keeps():
+    x = torch.ones(300, requires_grad=True)
+    for _ in range(4):
+        y = x.exp()
+        torch.stack(list(y)).sum().backward()
+    assert len(y._storage.views) == 300 and torch.equal(x.grad, 4 * x.detach().exp())
+
+
 @pytest.mark.slow
 def test_nothing_is_kept_alive():
     x = torch.rand(4, 6, requires_grad=True)
