@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from array import array
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from .._kernel.linear import fourier
 from .._kernel.linear.fourier import COMPLEX, HALF, REAL, REAL_PART, WHOLE
 from .._kernel.loops.ufunc import addresses
 from .._kernel.render.tiles import lanes
-from .._kernel.threads.pool import APART, run_calls
+from .._kernel.threads.pool import APART, HEADER, run_sequences, sequences
 from . import threads
 from .blas import Scratch
 from .cpu import start_of
@@ -33,15 +35,16 @@ def transform(kind: int, x: Any, dim: int, n: int, inverse: bool, factor: float)
         return None
     if kind == REAL and x.shape[dim] != n // 2 + 1:
         return None
-    found = fourier.plan(type, kind, n, inverse)
-    if found is None:
+    given = type, kind, n, inverse
+    if fourier.plan(*given) is None:
         return None
     if dim == x.ndim - 1:
-        return _rows(type, kind, x, n, found, factor)
-    return _columns(type, x, dim, found, factor) if kind == COMPLEX else None
+        return _rows(given, x, factor)
+    return _columns(given, x, dim, factor) if kind == COMPLEX else None
 
 
-def _rows(type: str, kind: int, x: Any, n: int, found: Any, factor: float) -> Any:
+def _rows(given: Any, x: Any, factor: float) -> Any:
+    type, kind, n, _ = given
     count = x.size // x.shape[-1]
     if count * 2 < lanes(type) or x.ndim < 2:
         return None
@@ -56,11 +59,12 @@ def _rows(type: str, kind: int, x: Any, n: int, found: Any, factor: float) -> An
     made = (flat if x.ndim == 2 else out).view(elements)
     if kind in (HALF, WHOLE):
         factor *= 0.5  # the kernel makes twice the spectrum
-    _split(fourier.rows(type), x.view(elements), made, found, factor, -2, lanes(type))
+    _split(fourier.rows(type), x.view(elements), made, given, factor, -2, lanes(type))
     return out
 
 
-def _columns(type: str, x: Any, dim: int, found: Any, factor: float) -> Any:
+def _columns(given: Any, x: Any, dim: int, factor: float) -> Any:
+    type = given[0]
     elements = _REAL[type]
     if not x.flags.c_contiguous and (x.ndim != 2 or x.strides[-1] != x.itemsize):
         x = np.ascontiguousarray(x)
@@ -70,7 +74,7 @@ def _columns(type: str, x: Any, dim: int, found: Any, factor: float) -> Any:
         a, to = (t.reshape(-1, x.shape[dim], x.size // max(1, _product(x.shape[: dim + 1]))) for t in (x, out))
     if a.shape[-1] < lanes(type):
         return None
-    _split(fourier.columns(type), a.view(elements), to.view(elements), found, factor, -1, 2 * lanes(type))
+    _split(fourier.columns(type), a.view(elements), to.view(elements), given, factor, -1, 2 * lanes(type))
     return out
 
 
@@ -78,32 +82,44 @@ def _product(shape: Any) -> int:
     return int(np.prod(shape, dtype=np.int64))
 
 
-def _split(call: Any, x: Any, out: Any, found: Any, factor: float, dim: int, unit: int) -> None:
-    """Runs a kernel on parts of a batch, or of the rows or columns of each item; parts have own scratch memory."""
-    roots, numbers, room = found
-    size = room * x.itemsize
-    apart = -(-size // APART) * APART + APART
-    scale = np.asarray(factor, x.dtype)
+def _split(call: Any, x: Any, out: Any, given: Any, factor: float, dim: int, unit: int) -> None:
+    """Runs a kernel for what was `given` to `fourier.plan` on parts of a batch, or of the rows or columns of each item."""
     wanted = threads.parts(x.size * _WEIGHT)
-    if x.ndim == 3 and x.shape[0] >= wanted:
+    shapes = x.shape, x.strides, out.shape[-1], out.strides
+    words, parts, places, size, kept = _described(addresses[call], given, shapes, x.dtype, factor, dim, unit, wanted)
+    own, starts = words[:], (start_of(x), start_of(_scratch.take(size)), start_of(out))
+    for number, place in enumerate(places):
+        own[place] += starts[number % 3]
+    run_sequences(own.buffer_info()[0], parts, places, kept)
+
+
+@functools.lru_cache(256)
+def _described(
+    kernel: int, given: Any, shapes: Any, d: Any, factor: float, dim: int, unit: int, wanted: int
+) -> tuple[array[int], int, list[int], int, Any]:
+    """The pool's words for such operands, in how many parts, where among them the addresses of x, scratch memory and result
+    are, which are relative, how much scratch memory they take, and what other addresses point to."""
+    found, (shape, strides, last, made) = fourier.plan(*given), shapes
+    assert found is not None
+    roots, numbers, room = found
+    apart, scale = -(-room * d.itemsize // APART) * APART + APART, np.asarray(factor, d)
+    batch = len(shape) == 3
+    if batch and shape[0] >= wanted:
         dim, unit = 0, 1
-    length = x.shape[dim] // unit
+    length = shape[dim] // unit
     count = max(1, min(wanted, length))
-    cuts = [unit * (length * i // count) for i in range(count)] + [x.shape[dim]]
-    memory = _scratch.take(count * apart)
-    place, strides = start_of(memory), [x.strides[dim], out.strides[dim]]
-    fixed = [start_of(roots), start_of(numbers), start_of(scale)]
-    batch = x.ndim == 3
-    steps = [x.strides[0] if batch else 0, 0, 0, 0, 0, out.strides[0] if batch else 0]
-    steps += [*x.strides[-2:], roots.itemsize, 8, x.itemsize, *out.strides[-2:]]
-    first, second = start_of(x), start_of(out)
-    calls = []
+    cuts = [unit * (length * i // count) for i in range(count)] + [shape[dim]]
+    steps = [strides[0] if batch else 0, 0, 0, 0, 0, made[0] if batch else 0]
+    steps += [*strides[-2:], roots.itemsize, 8, d.itemsize, *made[-2:]]
+    fixed, rows = [start_of(a) for a in (roots, numbers, scale)], []
     for i in range(count):
-        extents = [x.shape[0] if batch else 1, *x.shape[-2:], roots.size, numbers.size, room, out.shape[-1]]
-        extents[dim % x.ndim + (not batch)] = cuts[i + 1] - cuts[i]
-        given = [first + cuts[i] * strides[0], *fixed, place + i * apart, second + cuts[i] * strides[1]]
-        calls.append((addresses[call], given, extents, steps))
-    run_calls(calls, count)
+        extents = [shape[0] if batch else 1, *shape[-2:], roots.size, numbers.size, room, last]
+        extents[dim % len(shape) + (not batch)] = cuts[i + 1] - cuts[i]
+        starts = [cuts[i] * strides[dim], *fixed, i * apart, cuts[i] * made[dim]]
+        rows.append([(kernel, starts, extents, steps)])
+    words = sequences(rows)
+    places = [HEADER + i * words[2] + 1 + operand for i in range(count) for operand in (0, 4, 5)]
+    return words, count, places, count * apart, (roots, numbers, scale)
 
 
 __all__ = ["COMPLEX", "HALF", "LEAST", "REAL", "REAL_PART", "WHOLE", "transform"]
