@@ -12,7 +12,7 @@ import gc
 import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import ref
 
@@ -30,9 +30,10 @@ from .arguments import overlap
 from .births import Born, is_even
 from .breaks import Break
 from .expected import Expect
-from .given import ENDS, Formula, Given, Put, Question, compared, reachable, single
+from .given import ENDS, Formula, Given, Put, Question, compared, single, visible
 from .graph import COMPUTES, Graph, Node, Value, replaced, used
-from .holders import grad_of
+from .holders import Effect, grad_of, same
+from .holders import plain as is_plain
 from .numbers import BRANCH, Integer, Leaf, Numbers, _Live, held_at, is_live, plain, put
 from .returned import READS, Read, is_only_returned, kept_by
 from .standing import Inside, plain_in, stands, with_others
@@ -70,7 +71,7 @@ class Capture:
         self.changed: Callable[[], dict[Any, Any]] = (
             dict  # what the run has changed of Python's objects; set by who knows
         )
-        self.pending: Callable[[], list[Any]] = list  # changes to numbers of the run; set by who knows
+        self.effects: Callable[[], list[Effect]] = list  # the same with who was changed
         self.held: list[tuple[Any, Tensor]] = []  # places of numbers, and inputs that get what is there
         self.reached: Callable[[Any], None] = lambda objects: None  # told what functions that run unseen may read
         # told of a module that gets other tensors for a while; whether an object was there before the run
@@ -253,24 +254,58 @@ class Capture:
         args = tuple([list(a) if isinstance(a, Iterator) else a for a in args])  # it is called again
         if args and hasattr(args[0], "state_dict") and not self.existed(args[0]):  # each run makes another
             self.stop(f"a step of an object of class {type(args[0]).__name__} that the run has made")
+        if any(map(self._is_new_function, (*args, *named.values()))):
+            self.stop(f"{_shown(function)} with a function that the run has made")
         out = self._done(function, args, named)
         if self.problem is None:
             args, named = replaced((args, named), Tensor, self._made_here)
             self._append(function, args, out, named, opaque=True)
         return out
 
-    def _reachable_numbers(self, roots: Any) -> list[tuple[Any, Any]]:
-        """Numbers in places that a step may look at; where the run has left them, the program will have to do that before."""
-        if not self.live.all:
+    def _left_before(self, function: Any, args: Any, named: Any) -> list[tuple[Any, Any]]:
+        """Has later runs leave what this one has left where a step may look: they make all other changes when the program is over. Gives places
+        of numbers that are others in each run, with these.
+
+        What the program could not leave there by itself ends it.
+        """
+        if self.problem is not None:
             return []
-        changed = [((e.holder, e.key, e.kind), e.new) for e in self.pending()]
-        found = [place for place, _, number in self.live.planted if held_at(*place) is number]
-        held = reachable([*changed, *[(place, held_at(*place)) for place in found]], roots)
-        for place, number in held:
-            if self.problem is None and not any([place is other for other in found]):
-                formula = Formula([number], self.tensor_of)
+        planted = [(place, number) for place, _, number in self.live.planted if held_at(*place) is number]
+        effects = {(id(e.holder), e.key): e for e in self.effects() if not self._is_done_by_step(e)}
+        places = [(e.holder, e.key, e.kind) for e in effects.values()]
+        held = list[tuple[Any, Any]]()
+        for place in visible([*places, *[place for place, _ in planted]], (function, args, named)):
+            number = next((number for other, number in planted if other is place), None)
+            effect = effects.get((id(place[0]), place[1]))
+            if number is None and effect is not None:
+                if not self._may_be_left(effect):
+                    self.stop(f"{_shown(function)} may look at {effect.path}, which the run has changed")
+                    if self.problem is not None:
+                        self.problem.passing = True  # if it is there from now on
+                    return []
+                formula = Formula([effect.new], self.tensor_of)
                 self._append(Put(place, formula), self._encoded(tuple(formula.tensors)), None, opaque=True)
+                number = effect.new
+            held += [(place, number)] * is_live(number)
         return held
+
+    def _is_done_by_step(self, effect: Effect) -> bool:
+        key = id(effect.holder), effect.key
+        return key in self.by_steps and (self.by_steps[key] is effect.new or same(self.by_steps[key], effect.new))
+
+    def _may_be_left(self, effect: Effect) -> bool:
+        """Whether a program can make a change by itself: it puts a number or what never changes into an object that is the same in each run."""
+        owner, key, kind, new = effect.holder, effect.key, effect.kind, effect.new
+        if not (is_live(new) or is_plain(new)):
+            return False
+        if kind == "attribute":
+            return key in getattr(owner, "__dict__", ()) and not isinstance(owner, type)
+        return kind == "cell" or (kind == "item" and type(owner) in (dict, list))
+
+    def _is_new_function(self, a: Any) -> bool:
+        """Whether an argument is a function that the run has made: in another run it knows other values."""
+        a = getattr(a, "__self__", a) if isinstance(a, MethodType) else a
+        return callable(a) and not isinstance(a, (Tensor, type)) and not self.existed(a)
 
     def _disturb(self) -> None:
         """Something happens that is no part of a statement which only says something."""
@@ -305,14 +340,14 @@ class Capture:
             a = waiting.pop()
             if isinstance(a, FunctionType):
                 waiting += [a.__closure__, a.__defaults__]
-            elif id(a) not in seen and not isinstance(a, (Value, *ENDS)):
+            elif id(a) not in seen and not isinstance(a, (Value, type, ModuleType, BuiltinFunctionType, *ENDS)):
                 seen[id(a)] = a
                 waiting += gc.get_referents(a)
         return not wanted.isdisjoint(seen)
 
     def _done(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """What a step gives; what it changes, it will change again."""
-        numbers = self._reachable_numbers((args, named))
+        numbers = self._left_before(function, args, named)
         for place, number in numbers:
             put(place, plain(number))
         before, leaves = self.changed(), leaves_of((*args, *named.values()))
@@ -588,6 +623,9 @@ class Capture:
         if not shape_is_known(function, args, named, numbers=sure):
             self.stop(f"the shape of {_shown(function)}'s result depends on elements")
             return
+        inner, more = (function.function, ((), {})) if isinstance(function, Given) else (function, (args, named))
+        if not is_closed(inner, *more):  # it may call users' code
+            self._left_before(inner, args, named)
         if any([stands(t) for t in tensors_in((args, named, out))]):
             function, out = Inside(function, args, named), plain_in(out)
             args, named = function.parts(args, named), {}

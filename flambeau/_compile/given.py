@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import math
 import operator
+import sys
 from collections.abc import Callable, Sequence
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from .._core.state import META
 from .._ops.registry import ops
 from .._tensor import Tensor, wrap
 from .graph import replaced
+from .names import codes_in, names_of
 from .numbers import Place, _Live, computed, is_live, plain, put
+from .reach import USERS, home_of, is_ours, is_users, trust
 
 
 class Formula:
@@ -111,7 +114,7 @@ class Given:
 
 
 class Put:
-    """Leaves a number where a step of the program will look for it."""
+    """Leaves a number or another value where a step of the program will look for it."""
 
     name = "put"
 
@@ -128,16 +131,42 @@ def single(value: Any) -> Tensor:
     return wrap(np.array(value, np.int64 if whole else np.float64), int64 if whole else float64)
 
 
-def reachable(places: Sequence[tuple[Place, Any]], roots: Any) -> list[tuple[Place, Any]]:
-    """Those places, each with what is there, that are in objects which others lead to: a step that is given these may look at them."""
+def visible(places: Sequence[Place], roots: Any) -> list[Place]:
+    """Those places that a step may look at which is given some objects: in what these lead to, and among the globals and attributes that functions
+    of the program name there, which are called in the step."""
     seen: dict[int, Any] = {}
+    attributes, named = set[str](), set[tuple[int, str]]()  # what these functions ask of objects, and of globals
+    modules: list[ModuleType] = []
     waiting = [roots] if places else []
     while waiting:
         a = waiting.pop()
-        if id(a) not in seen and not isinstance(a, ENDS):
-            seen[id(a)] = a
-            waiting.extend(gc.get_referents(a))
-    return [(place, held) for place, held in places if id(place[0]) in seen]
+        if id(a) in seen or isinstance(a, ENDS):
+            continue
+        seen[id(a)] = a
+        if isinstance(a, FunctionType):
+            waiting += [a.__closure__, a.__defaults__, a.__kwdefaults__, a.__dict__]
+            for code in codes_in(a.__code__) if trust(a.__code__.co_filename) == USERS else ():
+                found = names_of(code)
+                attributes |= found.attributes
+                named.update([(id(a.__globals__), name) for name in found.globals])
+                waiting += [a.__globals__[name] for name in found.globals if name in a.__globals__]
+        elif isinstance(a, ModuleType):
+            modules += [a] if is_users(a) else []
+        elif isinstance(a, type):
+            waiting += [*vars(a).values(), *a.__bases__] if is_users(sys.modules.get(home_of(a))) else []
+        else:
+            waiting += [*gc.get_referents(a), type(a)]
+        if not waiting:
+            waiting += [vars(m)[name] for m in modules for name in attributes & vars(m).keys()]
+            waiting = [b for b in waiting if id(b) not in seen]
+    named.update([(id(vars(m)), name) for m in modules for name in attributes])
+
+    def shown(owner: Any, key: Any, kind: str) -> bool:
+        if id(owner) not in seen:
+            return (id(owner), key) in named
+        return kind != "attribute" or key in attributes or any(map(is_ours, type(owner).__mro__))
+
+    return [place for place in places if shown(*place)]
 
 
-ENDS = (Tensor, type, ModuleType, FunctionType, BuiltinFunctionType, np.ndarray, str, bytes, int, float)
+ENDS = (Tensor, np.ndarray, str, bytes, int, float)

@@ -158,7 +158,7 @@ class Trail:
                 if self.said is not None:
                     if name in CHANGING:
                         self.said.disturbed(frame)
-                    if tells(arg, name) and self.said.begins(frame, None, self._changes, self.mark()):
+                    if tells(arg, name) and self.said.begins(frame, None, self.changes, self.mark()):
                         return
                 reason = self._called(frame, arg, self._stack[-1])
                 if reason is not None:
@@ -176,13 +176,13 @@ class Trail:
         if said is None or frame.f_back is None:
             return False
         if is_telling(file):
-            return said.begins(frame.f_back, frame, self._changes, self.mark())
+            return said.begins(frame.f_back, frame, self.changes, self.mark())
         if trust(file) == USERS:
             said.disturbed(frame.f_back)
         return False
 
-    def _changes(self) -> list[Effect]:
-        """What the run has changed so far."""
+    def changes(self) -> list[Effect]:
+        """What the run has changed so far, but for gradients."""
         with unobserved():
             return [e for holder in self.holders for e in holder.changes() if e.kind != "grad"]
 
@@ -412,10 +412,6 @@ class Trail:
                 problem = Break(f"item reads elements for Python: {effect.path} may be made of them")
                 problem.passing = True
                 raise problem
-
-    def pending(self) -> list[Effect]:
-        """Places where the run has left numbers that are others in each run."""
-        return [e for e in self._changes() if is_live(e.new) and e.kind != "append"]
 
     def changed(self) -> dict[tuple[int, Any], Any]:
         """What the run has changed so far: by object and key, what is there now."""

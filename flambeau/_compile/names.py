@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import functools
+from collections.abc import Iterator
 from types import CodeType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -38,6 +39,14 @@ def names_of(code: CodeType) -> Names:
     if found is None:
         found = _kept[code] = _read(code)
     return found
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """A code object, and those of the functions that it makes."""
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from codes_in(inner)
 
 
 def _read(code: CodeType) -> Names:

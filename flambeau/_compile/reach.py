@@ -102,14 +102,26 @@ def _ours(module: types.ModuleType) -> bool:
     return (module.__dict__.get("__package__") or "").partition(".")[0] == _PACKAGE
 
 
+def is_ours(kind: type) -> bool:
+    """Whether a class is one of this package."""
+    file = getattr(sys.modules.get(home_of(kind)), "__file__", None)
+    return isinstance(file, str) and file.startswith(_ROOT)
+
+
+def is_users(module: types.ModuleType | None) -> bool:
+    """Whether a module is neither a part of this package nor of a library that it trusts; None if nobody knows which one it is."""
+    if module is None or module.__name__ == "__main__":
+        return True
+    file = getattr(module, "__file__", None)
+    return trust(file) == USERS if isinstance(file, str) else module.__name__ not in sys.stdlib_module_names
+
+
 def class_is_trusted(kind: type) -> bool:
     """Whether instances of a class hold nothing that a program could read or change."""
-    module = sys.modules.get(_home(kind))
-    file = getattr(module, "__file__", None)
-    return isinstance(file, str) and file.startswith(_ROOT) and not file.startswith((*_READERS, *_CALLS))
+    return is_ours(kind) and trust(str(sys.modules[home_of(kind)].__file__)) == TRUSTED
 
 
-def _home(kind: type) -> str:
+def home_of(kind: type) -> str:
     """The name of the module of a class; not all have one."""
     return getattr(kind, "__module__", None) or ""
 
@@ -343,7 +355,7 @@ class Reach:
             self._fixed(value, path)
         elif isinstance(value, io.TextIOBase):  # whoever reads it ends the region
             return
-        elif kind not in _CONSTANTS and _home(kind) not in ("datetime", "decimal"):
+        elif kind not in _CONSTANTS and home_of(kind) not in ("datetime", "decimal"):
             raise Unguarded(f"{path} is a {kind.__name__}, whose state cannot be guarded")
         elif kind in (operator.attrgetter, operator.methodcaller):
             self.learn_everything()
@@ -359,7 +371,7 @@ class Reach:
 
     def _instance(self, value: Any, path: str) -> None:
         kind: Any = type(value)
-        if class_is_trusted(kind) or _home(kind) in ("typing", "types", "re", "inspect"):
+        if class_is_trusted(kind) or home_of(kind) in ("typing", "types", "re", "inspect"):
             return
         contents = None
         for base in kind.__mro__:
@@ -485,14 +497,14 @@ class Reach:
         if (
             type(kind) is not type
             and id(type(kind)) not in self.seen
-            and _home(type(kind)) not in ("abc", "enum", "typing")
+            and home_of(type(kind)) not in ("abc", "enum", "typing")
         ):
             self._class(type(kind))
         for base in kind.__mro__:
             if (id(base) in self.seen and base is not kind) or not self._written_in_python(base):
                 continue
             self.seen[id(base)] = base
-            if _home(base) in ("typing", "abc", "collections.abc") or class_is_trusted(base) or base in self._known:
+            if home_of(base) in ("typing", "abc", "collections.abc") or class_is_trusted(base) or base in self._known:
                 continue
             self._known.add(base)
             fields = Fields(base, base.__qualname__)

@@ -27,6 +27,7 @@ from .._tensor import Tensor, detached, wrap
 from .breaks import Break
 from .graph import replaced
 from .holders import plain
+from .names import codes_in
 
 
 class Whole:
@@ -250,7 +251,9 @@ def known_to(a: Any, seen: dict[int, Any], existed: Callable[[Any], bool] | None
     elif isinstance(a, types.MethodType):
         parts = (a.__self__, a.__func__)
     elif isinstance(a, types.FunctionType):
-        names = [n for code in _codes(a.__code__) for n in code.co_names] if existed is None and not _is_ours(a) else ()
+        names = (
+            [n for code in codes_in(a.__code__) for n in code.co_names] if existed is None and not _is_ours(a) else ()
+        )
         held = [c.cell_contents for c in a.__closure__ or () if _is_filled(c)]
         parts = (*[a.__globals__[n] for n in names if n in a.__globals__], *held, *(a.__defaults__ or ()))
     elif isinstance(a, functools.partial):
@@ -266,13 +269,6 @@ def known_to(a: Any, seen: dict[int, Any], existed: Callable[[Any], bool] | None
 def _is_ours(a: Any) -> bool:
     """Whether a function is one of this package, whose modules hold no tensors."""
     return isinstance(a, types.FunctionType) and a.__code__.co_filename.startswith(PACKAGE)
-
-
-def _codes(code: Any) -> Iterator[Any]:
-    yield code
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            yield from _codes(inner)
 
 
 def _is_filled(cell: Any) -> bool:

@@ -370,7 +370,7 @@ class Region:
         tape.exchanging = trail.exchanging
         tape.sizes = self.backend is None
         tape.branches, tape.detaches = self.unsupported is None and self.backend is None, self.backend is not None
-        tape.gradients, tape.pending = trail.reach.gradients, trail.pending
+        tape.gradients, tape.effects = trail.reach.gradients, trail.changes
         tape.until = Region._recorded.__code__ if self.backend is None else None
         trail.numbers = tape.live
         if self.backend is None:
