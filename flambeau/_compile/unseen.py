@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from types import FunctionType, MethodWrapperType
 from typing import Any
@@ -63,7 +64,9 @@ def is_closed(function: Any, args: Any, named: Any) -> bool:
     while nobody else looks at operations. There are hundreds of events in such a call."""
     kind = function.__class__
     if kind is FunctionType:
-        own = trust(function.__code__.co_filename) == TRUSTED and function.__name__ not in _HOOKS
+        inner = getattr(inspect.unwrap(function), "__code__", None)  # users' functions may have a wrapper of ours
+        own = inner is not None and all([trust(c.co_filename) == TRUSTED for c in (function.__code__, inner)])
+        own = own and function.__name__ not in _HOOKS
     else:
         own = kind is MethodWrapperType or isinstance(getattr(function, "__self__", None), Site)
     usual = not local.function_modes and not modes.on & ~(CAPTURE | FUNCTION_MODE | AUTOCAST)

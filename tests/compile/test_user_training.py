@@ -766,6 +766,20 @@ def state_of_functions_that_are_not_followed(wrap):
 _count = itertools.count()
 
 
+@program
+def overridable_function_of_the_program(wrap):
+    state = {"factor": 1.0}
+
+    @torch.overrides.wrap_torch_function(lambda t: (t,))
+    def scaled(t):
+        return t * state["factor"]
+
+    f = wrap(lambda t: scaled(t) + 1)
+    for i in range(4):
+        state["factor"] = float(i // 2)
+        yield f(x())
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_compiled_programs_do_what_they_do_eagerly(name):
     compare(PROGRAMS[name])
