@@ -118,7 +118,7 @@ class Capture:
             problem.passing = True  # if it is there from now on
             raise problem
         self._births.clear()
-        self.graph.outputs = [self.value(t) for t in outputs]
+        self.graph.outputs = [self._operand(t) if self.detaches else self.value(t) for t in outputs]
         if self.problem is not None:
             raise self.problem
         if not whole:
@@ -186,8 +186,9 @@ class Capture:
     def _operand(self, t: Tensor) -> Value:
         """The value that a tensor is, or, without the history that this has, another one."""
         value = self.value(t)
-        if not value.k & GRAD or t._k & GRAD:
-            return value
+        return value if not value.k & GRAD or t._k & GRAD else self._without_history(t, value)
+
+    def _without_history(self, t: Tensor, value: Value) -> Value:
         node = Node(Tensor.detach, (value,))
         self.graph.nodes.append(node)
         node.outs = (Value(self._numbers, t, node),)
@@ -225,7 +226,9 @@ class Capture:
         if self.problem is None:
             self._disturb()
             value, source = self.value(target), self._encoded(source)
-            self.graph.nodes.append(Node(write, (value, source), writes=(value,), line=users_line()))
+            tracked = local.grad and target._k & GRAD
+            into = value if tracked or not (self.detaches and value.k & GRAD) else self._without_history(target, value)
+            self.graph.nodes.append(Node(write, (into, source), writes=(value,), line=users_line()))
             self._written.append(target)
 
     def accumulate(self, function: Any, leaf: Tensor, g: Tensor, *rest: Any) -> None:
@@ -662,6 +665,7 @@ class Capture:
     def applied(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Runs a function that has a derivative of its own: in a graph for others, one node that calls it."""
         before = [(t, version_of(t)) for t in tensors_in((args, named))]
+        self._left_before(function, args, named)
         with Unseen():
             out = function(*args, **named)
         if any([version_of(t) != version for t, version in before]):

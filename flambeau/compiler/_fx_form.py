@@ -50,7 +50,7 @@ class _Replay:
         for step in graph.nodes:
             self.recorder.meta = {"line": step.line}
             if step.op is write:
-                self.write(*step.args, graph.constants.get(whole_of(step.args[0])))
+                self.write(*step.args, graph.constants.get(whole_of(step.writes[0])))
             elif step.op is Tensor.detach:
                 self.tensors[step.outs[0]] = self.detached(self.tensors[step.args[0]], step.outs[0])
             elif step.op is part_at:
@@ -72,10 +72,8 @@ class _Replay:
         return other
 
     def write(self, target: Value, source: Any, buffer: Tensor | None) -> None:
-        """Buffers do not get the history of what is written to them. What is written to a leaf that needs a gradient was so without history."""
+        """Buffers do not get the history of what is written to them."""
         t = self.tensors[target]
-        if target.k & GRAD and target.node is None:
-            t = self.detached(t, target)
         if isinstance(source, Value):
             given = self.tensors[source]
             if buffer is not None and not buffer.requires_grad:

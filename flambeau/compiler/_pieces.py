@@ -119,14 +119,14 @@ class Pieces(Capture):
 
     def _finish(self, left: list[Tensor]) -> None:
         graph = self.graph
-        graph.outputs = [self.value(t) for t in left]
+        graph.outputs = [self._operand(t) for t in left]
         graph.keep_used()
         inputs = {**dict(zip(graph.inputs, self._given)), **graph.constants}
         wanted = {v for node in graph.nodes for v in (*node.operands(), *node.writes)} | set(graph.outputs)
         inputs = {v: t for v, t in inputs.items() if v in wanted}
         graph.inputs, graph.constants = list(inputs), {}
         call = self.compiled(graph, list(inputs.values()))
-        if call is None or self._tied or not left or any([_once(node, graph) for node in graph.nodes]):
+        if call is None or self._tied or not left or any([runs_once(node) for node in graph.nodes]):
             return
         if _own_leaves(left, list(inputs.values())):  # a graph does not say that gradients of these may be asked for
             return
@@ -163,7 +163,7 @@ def _history(tensors: Any, known: Iterable[int] = ()) -> Iterator[Any]:
             waiting += [edge[0] for edge in getattr(node, "edges", ()) if edge is not None]
 
 
-def _once(node: Node, graph: Graph) -> bool:
+def runs_once(node: Node) -> bool:
     """Whether a node must not run a second time: it writes to what was there, or draws random numbers."""
     outside = any([whole_of(v).node is None for v in node.writes])
     draws = any([a.__class__ is MersenneState for a in node.args])

@@ -30,7 +30,7 @@ from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._forms import Forms, leaves_in, ordinary_in
 from ._inside import Entrance, copied_containers, given_back, inside_form, write_back
-from ._pieces import Pieces, outline
+from ._pieces import Pieces, outline, runs_once
 from ._places import INPUT, ITSELF, OUTPUT, Places, Sources, as_tensor, change, first, found, make
 
 logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
@@ -572,7 +572,7 @@ class Region:
         if self.backend is None and program.backward_program is None and not _COMPILING & trail.reach.names:
             self.forms.compare(sizes)
         counters["stats"].update(unique_graphs=1, calls_captured=len(tape.graph.nodes))
-        if self.backend is not None and tape.changed_since(0):  # it is not to be changed twice
+        if self.backend is not None and any([changes(node) or runs_once(node) for node in tape.graph.nodes]):
             return given_back(out, inputs, inside, trail)
         made = program.run(inputs) if self.backend is not None else program.with_history(program.first, inputs)
         if self.backend is None:

@@ -68,3 +68,71 @@ def test_records_whose_arguments_stand_in_another_order():
     backward = lambda g: aten.max_pool2d_with_indices_backward(g, x, [2, 2], [2, 2], [0, 0], [1, 1], False, places)
     compiled = torch.compile(backward)
     assert all([torch.equal(compiled(out), backward(out)) for _ in range(3)])
+
+
+def test_random_numbers_are_drawn_once():
+    function = lambda x: torch.nn.functional.dropout(x, 0.5) + torch.rand(3)
+    found = []
+    for one in (function, torch.compile(function, backend=eager)):
+        torch.manual_seed(0)
+        found.append([one(torch.ones(3)).tolist() for _ in range(3)] + [torch.rand(2).tolist()])
+    assert found[0] == found[1]
+
+
+def test_results_without_history():
+    weight = torch.nn.Parameter(torch.ones(3))
+
+    def pieces(x):
+        scaled = x * weight
+        print(end="")
+        return scaled, scaled.detach(), (scaled * 3).detach()
+
+    def whole(x):
+        scaled = x * weight
+        return scaled, scaled.detach(), (scaled * 3).detach()
+
+    for function in (whole, pieces):
+        compiled = torch.compile(function, backend=eager)
+        for _ in range(3):
+            scaled, same, other = compiled(torch.ones(3))
+            assert [t.requires_grad for t in (scaled, same, other)] == [True, False, False]
+            same.add_(1)
+            assert scaled.tolist() == [2.0] * 3
+
+
+def test_what_is_written_without_history_leaves_that_of_others():
+    def written(x):
+        y = x * 2
+        with torch.no_grad():
+            y.mul_(3)
+        y.detach()[0] = 4
+        return y
+
+    compiled = torch.compile(written, backend=eager, fullgraph=True)
+    for _ in range(3):
+        x = torch.ones(3, requires_grad=True)
+        y = compiled(x)
+        y.sum().backward()
+        assert (y.tolist(), x.grad.tolist()) == ([4.0, 6.0, 6.0], [2.0] * 3)
+
+
+def test_derivatives_of_the_program_find_what_the_run_has_changed():
+    state = {"factor": 1.0}
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * state["factor"]
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    def scaled(x):
+        state["factor"] = 3.0
+        return Scaled.apply(x)
+
+    compiled = torch.compile(scaled, backend=eager)
+    for _ in range(4):
+        state["factor"] = 1.0
+        assert compiled(torch.ones(2, requires_grad=True)).tolist() == [3.0, 3.0]
