@@ -260,7 +260,8 @@ def is_exporting() -> bool:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Keeps a function out of compiled programs: Python calls it when they run. Also a decorator, with or without arguments."""
+    """Keeps a function out of compiled programs. One that gives nothing is called while they run; what needs its results runs eagerly.
+    Also a decorator, with or without arguments."""
     if fn is None:
         return lambda given: disable(given, recursive, reason=reason)
     if isinstance(fn, Module):
@@ -271,20 +272,18 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     def call(*args: Any, **kwargs: Any) -> Any:
         if not is_dynamo_compiling():
             return fn(*args, **kwargs)
-        tape = local.captures[-1]
+        tape, given = local.captures[-1], (*args, *kwargs.values())
         problem = reason or f"{getattr(fn, '__qualname__', fn)} is kept out of compiled programs"
-        given = (*args, *kwargs.values())
         if local.grad and any(getattr(a, "requires_grad", False) for a in leaves_in((args, kwargs))):
             tape.stop(problem)
         elif not all([isinstance(a, Tensor) or plain(a) or tape.existed(a) for a in given]):
             tape.stop(problem)  # it may change what the run has made and will read
         if tape.problem is not None:
             return fn(*args, **kwargs)
+        before = tape.changed()
         out = tape.step(call, args, kwargs)
-        # numbers, objects and sizes may be others in each run, and nobody follows what the run does with them
-        forms = [(a.shape, a.dtype) for a in leaves_in(given) if isinstance(a, Tensor)]
-        made = [] if out is None else leaves_in((out,))
-        if not all([isinstance(a, Tensor) and (not a.dim() or (a.shape, a.dtype) in forms) for a in made]):
+        # What it gives may be another number, object or part of an argument in each run, with another history, and so may what it changes.
+        if out is not None or tape.changed() != before:
             tape.stop(problem)
         return out
 

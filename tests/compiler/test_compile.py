@@ -336,9 +336,13 @@ def test_functions_kept_out_and_stances():
     @torch.compiler.disable
     def outside(x):
         calls.append(float(x.sum()))
-        return x + 1
 
-    compiled = torch.compile(lambda x: outside(x * 2) * 3)
+    def noted(x):
+        doubled = x * 2
+        outside(doubled)
+        return (doubled + 1) * 3
+
+    compiled = torch.compile(noted)
     for i in range(3):
         assert compiled(torch.full((2,), float(i))).tolist() == [(2.0 * i + 1) * 3] * 2
     assert calls == [0.0, 4.0, 8.0] and programs(compiled) == 1

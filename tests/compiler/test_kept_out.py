@@ -63,6 +63,69 @@ def test_what_a_function_that_is_kept_out_gives_is_another_in_each_call(function
     assert [compiled(x).tolist() for _ in range(5)] == expected
 
 
+def _raising(x):
+    if _STATE["turn"] % 3 == 2:
+        raise ValueError("expected")
+    return x * 2
+
+
+def caught(x):
+    try:
+        return outside(x) + 1
+    except ValueError:
+        return x - 1
+
+
+def written(x):
+    y = own(x)
+    y.add_(1)
+    return y, x * 2
+
+
+_STATE = {"turn": 0}
+_BUFFER, _LAYER = torch.zeros(2, 3), torch.nn.Linear(3, 3)
+outside = _outside(_raising)
+own = _outside(lambda x: (x, _BUFFER, x.clone())[_STATE["turn"] % 3])
+cast = _outside(lambda x: x.to((torch.float32, torch.float64)[_STATE["turn"] % 2]))
+turned = _outside(lambda x: x.t().contiguous().t() if _STATE["turn"] % 2 else x * 1)
+layer = _outside(lambda x: _LAYER(x))
+counted = _outside(lambda: _STATE.update(factor=random.random()))
+
+
+def scaled(x):
+    counted()
+    return x * _STATE["factor"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        caught,
+        written,
+        scaled,
+        lambda x: cast(x) + 1,
+        lambda x: (turned(x) + 1, turned(x).stride()),
+        lambda x: layer(x * 2) + 1,
+    ],
+)
+def test_a_function_that_is_kept_out_may_do_something_else_in_each_call(function):
+    found = []
+    for one in (function, torch.compile(function)):
+        random.seed(0)
+        _BUFFER.zero_()
+        _LAYER.zero_grad()
+        _STATE.clear()
+        for turn in range(7):
+            _STATE["turn"] = turn
+            x = torch.ones(2, 3)
+            out = one(x)
+            y = out[0] if isinstance(out, tuple) else out
+            if y.requires_grad:
+                y.sum().backward()
+            found += [(str(out), x.tolist(), _BUFFER.tolist(), str(_LAYER.weight.grad))]
+    assert found[:7] == found[7:]
+
+
 def _leaf_and_loss(x):
     leaf = (x * 2).requires_grad_()
     return leaf, (leaf * 3).sum()
