@@ -58,6 +58,7 @@ class Capture:
         self.graph = Graph()
         self.functions = of is None  # the backward pass of a run that was recorded calls records
         self.external = external
+        self.found: dict[int, tuple[Tensor, str]] = {}  # tensors that were there, by their arrays; set by who knows
         self.problem: Break | None = None
         self.detaches = False  # whether the graph tells where values go without their history
         self.branches = False  # whether the way that a branch takes is expected of later runs, too
@@ -156,6 +157,7 @@ class Capture:
             if not given and local.walk is not None and is_even(t):  # zeros or ones that the engine made
                 self.born(t)
                 return self.value(t)
+            t = self._with_history(t)
             value = self._new(t)
             self.graph.constants[value] = t
             if not given:
@@ -163,7 +165,21 @@ class Capture:
                     self._strange = True
                 else:
                     self.stop("a tensor that was made in a way that cannot be recorded")
+        elif t._k & GRAD and t._edge is None and self._is_another(t, value):
+            self.stop("a leaf that has its memory in common with another tensor")
         return value
+
+    def _with_history(self, t: Tensor) -> Tensor:
+        """The tensor that was there, where one may be what it is without its history: it may be needed with that, too."""
+        other, _ = self.found.get(id(t._array), (t, ""))
+        return other if other._k == t._k | GRAD and other.dtype is t.dtype and not t._k & GRAD else t
+
+    def _is_another(self, t: Tensor, value: Value) -> bool:
+        """Whether a leaf that was there before the block is another tensor than the one that is known as a value, in the same memory."""
+        there = [given for given, own in zip(self._given, self.graph.inputs) if own is value]
+        there += [self.graph.constants[value]] if value in self.graph.constants else []
+        was_there = any([t is given for given in self._given]) or (id(t._array) in self.found and self.existed(t))
+        return was_there and bool(there) and not any([t is own for own in there])
 
     def tensor(self, value: Value, same: Value | None = None) -> Tensor:
         """The tensor of the run that a value stands for, or another that is the same."""

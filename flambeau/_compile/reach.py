@@ -26,6 +26,7 @@ from typing import Any, Generic
 
 import numpy as np
 
+from .._core.state import GRAD
 from .._kernel.native.site import Site
 from .._tensor import Tensor
 from .holders import (
@@ -363,7 +364,8 @@ class Reach:
     def _tensor(self, value: Tensor, path: str) -> None:
         _, grad = self.gradients.get(id(value)) or (None, grad_of(value))
         self.add(External(value, path, grad))
-        self.tensors[id(value._array)] = value, path
+        if id(value._array) not in self.tensors or value._k & GRAD:  # detached forms lie in the same memory
+            self.tensors[id(value._array)] = value, path
         if value.__dict__:
             self._have(Fields(value, path))
         if type(value) is not Tensor:

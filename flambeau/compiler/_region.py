@@ -366,6 +366,7 @@ class Region:
         if self.backend is not None and self.unsupported is None:
             tape = Pieces(inside, external, self._piece)
             trail.breaks = tape.stop
+        tape.found = trail.reach.tensors
         tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.knows_object
         tape.exchanging = trail.exchanging
         tape.sizes = self.backend is None

@@ -139,3 +139,35 @@ def test_a_buffer_that_is_written_has_its_history():
         (found,) = torch.autograd.grad(layer.state.sum(), layer.weight)
         assert found.tolist() == [k, k + 1, k + 2]
         layer.state.detach_()
+
+
+WEIGHT = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
+TIED, BELOW = torch.nn.Parameter(WEIGHT.data), WEIGHT.data
+
+
+def _divided(x):
+    length = WEIGHT.detach().norm()
+    return (WEIGHT * x).sum() / length
+
+
+def _halved(x):
+    WEIGHT.data.mul_(0.5)
+    WEIGHT.data.mul_(2)
+    return (WEIGHT * x).sum()
+
+
+@pytest.mark.parametrize("backend", ["inductor", lambda graph, examples: graph.forward])
+@pytest.mark.parametrize(
+    "function",
+    [_divided, _halved, lambda x: (BELOW * WEIGHT * x).sum(), lambda x: (WEIGHT * x).sum() + (TIED * x * 2).sum()],
+)
+@pytest.mark.parametrize("given", [torch.ones(2), BELOW])
+def test_leaves_that_are_found_by_what_lies_in_their_memory_have_gradients(function, given, backend):
+    found = []
+    for one in (function, torch.compile(function, backend=backend)):
+        for _ in range(3):
+            WEIGHT.grad, TIED.grad = torch.zeros(2), torch.zeros(2)
+            out = one(given)
+            out.backward()
+            found.append([out.item(), WEIGHT.grad.tolist(), TIED.grad.tolist()])
+    assert found[:3] == found[3:]
