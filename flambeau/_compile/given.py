@@ -145,11 +145,13 @@ def visible(places: Sequence[Place], roots: Any) -> list[Place]:
         seen[id(a)] = a
         if isinstance(a, FunctionType):
             waiting += [a.__closure__, a.__defaults__, a.__kwdefaults__, a.__dict__]
-            for code in codes_in(a.__code__) if trust(a.__code__.co_filename) == USERS else ():
-                found = names_of(code)
-                attributes |= found.attributes
-                named.update([(id(a.__globals__), name) for name in found.globals])
-                waiting += [a.__globals__[name] for name in found.globals if name in a.__globals__]
+            users, spaces = trust(a.__code__.co_filename) == USERS, a.__globals__
+            for found in map(names_of, codes_in(a.__code__)):
+                if users:
+                    attributes |= found.attributes
+                    named.update([(id(spaces), name) for name in found.globals])
+                values = [spaces[name] for name in found.globals if name in spaces]
+                waiting += values if users else [value for value in values if isinstance(value, dict)]  # of hooks
         elif isinstance(a, ModuleType):
             modules += [a] if is_users(a) else []
         elif isinstance(a, type):

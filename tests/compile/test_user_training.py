@@ -689,6 +689,20 @@ def text_of_a_hook_set_by_the_step(wrap):
 
 
 @program
+def state_of_a_hook_of_all_optimizers_set_by_the_step(wrap):
+    state = {"factor": 1.0}
+
+    def hook(o, args, named):
+        o.param_groups[0]["params"][0].grad.mul_(state["factor"])
+
+    handle = torch.optim.optimizer.register_optimizer_step_pre_hook(hook)
+    try:
+        yield from _left(wrap, lambda o, t: state.update(factor=3.0), lambda o: state.update(factor=1.0))
+    finally:
+        handle.remove()
+
+
+@program
 def variable_of_a_schedule_set_by_the_step(wrap):
     factor = 1.0
 
