@@ -506,6 +506,21 @@ def test_numbers_put_where_a_mask_or_an_index_says_are_recorded():
         assert torch.equal(x.grad, own.grad)
 
 
+def test_first_calls_of_backends_draw_the_numbers_of_the_eager_run():
+    def f(x, generator=None):
+        return F.dropout(x, 0.5) + torch.rand(40, generator=generator) + x[torch.randperm(40)]
+
+    x, own = torch.arange(40.0), torch.Generator()
+    for generator in (None, own):
+        compiled = torch.compile(lambda x: f(x, generator), backend=lambda module, examples: module.forward)
+        own.manual_seed(1)
+        torch.manual_seed(1)
+        expected = [f(x, generator) for _ in range(3)]
+        own.manual_seed(1)
+        torch.manual_seed(1)
+        assert all(torch.equal(compiled(x), e) for e in expected)
+
+
 def test_backends_get_writes_draws_and_shapes():
     seen = []
 
