@@ -350,14 +350,16 @@ def opcheck(
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None = None,
     *,
-    test_utils: str | Sequence[str] = ("test_schema", "test_autograd_registration", "test_faketensor"),
+    test_utils: str | Sequence[str] = (
+        "test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic",
+    ),
     raise_exception: bool = True,
     atol: float | None = None,
     rtol: float | None = None,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Tests an operator on example arguments: that it writes only where its schema says, that gradients work, and
-    that its rule for meta tensors gives what it computes. With "test_aot_dispatch_dynamic" a compiled call must give what an eager
-    one does, within `atol` and `rtol` (as `torch.testing.assert_close` has them)."""
+    that its rule for meta tensors gives what it computes, and that a compiled call gives what an eager one does, within `atol` and
+    `rtol` (as `torch.testing.assert_close` has them)."""
     from ._library.checking import CHECKS  # tests are rare
 
     definition = _operator(op, "opcheck")

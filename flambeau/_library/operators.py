@@ -91,7 +91,6 @@ class Operator:
             if self.own_autograd is not None:
                 return self.own_autograd(*args, **named)
             if self.checked:
-                self._refuse_leaves(args)
                 return self._with_history(args, named)
         return self._run(args, named, k, tensors)
 
@@ -122,6 +121,8 @@ class Operator:
     def _kernel(self, kind: str) -> Callable[..., Any]:
         if kind == "meta" and self.fake is not None:
             return self.fake
+        if kind == "meta" and self.schema.is_mutable and not self.schema.returns:  # there is nothing to give
+            return lambda *args, **named: None
         found = self.kernels.get(kind) if kind not in self.disabled else None
         if found is None and kind != "meta":
             found = self.kernels.get("")
@@ -149,11 +150,6 @@ class Operator:
                 )
 
     # -- gradients ------------------------------------------------------------------------------------------------
-
-    def _refuse_leaves(self, args: tuple[Any, ...]) -> None:
-        for i in self.schema.written:
-            if any(t._k & GRAD and t._edge is None for t in flat_tensors((args[i],))):
-                raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
     def _with_history(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if self._function is None:

@@ -37,7 +37,8 @@ def found_sizes(op: str, args: list[Any], named: dict[str, Any], out: Any) -> li
         return []
     modes, local.function_modes = local.function_modes, ()
     try:
-        places = _found_sizes(find("aten", op), (args, named), out)
+        space, _, name = op.rpartition("::")
+        places = _found_sizes(find(space or "aten", name), (args, named), out)
     finally:
         local.function_modes = modes
     _dependent[key] = _dependent.get(key, False) or places is not None

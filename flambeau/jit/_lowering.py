@@ -71,7 +71,7 @@ def run(tracer: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:
         with tracer.again():
             return inside(*args, **named)
     out = tracer.compute(plain, args, named)
-    if not _has_tensors(out):
+    if not _has_tensors(out) and not _writes(function):
         return out
     base = name.removesuffix("_")
     record = records.get(base)
@@ -125,6 +125,12 @@ def _takes(name: str, count: int) -> bool:
 def _is_functional(function: Any) -> bool:
     path = _names().get(id(function), "")
     return path.startswith("nn.functional.") or (getattr(function, "__module__", None) or "").endswith("nn.functional")
+
+
+def _writes(function: Any) -> bool:
+    """Whether a function is an operator that writes to its arguments and gives nothing."""
+    schema = getattr(function, "_schema", None) if isinstance(function, OpOverload) else None
+    return schema is not None and schema.is_mutable and not schema.returns
 
 
 def _has_tensors(out: Any) -> bool:

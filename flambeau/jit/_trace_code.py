@@ -91,7 +91,7 @@ def identifier(text: str) -> str:
 
 
 def _has_effect(node: Node) -> bool:
-    if isinstance(node, ScriptCall):
+    if isinstance(node, ScriptCall) or not node.outs:
         return True
     if node.op == "batch_norm" and node.args[5] is True:
         return True
@@ -186,7 +186,7 @@ class _Method:
         parts += [f"{k}={self.argument(v)}" for k, v in node.named.items()]
         space, _, name = node.op.rpartition("::")
         text = f"{'ops.' + space if space else 'torch'}.{name}({', '.join(parts)})"
-        names = ", ".join([self.bind(v) for v in node.outs])
+        names = ", ".join([self.bind(v) for v in node.outs]) or self.fresh()
         self.lines.append(f"{names}{',' if node.several else ''} = {text}")
 
     def script(self, call: ScriptCall) -> None:

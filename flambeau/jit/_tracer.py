@@ -257,7 +257,7 @@ class Tracer(TorchFunctionMode):
         options = {k: self._encoded(v) for k, v in named.items()}
         several = isinstance(out, (tuple, list)) and not isinstance(out, Size)
         outputs = []
-        for t in out if several else (out,):
+        for t in out if several else () if out is None else (out,):
             value = Value("Tensor", t)
             if isinstance(t, Tensor):
                 self._bind(t, value)

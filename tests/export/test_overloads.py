@@ -27,3 +27,40 @@ def test_overloads(name, call):
     (node,) = [n for n in program.graph.nodes if n.op == "call_function"]
     assert str(node.target) == f"aten.{name}"
     torch.testing.assert_close(program.module()(z), call(z), rtol=0, atol=0)
+
+
+@torch.library.custom_op("test_overloads::scaled", mutates_args=())
+def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
+    return torch.from_numpy(x.numpy() * by)
+
+
+@torch.library.custom_op("test_overloads::increase", mutates_args={"x"})
+def increase(x: torch.Tensor, by: int) -> None:
+    x.numpy()[...] += by
+
+
+scaled.register_fake(lambda x, by: torch.empty_like(x))
+
+
+def test_operators_of_programs_are_recorded_and_those_that_only_write_too():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(2))
+
+        def forward(self, x):
+            increase(self.total, 3)
+            y = scaled(x, 2.0)
+            increase(y, 1)
+            return y + self.total
+
+    batch = torch.export.Dim("batch", max=9)
+    program = torch.export.export(Model(), (torch.ones(3, 2),), dynamic_shapes={"x": {0: batch}})
+    names = [str(n.target) for n in program.graph.nodes if n.op == "call_function"]
+    wanted = ["increase.default", "scaled.default", "increase.default"]
+    assert names == [*[f"test_overloads.{name}" for name in wanted], "aten.add.Tensor"]
+    module = program.module()
+    assert [module(torch.ones(1, 2)).tolist() for _ in range(2)] == [[[6, 6]], [[9, 9]]]
+    assert module.total.tolist() == [6, 6]
+    module = torch.jit.trace(Model(), torch.ones(2), check_trace=False)
+    assert module(torch.ones(2)).tolist() == [9, 9]  # the example run has counted, too

@@ -81,8 +81,17 @@ def test_mutation_and_aliasing():
     before = x._version
     add_one(x)
     assert x.tolist() == [1, 1] and x._version > before
-    with pytest.raises(RuntimeError, match="leaf Variable"):
-        add_one(torch.zeros(2, requires_grad=True))
+    leaf = torch.zeros(2, requires_grad=True)
+    add_one(leaf)
+    assert leaf.tolist() == [1, 1] and leaf.is_leaf
+    assert add_one(torch.zeros(2, device="meta")) is None  # there is nothing that a rule could say
+
+    def twice(x):
+        y = x * 2
+        add_one(y)
+        return y
+
+    assert torch.compile(twice, fullgraph=True)(x).tolist() == [3, 3]
 
     @library.custom_op(f"{fresh()}::same", mutates_args=())
     def same(x: Tensor) -> Tensor:
