@@ -13,6 +13,7 @@ from ._library.namespaces import OpOverload, OpOverloadPacket, ops
 from ._library.operators import Operator, operators
 from ._library.operators import define as _define
 from ._library.schema import FunctionSchema, parse_schema
+from ._ops.records.shape_rules import DataDependent
 from ._tensor import Tensor
 
 __all__ = [
@@ -324,7 +325,7 @@ class _FakeContext:
     """Given to rules for meta tensors."""
 
     def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> int:
-        raise NotImplementedError(
+        raise DataDependent(
             "meta tensors have no sizes that depend on data: the rule must give a size that is known"
         )
 

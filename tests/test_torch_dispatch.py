@@ -367,3 +367,8 @@ def test_operators_of_derivatives_belong_to_a_packet():
     with Packets():
         F.relu(x).sum().backward()
     assert torch.ops.aten.threshold_backward in packets
+
+
+def test_wrappers_that_name_no_device_are_on_the_cpu():
+    made = torch.Tensor._make_wrapper_subclass(Wrapper, (2,), dtype=torch.float64)
+    assert made.device == torch.device("cpu") and not made.is_meta and made.dtype is torch.float64

@@ -157,8 +157,7 @@ def _make_wrapper_subclass(
     shape = tuple(size)
     steps = None if strides is None else tuple(strides)
     made = _make_subclass(cls, wrap(empty_meta(shape, d, steps), d, META), requires_grad)
-    if device is not None:
-        made.__dict__["_wrapper_device"] = as_device(device)
+    made.__dict__["_wrapper_device"] = CPU if device is None else as_device(device)
     return made
 
 

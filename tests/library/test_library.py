@@ -101,6 +101,22 @@ def test_mutation_and_aliasing():
         same(x)
 
 
+def test_rules_say_that_sizes_depend_on_elements():
+    @library.custom_op(f"{fresh()}::places", mutates_args=())
+    def places(x: Tensor) -> Tensor:
+        return x.nonzero()
+
+    places.register_fake(lambda x: x.new_empty([library.get_ctx().new_dynamic_size(), x.dim()], dtype=torch.long))
+    assert set(library.opcheck(places, (torch.ones(2),)).values()) == {"SUCCESS"}
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return places(x)
+
+    module = torch.export.export(Model(), (torch.ones(2),)).module()
+    assert module(torch.tensor([0.0, 1.0])).tolist() == [[1]]
+
+
 def test_meta_and_devices():
     sine = make_sine()
     with pytest.raises(NotImplementedError, match="register_fake"):
