@@ -325,9 +325,7 @@ class _FakeContext:
     """Given to rules for meta tensors."""
 
     def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> int:
-        raise DataDependent(
-            "meta tensors have no sizes that depend on data: the rule must give a size that is known"
-        )
+        raise DataDependent("meta tensors have no sizes that depend on data: the rule must give a size that is known")
 
     create_unbacked_symint = new_dynamic_size
 

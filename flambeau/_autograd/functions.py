@@ -11,7 +11,7 @@ from sys import getrefcount
 from typing import Any
 
 from .._core.state import BATCHED, CAPTURE, DUAL, GRAD, local, modes
-from .._tensor import MADE_IN_FUNCTION, Tensor, detached, version_of, wrap
+from .._tensor import MADE_IN_FUNCTION, Tensor, bump, detached, version_of, wrap
 from . import engine
 from .node import Node, SavedOutput, SeenNode, class_named
 
@@ -106,6 +106,8 @@ class BackwardFunction(Node):
 
 class FunctionRecord:
     """Stands where an op's record stands, for one class of Function."""
+
+    home = "torch.autograd.function."  # of the nodes, as they show themselves
 
     def __init__(self, function: type[Function]):
         self.function = function
@@ -407,6 +409,8 @@ class Function(FunctionCtx):
             local.grad, local.forward_grad = outer
         outs = list(output) if isinstance(output, tuple) else [output]
         _check_marks(ctx, outs)
+        for t in ctx._dirty:  # `forward` may have written in ways that do not count
+            bump(t)
         if separate:
             _check_saved_inputs(ctx, args, outs)
         made = _attach(cls, ctx, args, tensors, outs, output) if tracked else _unattached(args, ctx, outs)
@@ -498,6 +502,11 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs
                         raise RuntimeError(
                             "ctx.mark_dirty() received a tensor that was not an input. Only inputs that forward changed in "
                             "place belong there."
+                        )
+                    if len(outs) > 1:
+                        raise RuntimeError(
+                            "If your Function modifies inplace an input that is a view of another Tensor, your Function "
+                            "cannot return more than one Tensor: give it a clone() of the view, or return the view alone."
                         )
                     check_view(t)
                 rewrite_history(t, (node, number))

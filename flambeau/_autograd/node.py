@@ -52,7 +52,8 @@ class Node:
         return named if named.__class__ is str else named(self)
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        home = getattr(self.op, "home", "")
+        return f"<{home}{self.name().rpartition(':')[2]} object at {id(self):#x}>"
 
     @property
     def next_functions(self) -> tuple[Any, ...]:

@@ -265,6 +265,31 @@ def test_derivatives_are_checked_of_parameters_that_a_function_knows():
         gradcheck(lambda x, *parameters: layer(x.detach()).tanh() + x.sum() * 0, inputs)
 
 
+def test_marked_inputs_count_as_written():
+    class Plain(Function):
+        @staticmethod
+        def forward(ctx, x, several):
+            x.detach().numpy()[...] += 1  # which no version counts
+            ctx.mark_dirty(x)
+            return (x, several) if several else x
+
+        @staticmethod
+        def backward(ctx, *g):
+            return g[0], None
+
+    x = double(1.0)
+    y = x * 1
+    squared = y * y
+    assert Plain.apply(y, None) is y and y._version == 1
+    assert "<torch.autograd.function.PlainBackward object at" in repr(y.grad_fn)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        squared.sum().backward()
+    plain = torch.zeros(2)
+    assert Plain.apply(plain, None)._version == 1
+    with pytest.raises(RuntimeError, match="cannot return more than one Tensor"):
+        Plain.apply((x * 1)[:1], "more")
+
+
 def test_functions_that_write_under_their_older_name():
     class Added(torch.autograd.function.InplaceFunction):
         @staticmethod
