@@ -240,3 +240,29 @@ def test_layers_for_training_take_what_the_plain_ones_take_by_place():
             kind(5, 3, qconfig=usual)
     with pytest.raises(TypeError, match="nonlinearity"):
         torch.ao.nn.quantized.dynamic.GRUCell(2, 3, nonlinearity="relu")
+
+
+def test_conversions_draw_the_random_numbers_that_pytorch_draws():
+    def draws(make):
+        torch.manual_seed(0)
+        make()
+        found = torch.get_rng_state()
+        torch.manual_seed(0)
+        for count in range(300):
+            if torch.equal(torch.get_rng_state(), found):
+                return count
+            torch.rand(1)
+        raise AssertionError("another number of draws")
+
+    dynamic = torch.ao.nn.quantized.dynamic
+    assert draws(lambda: torch.ao.nn.quantized.Conv2d(3, 4, 3)) == 0
+    assert draws(lambda: dynamic.LSTM(2, 3)) == 140 and draws(lambda: dynamic.LSTM(2, 3, 2)) == 292
+    assert draws(lambda: dynamic.GRUCell(2, 3)) == 113 and draws(lambda: dynamic.LSTMCell(2, 3, bias=False)) == 92
+    model = torch.nn.Sequential(torch.nn.LSTM(2, 3))
+    assert draws(lambda: torch.ao.quantization.quantize_dynamic(model, {torch.nn.LSTM})) == 140
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3))
+    model.qconfig = torch.ao.quantization.get_default_qat_qconfig("fbgemm")
+    fused = torch.ao.quantization.fuse_modules_qat(model, [["0", "1"]])
+    prepared = torch.ao.quantization.prepare_qat(fused)
+    prepared(torch.ones(2, 2, 4, 4))
+    assert draws(lambda: torch.ao.quantization.convert(prepared.eval())) == 0

@@ -41,7 +41,8 @@ class _Trained:
 
     def to_float(self: Any) -> Any:
         """The plain layer with the same parameters."""
-        made = self._FLOAT_MODULE(**{name: getattr(self, name) for name in self._SETTINGS}, bias=self.bias is not None)
+        settings = {name: getattr(self, name) for name in self._SETTINGS}
+        made = self._FLOAT_MODULE(**settings, bias=self.bias is not None, device="meta")  # no weights are drawn
         made.weight, made.bias = self.weight, self.bias
         return made
 

@@ -206,15 +206,15 @@ class _Conv(WeightedQuantizedModule):
         dtype: Any = None,
     ) -> None:
         self._take(
-            self._float(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
-        )
+            self._float(
+                in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device="meta",
+            )
+        )  # fmt: skip
 
     def _take(self, like: Any) -> None:
         """Settings and shapes of a float layer, with an empty weight."""
         weight = ops._empty_affine_quantized(list(like.weight.shape), scale=1, zero_point=0, dtype=qint8)
-        WeightedQuantizedModule.__init__(
-            self, weight, None if like.bias is None else ops.zeros_like(like.bias.detach())
-        )
+        WeightedQuantizedModule.__init__(self, weight, None if like.bias is None else ops.zeros(like.bias.shape))
         for name in self._settings:
             setattr(self, name, getattr(like, name))
         if self.padding_mode != "zeros":
@@ -297,7 +297,8 @@ class _ConvTranspose(_Conv):
     ) -> None:
         self._take(
             self._float(
-                in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode
+                in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode,
+                device="meta",
             )
         )  # fmt: skip
 

@@ -63,6 +63,16 @@ def _simple_step(function: Any) -> Any:
     return lambda seen, state, own: (function(seen + own(state[0])),)
 
 
+def _weights_of(mod: Any, end: str, kind: _dtype, drawn: list[Any], scale: float) -> list[Any]:
+    """Weights and biases of one layer and direction: those of a float module, or what was drawn where it has none (on `meta`)."""
+    weights = [getattr(mod, f"weight_{part}{end}") for part in ("ih", "hh")]
+    if not weights[0].is_meta:
+        biases = [getattr(mod, f"bias_{part}{end}").detach() if mod.bias else None for part in ("ih", "hh")]
+        return [*[_weight_as(mod, w, kind) for w in weights], *biases]
+    rounded = [w.to(float16) if kind is float16 else ops.quantize_per_tensor(w, scale, 0, qint8) for w in drawn[:2]]
+    return [*rounded, *(drawn[2:] if mod.bias else (None, None))]
+
+
 # -- layers over sequences --------------------------------------------------------------------------------------------
 
 
@@ -89,7 +99,7 @@ class _Layer(_Recurrent):
 
     def __init__(self, *args: Any, dtype: _dtype = qint8, **kwargs: Any) -> None:
         super().__init__()
-        self._take(self._float(*args, **kwargs), dtype)
+        self._take(self._float(*args, **kwargs, device="meta"), dtype)
 
     def _take(self, mod: Any, kind: _dtype) -> None:
         for name in ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional"):
@@ -99,10 +109,9 @@ class _Layer(_Recurrent):
         for layer in range(self.num_layers):
             for end in ("", "_reverse") if self.bidirectional else ("",):
                 weights = [getattr(mod, f"weight_{part}_l{layer}{end}") for part in ("ih", "hh")]
-                biases = [
-                    getattr(mod, f"bias_{part}_l{layer}{end}").detach() if self.bias else None for part in ("ih", "hh")
-                ]
-                self._weights.append([*(_weight_as(mod, w, kind) for w in weights), *biases])
+                # drawn for what comes from a float module, too, as in PyTorch: random numbers that follow are the same
+                drawn = [ops.randn(shape) for shape in (*[w.shape for w in weights], *[weights[0].shape[:1]] * 2)]
+                self._weights.append(_weights_of(mod, f"_l{layer}{end}", kind, drawn, 0.1))
 
     def _get_name(self) -> str:
         return "DynamicQuantized" + type(self).__name__
@@ -235,7 +244,7 @@ class _Cell(_Recurrent):
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: _dtype = qint8) -> None:
         super().__init__()
-        self._take(self._float(input_size, hidden_size, bias), dtype)
+        self._take(self._float(input_size, hidden_size, bias, device="meta"), dtype)
 
     def _take(self, mod: Any, kind: _dtype) -> None:
         self.input_size, self.hidden_size, self.bias, self.weight_dtype = (
@@ -244,8 +253,9 @@ class _Cell(_Recurrent):
             mod.bias,
             kind,
         )
-        self._weights = [_weight_as(mod, mod.weight_ih, kind), _weight_as(mod, mod.weight_hh, kind)]
-        self._weights += [mod.bias_ih.detach(), mod.bias_hh.detach()] if mod.bias else [None, None]
+        weights = mod.weight_ih, mod.weight_hh
+        biases = [ops.randn(w.shape[:1]) if mod.bias else None for w in weights]  # drawn first, and always (as above)
+        self._weights = _weights_of(mod, "", kind, [*[ops.randn(w.shape) for w in weights], *biases], 1.0)
 
     def _get_name(self) -> str:
         return "DynamicQuantized" + type(self).__name__
@@ -318,7 +328,7 @@ class RNNCell(_Cell):
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", dtype: _dtype = qint8
     ) -> None:
         Module.__init__(self)
-        self._take(self._float(input_size, hidden_size, bias, nonlinearity=nonlinearity), dtype)
+        self._take(self._float(input_size, hidden_size, bias, nonlinearity=nonlinearity, device="meta"), dtype)
 
     def _take(self, mod: Any, kind: _dtype) -> None:
         super()._take(mod, kind)
