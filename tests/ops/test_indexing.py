@@ -416,3 +416,12 @@ def test_numbers_slices_and_one_tensor_of_places_together():
 def test_positions_of_one_dimension_lie_side_by_side():
     assert [t.stride() for t in torch.where(torch.ones(2, 3, 2))] == [(1,)] * 3
     assert [t.tolist() for t in torch.tensor([[0, 1], [2, 3]]).nonzero(as_tuple=True)] == [[0, 1, 1], [1, 0, 1]]
+
+
+def test_meta_tensors_take_masks_that_have_elements():
+    x, mask = torch.empty(3, 4, device="meta"), torch.tensor([True, False, True])
+    assert x[mask].shape == (2, 4) and x[mask, 1].shape == (2,) and x[None, mask].shape == (1, 2, 4)
+    assert x[torch.ones(3, 4, dtype=torch.bool)].shape == (12,) and x[mask].is_meta
+    x[mask] = 1.0
+    with pytest.raises(NotImplementedError):
+        x[mask.to("meta")]

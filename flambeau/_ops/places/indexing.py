@@ -310,6 +310,9 @@ def _settled(
     if x._k & CUDA:
         tensors = [t if t._k & CUDA else ops.to(t, x.device) for t in tensors]
     elif x._k & (META | DISPATCH) == META:
+        if not any(t._k & (META | CUDA) for t in tensors):  # how many elements masks have is known, then
+            arrays, places = without_masks(x._array.shape, [t._array for t in tensors], dims)
+            tensors, dims = [wrap(a, from_numpy_dtype(a.dtype)) for a in arrays], tuple(places)
         tensors = [t if t._k & META else ops.to(t, "meta") for t in tensors]
     if (x._k or values) and local.grad and any(t.dtype in (bool_, uint8) for t in tensors) and not x._k & META:
         k = x._k & CUDA
@@ -405,7 +408,8 @@ def _set_general(x: Tensor, key: Any, value: Any) -> None:
         mask, shape = tensors[0], part._array.shape
         own, behind = mask._array.shape, len(shape) - dims[0] - mask._array.ndim
         if own and own == shape[dims[0] : len(shape) - behind]:  # what is written does not depend on their number
-            mask = mask if mask._k & CUDA or not x._k & CUDA else ops.to(mask, x.device)
+            elsewhere = (mask._k ^ x._k) & (CUDA | META) and x._k & (CUDA | META)
+            mask = ops.to(mask, x.device) if elsewhere and not mask._k & CUDA else mask
             ops.masked_fill_(part, ops.reshape(mask, (*own, *[1] * behind)) if behind else mask, given)
             relabel(part, "IndexPutBackward0", records["masked_fill"])
             return
