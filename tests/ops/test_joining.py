@@ -186,3 +186,21 @@ def test_elements_of_two_large_tensors_in_turns(dtype):
         assert made.shape == (*a.shape, 2) and torch.equal(made[..., 0], a) and torch.equal(made[..., 1], b)
     flat = [t.reshape(-1, 1) for t in (x, y)]
     assert torch.equal(torch.cat(flat, 1), torch.stack([x, y], -1).reshape(-1, 2))
+
+
+def test_images_with_channels_last_stay_so():
+    x = torch.randn(2, 3, 4, 5)
+    last = x.contiguous(memory_format=torch.channels_last)
+    for given in ([last, last], [last.to("meta"), last.to("meta")]):
+        assert torch.cat(given, 1).stride() == (120, 1, 30, 6)
+        found = [torch.stack(given, d).stride() for d in range(5)]
+        wanted = [
+            (120, 60, 1, 15, 3),
+            (120, 3, 1, 30, 6),
+            (120, 1, 60, 15, 3),
+            (120, 1, 30, 15, 3),
+            (120, 40, 10, 2, 1),
+        ]
+        assert found == wanted
+    assert torch.stack([last, x]).is_contiguous()
+    assert all(torch.equal(part, x) for d in range(5) for part in torch.stack([last, last], d).unbind(d))

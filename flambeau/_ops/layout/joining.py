@@ -10,7 +10,7 @@ import numpy as np
 from ..._backend.copies import rows_of
 from ..._backend.cpu import cpu
 from ..._core.dtypes import can_cast, from_numpy_dtype, promote_types
-from ..._core.layouts import is_dense
+from ..._core.layouts import is_channels_last, is_dense, strides_in_order
 from ..._core.sizes import check_room, wrap_dim
 from ..._core.state import CUDA, META, modes
 from ..._errors.frames import warn_user
@@ -42,6 +42,8 @@ def _cat_meta(xs: Any, dim: int) -> Any:
     d = from_numpy_dtype(xs[0].dtype)
     for x in xs[1:]:
         d = promote_types(d, from_numpy_dtype(x.dtype))
+    if all([is_channels_last(x.shape, x.strides) for x in xs]):
+        return tuple(shape), d, strides_in_order(shape, (0, *range(2, len(shape)), 1))
     return tuple(shape), d
 
 
@@ -153,8 +155,12 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
 
 
 def _stack_meta(xs: Any, dim: int) -> Any:
-    shape, d = _cat_meta([x.reshape(x.shape[:dim] + (1,) + x.shape[dim:]) for x in xs], dim)
-    return shape, d
+    own = xs[0].shape
+    if dim < len(own):
+        _, d, *strides = _cat_meta(xs, dim)
+        shape = own[:dim] + (len(xs),) + own[dim:]
+        return (shape, d, *[(*s[:dim], s[dim] * own[dim], *s[dim:]) for s in strides])
+    return _cat_meta([x.reshape((*own, 1)) for x in xs], dim)[:2]
 
 
 @primitive(
@@ -167,6 +173,8 @@ def _stack_meta(xs: Any, dim: int) -> Any:
 )
 def stack_op(backend: Any, xs: Any, dim: int) -> Any:
     shape = xs[0].shape
+    if dim < len(shape) and len(shape) in (4, 5):  # which may have channels last, and keeps them so
+        return cat_op.forward(backend, xs, dim).reshape((*shape[:dim], len(xs), *shape[dim:]))
     made = shape[:dim] + (1,) + shape[dim:]
     rows = cat_op.forward(backend, [x.reshape(made) for x in xs], dim)
     return rows_of(rows)
