@@ -194,6 +194,15 @@ def test_integers_layouts_and_empty_batches():
     assert F.conv2d(torch.ones(3, 4, 4), torch.ones(2, 3, 2, 2)).shape == (2, 3, 3)
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("kernel", [1, 2])
+def test_gradients_of_empty_batches(rank, kernel):
+    x = torch.ones(0, 3, *[5] * rank, requires_grad=True)
+    w, b = torch.ones(2, 3, *[kernel] * rank, requires_grad=True), torch.ones(2, requires_grad=True)
+    (F.conv1d, F.conv2d, F.conv3d)[rank - 1](x, w, b).sum().backward()
+    assert x.grad.shape == x.shape and torch.equal(w.grad, torch.zeros_like(w)) and b.grad.tolist() == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("call", "error"),
     [

@@ -147,7 +147,7 @@ def _sums(conv: Conv, x: Any, g: Any) -> Any:
     backend = conv.backend
     if conv.groups == 1 and backend.xp is np and conv.is_plain:
         made = backend.zeros((conv.outputs, conv.depth), x.dtype)
-        images, results = x.reshape(len(x), conv.depth, -1), g.reshape(len(g), conv.outputs, -1)
+        images, results = (a.reshape(*a.shape[:2], conv.positions) for a in (x, g))
         for i in range(len(x)):
             made = blas.add_product(made, results[i], images[i].T, 1, 1)
         return made.reshape(conv.weight_shape)
