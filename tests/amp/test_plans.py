@@ -1,5 +1,6 @@
 """Under autocast calls have plans of their own: they give what the same calls give without any, whatever autocast is told between them."""
 
+import os
 import sys
 import threading
 
@@ -97,7 +98,7 @@ def ours_in(call):
         call()
     finally:
         sys.setprofile(None)
-    return [file for file in seen if "flambeau" in file and "tests" not in file]
+    return [file for file in seen if file.startswith(os.path.join(os.path.dirname(torch.__file__), ""))]
 
 
 def test_calls_under_autocast_are_planned():
