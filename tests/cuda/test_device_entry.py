@@ -181,6 +181,14 @@ def in_python(call):
     return out, len([file for file in seen if file.startswith(PACKAGE) and "cuda_layout" not in file])
 
 
+def test_functions_in_python_are_counted():
+    x = torch.ones(2, 2)
+    assert (
+        in_python(lambda: torch.Tensor.__getitem__.__get__(x)(0))[1] > 0
+        and in_python(lambda: np.ones(2).mean())[1] == 0
+    )
+
+
 def test_views_are_made_by_machine_code(gpu):
     values = np.arange(6.0, dtype=np.float32).reshape(2, 3)
     x, leaf = on_gpu(values), on_gpu(values, requires_grad=True)
