@@ -142,7 +142,8 @@ def from_numpy_dtype(numpy_dtype: Any) -> dtype:
         found = BY_NUMPY.get(numpy_dtype.newbyteorder("="))
         if found is None or not numpy_dtype.isnative:
             raise TypeError(
-                f"can't convert np.ndarray of type {numpy_dtype}: no dtype of tensors stands for it; use numbers or booleans"
+                f"can't convert np.ndarray of type numpy.{numpy_dtype.type.__name__}: no dtype of tensors stands for it; use "
+                "numbers or booleans"
             )
     return found
 

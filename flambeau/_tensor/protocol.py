@@ -194,6 +194,8 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
 def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
     """What a NumPy function of a tensor gives: a tensor again."""
     array = np.asarray(array)
+    if array.dtype == np.bool_:  # in PyTorch, too
+        array = array.view(np.uint8)
     return wrap(array, from_numpy_dtype(array.dtype))
 
 

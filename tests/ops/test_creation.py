@@ -403,3 +403,97 @@ def test_what_was_made_before_is_a_copy(text):
 def test_lists_of_unequal_depth(data, error):
     with pytest.raises(TypeError, match=error):
         torch.tensor(data)
+
+
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list of numpy.ndarrays")
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([np.zeros((3, 3)), np.zeros((3, 0))], "expected sequence of length 3 at dim 2 (got 0)"),
+        ([[np.zeros((3, 3)), np.zeros((3, 2))]], "expected sequence of length 3 at dim 3 (got 2)"),
+        ([[[1, 2], [1, 2]], [[1], [1]]], "expected sequence of length 2 at dim 2 (got 1)"),
+        ([[1, 2], [3]], "expected sequence of length 2 at dim 1 (got 1)"),
+    ],
+)
+def test_uneven_sequences_are_named_with_their_dimension(data, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(").replace(")", r"\)")):
+        torch.tensor(data)
+
+
+def test_lists_that_hold_themselves_are_refused():
+    inner = [0]
+    inner.append(inner)
+    for data in (inner, [[1, 2], inner]):
+        with pytest.raises(TypeError, match="self-referential lists are incompatible"):
+            torch.tensor(data)
+
+
+def test_arrays_are_refused_by_their_dtype_first():
+    for dtype in (str, object):  # an array of empty words has elements of no bytes
+        with pytest.raises(TypeError, match=r"can't convert np\.ndarray of type numpy"):
+            torch.from_numpy(np.ndarray((3, 3), dtype))
+
+
+class _Sequence:
+    def __init__(self, items, readable=True):
+        self.items, self.readable = items, readable
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, place):
+        if not self.readable:
+            raise KeyError(place)
+        return self.items[place]
+
+
+def test_objects_with_lengths_are_sequences():
+    assert torch.tensor(_Sequence([1.0, 2.0])).tolist() == [1, 2]
+    with pytest.raises(ValueError, match="could not determine the shape of object type '_Sequence'"):
+        torch.tensor(_Sequence([1.0, 2.0], readable=False))
+
+
+class _Exchanging:
+    """Something that only gives its memory by DLPack."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack__(self, **options):
+        return self.tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+
+def test_tensor_copies_what_speaks_dlpack():
+    source = torch.arange(3.0)
+    made = torch.tensor(_Exchanging(source))
+    whole = torch.tensor(_Exchanging(source), dtype=torch.int64)
+    source[0] = 7
+    assert made.tolist() == [0, 1, 2] and whole.dtype is torch.int64 and whole.tolist() == [0, 1, 2]
+
+
+def test_asarray_does_not_alias_numbers_of_numpy():
+    assert torch.asarray(np.float64(0.5)).dtype is torch.float64
+    with pytest.raises(RuntimeError, match="can't alias NumPy scalars"):
+        torch.asarray(np.float64(0.5), copy=False)
+
+
+def test_comparisons_by_numpy_give_bytes():
+    assert np.greater_equal(torch.tensor([1, 2, 3]), 2).dtype is torch.uint8
+
+
+def test_strides_beyond_all_numbers_and_negative_sizes():
+    with pytest.raises(RuntimeError, match="Stride calculation overflowed"):
+        torch.empty([0, 4, 2**61])
+    with pytest.raises(RuntimeError, match="zeros: Dimension size must be non-negative"):
+        torch.zeros(-3)
+
+
+def test_frombuffer_says_what_is_out_of_place():
+    buffer = bytearray(20)
+    with pytest.raises(ValueError, match=r"offset \(-4 bytes\) must be non-negative"):
+        torch.frombuffer(buffer, dtype=torch.float32, offset=-4)
+    with pytest.raises(ValueError, match=r"requested buffer length \(2 \* 4 bytes\) after offset \(16 bytes\)"):
+        torch.frombuffer(buffer, dtype=torch.float32, count=2, offset=16)

@@ -198,3 +198,24 @@ def test_a_few_like_another():
         assert like(x.t()).stride() == x.t().stride() and like(x.double()).dtype is torch.float64
     with pytest.raises(RuntimeError, match="negative dimension"):
         torch.normal(0.0, 1.0, (-2,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_uniform_over_a_range_that_its_dtype_has_no_number_for(dtype):
+    info = torch.finfo(dtype)
+    with pytest.raises(RuntimeError, match="uniform_ expects to-from"):
+        torch.empty(3, dtype=dtype).uniform_(info.min, info.max)
+    assert torch.empty(3, dtype=dtype).uniform_(info.min, 0).max() < 0
+
+
+def test_integers_that_a_dtype_does_not_hold_are_told():
+    with pytest.warns(UserWarning, match=r"to - 1 is out of bounds \[-\(2\^24\), 2\^24\]"):
+        torch.empty(3).random_(0, 1 << 25)
+    with pytest.warns(UserWarning, match="from is out of bounds"):
+        torch.randint(-300, 0, (3,), dtype=torch.bfloat16)
+    torch.empty(3).random_(0, (1 << 24) + 1)  # warnings are errors in these tests
+
+
+def test_randint_names_the_argument():
+    with pytest.raises(TypeError, match=r"argument 'high' \(position 1\) must be int, not float"):
+        torch.randint(0.5, size=(2,))

@@ -399,6 +399,8 @@ def numpy(input: Tensor, *, force: bool = False) -> Any:
     """The tensor's memory as a NumPy array: writing to one changes the other. `force` detaches and copies if need be."""
     if modes.overrides and (taken := registry.overridden(numpy, (input,), {"force": force})) is not NotImplemented:
         return taken
+    if input._k & SPARSE:
+        raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
     if input._k & GRAD and not force and local.grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if input._k & POSTPONED:
@@ -408,8 +410,6 @@ def numpy(input: Tensor, *, force: bool = False) -> Any:
         raise RuntimeError(
             f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{call}().numpy() instead."
         )
-    if input._k & SPARSE:
-        raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
     if input._k & (CUDA | META):
         if not force:
             kind = input.device

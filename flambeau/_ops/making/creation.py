@@ -491,7 +491,7 @@ def _complex_out(out: Tensor, real: Tensor) -> None:
     wanted = real.dtype.to_complex()
     if out.dtype is not wanted:
         raise RuntimeError(
-            f"Expected object of scalar type {wanted} but got scalar type {out.dtype} for argument 'out'"
+            f"Expected object of scalar type {type_name(wanted)} but got scalar type {type_name(out.dtype)} for argument 'out'"
         )
 
 

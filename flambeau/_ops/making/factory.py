@@ -80,7 +80,9 @@ def shape_argument(name: str, args: tuple[Any, ...], named: dict[str, Any] | Non
         if n >= 1 << 63:
             raise TypeError(f"{name}(): argument 'size' holds {n}, which does not fit into 64 bits")
         if n < 0:
-            raise RuntimeError(f"{name}: Trying to create tensor with negative dimension {n}: {list(shape)}")
+            raise RuntimeError(
+                f"{name}: Dimension size must be non-negative. Trying to create tensor with negative dimension {n}: {list(shape)}"
+            )
     return shape
 
 
@@ -104,6 +106,8 @@ def memory_error(shape: tuple[int, ...], d: dtype) -> RuntimeError:
     count = math.prod(shape) * d.itemsize
     if count >= 1 << 63:
         return overflow_error(shape)
+    if not count:
+        return RuntimeError(f"Stride calculation overflowed with sizes={list(shape)}")
     if len(shape) > 64:
         return RuntimeError(f"tensors of more than 64 dimensions are not supported, got {len(shape)}")
     return RuntimeError(

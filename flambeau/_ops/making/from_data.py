@@ -36,8 +36,8 @@ def from_numpy(ndarray: Any) -> Tensor:
             "The given NumPy array is not writable, and there are no non-writable tensors: writing to the tensor would "
             "fail or change what others hold. Copy the array first if the tensor is to be written to.",
         )
-    array = _checked(ndarray)
     dtype = from_numpy_dtype(ndarray.dtype)
+    array = _checked(ndarray)
     if array.dtype is not dtype.numpy:  # unpickled arrays have a copy of it, which kernels do not know
         array = array.view(dtype.numpy)
     made = wrap(array, dtype)
@@ -46,7 +46,7 @@ def from_numpy(ndarray: Any) -> Tensor:
 
 
 def _checked(array: Any) -> Any:
-    """A NumPy array whose memory a tensor can have."""
+    """A NumPy array of a dtype that tensors have; raises if they cannot share its memory."""
     size = array.itemsize
     for s in array.strides:
         if s < 0:
@@ -126,7 +126,8 @@ def array_from(data: Any, d: dtype | None) -> tuple[Any, dtype]:
     elif kind is str or kind is bytes:
         raise TypeError(f"new(): invalid data type '{kind.__name__}'")
     elif isinstance(data, np.ndarray):
-        found = from_numpy_dtype(_checked(data).dtype)
+        found = from_numpy_dtype(data.dtype)
+        _checked(data)
         if d is None or d is found:  # in the order that it has
             return duplicate(np.asarray(data).astype(found.numpy, copy=False)), found
         return cast_array(data, d), d
@@ -146,8 +147,8 @@ def array_from(data: Any, d: dtype | None) -> tuple[Any, dtype]:
                 raise _bad_data(data, d, None) from None
             data = _without_tensors(data, _depth(data))
         return _converted(data, d)
-    except RecursionError:  # a list that holds itself
-        raise ValueError(f"too many dimensions '{kind.__name__}'") from None
+    except RecursionError:
+        raise TypeError("new(): self-referential lists are incompatible with tensors") from None
 
 
 def _converted(data: Any, d: dtype | None) -> tuple[Any, dtype]:
@@ -192,7 +193,7 @@ def _as_given(data: Any, d: dtype) -> Any:
 
 def _bad_data(data: Any, d: dtype | None, error: Exception | None) -> Exception:
     """PyTorch's complaint about data that no tensor can hold."""
-    problem = _shape_problem(data, _depth(data))
+    problem = _shape_problem(data, _sizes(data))
     if problem is not None:
         return problem
     leaf = first_leaf(data)
@@ -230,25 +231,26 @@ def _has_big_int(data: Any) -> bool:
     return any(isinstance(v, int) and not -(1 << 63) <= v < 1 << 63 for v in _leaves(data))
 
 
-def _shape_problem(data: Any, depth: int, dim: int = 1) -> Exception | None:
-    """What is wrong with nested sequences of unequal lengths or depths; the first ones say how deep all are."""
-    if not isinstance(data, (list, tuple)):
-        return None
-    nested = [isinstance(part, (list, tuple)) for part in data]
-    if dim == depth:
-        if not any(nested):
-            return None
-        return TypeError(f"'{type(data[nested.index(True)]).__name__}' object cannot be interpreted as an integer")
-    if not all(nested):
+def _sizes(data: Any) -> tuple[int, ...]:
+    """The sizes of nested sequences, by their first elements."""
+    if isinstance(data, np.ndarray):
+        return data.shape
+    if isinstance(data, (list, tuple)):
+        return (len(data), *(_sizes(data[0]) if data else ()))
+    return ()
+
+
+def _shape_problem(data: Any, sizes: tuple[int, ...], dim: int = 0) -> Exception | None:
+    """What is wrong with nested sequences of other lengths or depths than these."""
+    nested = isinstance(data, (list, tuple)) or (isinstance(data, np.ndarray) and data.ndim > 0)
+    if dim == len(sizes):
+        name = type(data).__name__
+        return TypeError(f"'{name}' object cannot be interpreted as an integer") if nested else None
+    if not nested:
         return TypeError("not a sequence")
-    for part in data:
-        if len(part) != len(data[0]):
-            return ValueError(f"expected sequence of length {len(data[0])} at dim {dim} (got {len(part)})")
-    for part in data:
-        problem = _shape_problem(part, depth, dim + 1)
-        if problem is not None:
-            return problem
-    return None
+    if len(data) != sizes[dim]:
+        return ValueError(f"expected sequence of length {sizes[dim]} at dim {dim} (got {len(data)})")
+    return next((problem for part in data if (problem := _shape_problem(part, sizes, dim + 1)) is not None), None)
 
 
 def _unusual(data: Any, d: dtype | None) -> tuple[Any, dtype]:
@@ -260,11 +262,18 @@ def _unusual(data: Any, d: dtype | None) -> tuple[Any, dtype]:
     if isinstance(data, (int, float, complex)):
         kinds: Any = (int, float, complex)
         return array_from(next(p(data) for p in kinds if isinstance(data, p)), d)
+    if hasattr(data, "__dlpack__") and hasattr(data, "__dlpack_device__"):
+        made = ops.from_dlpack(data)
+        return cast_array(host_array(made), d or made.dtype).copy(), d or made.dtype
     if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         return array_from(np.asarray(data), d)
     if isinstance(data, (dict, set, frozenset)) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
-    return array_from(list(data), d)
+    try:
+        parts = [data[i] for i in range(len(data))]
+    except Exception as error:
+        raise ValueError(f"could not determine the shape of object type '{type(data).__name__}'") from error
+    return array_from(parts, d)
 
 
 def _on_device(array: Any, k: int, index: int | None) -> Any:
@@ -411,6 +420,8 @@ def asarray(
     elif hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
         made = ops.from_dlpack(obj)
     elif isinstance(obj, np.generic):
+        if copy is False:
+            raise RuntimeError("can't alias NumPy scalars. Leave out copy=False, or make an array of the number.")
         made = from_numpy(np.array(obj))
     elif not isinstance(obj, (list, tuple)) and _is_buffer(obj):
         made = frombuffer(obj, dtype=d or default.float)
@@ -462,7 +473,9 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     if length == 0 or count == 0:
         raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
     if not 0 <= offset < length:
-        raise ValueError(f"offset ({offset} bytes) must lie within the buffer length ({length} bytes)")
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1"
+        )
     if count < 0:
         if (length - offset) % size:
             raise ValueError(
@@ -471,7 +484,8 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
         count = (length - offset) // size
     if count * size > length - offset:
         raise ValueError(
-            f"{count} elements of {size} bytes after offset {offset} are more than the buffer length ({length} bytes)"
+            f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater than "
+            f"actual buffer length ({length} bytes)"
         )
     if view.readonly:
         warn_user(

@@ -15,9 +15,10 @@ from ..._core import random_transforms as transforms
 from ..._core.allocation import LARGE
 from ..._core.devices import _local as current
 from ..._core.dtypes import FLOATING, bool_, default, dtype, float32, float64, int64
-from ..._core.random import FEW, MersenneState
+from ..._core.random import FEW, SIGNIFICAND_BITS, MersenneState
 from ..._core.state import CUDA, DISPATCH, DUAL, GRAD, META, local, modes
 from ..._dispatch import backend_of
+from ..._errors.frames import warn_user
 from ..._kernel.folds.rows import Rows
 from ..._tensor import Tensor, bump, wrap
 from ..records.inplace import assign
@@ -287,7 +288,9 @@ def randint(*args: Any, **options: Any) -> Tensor:
         size = rest.pop()
     low, high = _bounds("randint", rest, options)
     shape = shape_argument("randint", (size,))
-    return new_tensor("randint", draws.randint, shape, options, int64, low, high)
+    made = new_tensor("randint", draws.randint, shape, options, int64, low, high)
+    _tell_gaps(made.dtype, low, high)
+    return made
 
 
 def _bounds(name: str, given: list[Any], options: dict[str, Any]) -> tuple[int, int]:
@@ -301,13 +304,25 @@ def _bounds(name: str, given: list[Any], options: dict[str, Any]) -> tuple[int, 
             raise TypeError(f"{name}() received an invalid combination of arguments")
     if high is None:
         raise TypeError(f"{name}() missing a required argument: 'high'")
-    return _whole(name, 0 if low is None else low), _whole(name, high)
+    place = f"(position {len(given)}) " if given else ""
+    return _whole(name, 0 if low is None else low), _whole(name, high, f"argument 'high' {place}".rstrip())
 
 
-def _whole(name: str, value: Any) -> int:
+def _whole(name: str, value: Any, argument: str = "argument") -> int:
     if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name}(): argument must be int, not {type(value).__name__}")
+        raise TypeError(f"{name}(): {argument} must be int, not {type(value).__name__}")
     return int(value.__index__())
+
+
+def _tell_gaps(d: dtype, low: int, high: int) -> None:
+    """Warns of integers that a floating dtype has no numbers for: between them some are never drawn."""
+    digits = SIGNIFICAND_BITS.get(d.numpy)
+    for name, bound in (("from", low), ("to - 1", high - 1)):
+        if digits is not None and abs(bound) > 1 << digits:
+            warn_user(
+                f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. {type_name(d)} holds only some of the integers "
+                "beyond them, so the others are never drawn."
+            )
 
 
 @quick(_quick_order)
@@ -381,7 +396,7 @@ def _plain_target(t: Any, *numbers: Any) -> bool:
 
 
 def _quick_uniform(input: Any, low: Any = 0.0, high: Any = 1.0, *more: Any) -> Any:
-    if more or not _plain_target(input, low, high) or not -_LIMIT <= low <= high <= _LIMIT:
+    if more or not _plain_target(input, low, high) or not -_LIMIT <= low <= high <= min(_LIMIT, low + _LIMIT):
         return NotImplemented
     engine = default_generator._engine
     with drawing(engine):
@@ -404,6 +419,11 @@ def uniform_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> 
             raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
         if abs(low) > limit or abs(high) > limit:
             raise RuntimeError(f"uniform_: from={low:g} or to={high:g} is out of bounds for {type_name(input.dtype)}")
+        if high - low > limit:
+            raise RuntimeError(
+                f"uniform_ expects to-from <= the greatest {type_name(input.dtype)} ({limit:g}), but found to={high:g} and "
+                f"from={low:g}, whose difference exceeds it"
+            )
     return fill(input, "uniform", draws.uniform, generator, low, high)
 
 
@@ -444,9 +464,10 @@ def random_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> T
         if low is None:
             return fill(input, "random", draws.random_full, generator)
         return fill(input, "random", draws.random_from, generator, _whole("random_", low), None)
-    return fill(
-        input, "random", draws.randint, generator, 0 if low is None else _whole("random_", low), _whole("random_", high)
-    )
+    low, high = 0 if low is None else _whole("random_", low), _whole("random_", high)
+    fill(input, "random", draws.randint, generator, low, high)
+    _tell_gaps(input.dtype, low, high)
+    return input
 
 
 def chosen_there(k: int, engine: MersenneState, d: dtype, chances: Tensor) -> Tensor:
