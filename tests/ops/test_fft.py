@@ -259,3 +259,9 @@ def test_stft_errors(error, call) -> None:
     x = torch.ones(2, 40)
     with pytest.raises(error):
         call(x, torch.stft(x, 8, return_complex=True))
+
+
+@pytest.mark.parametrize("name", ["rfft2", "rfftn", "rfft", "ihfft"])
+def test_real_transforms_refuse_complex_numbers(name):
+    with pytest.raises(RuntimeError, match=r"expects a real(-valued)? input tensor, but got ComplexFloat"):
+        getattr(torch.fft, name)(torch.ones(2, 2) + 0j)

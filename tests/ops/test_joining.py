@@ -204,3 +204,8 @@ def test_images_with_channels_last_stay_so():
         assert found == wanted
     assert torch.stack([last, x]).is_contiguous()
     assert all(torch.equal(part, x) for d in range(5) for part in torch.stack([last, last], d).unbind(d))
+
+
+@pytest.mark.parametrize("dim", [-3, 0, 1, 5])
+def test_vectors_without_elements_join_along_any_dimension(dim):
+    assert torch.cat([torch.empty(0), torch.empty(0)], dim).shape == (0,)

@@ -80,3 +80,9 @@ def test_masked_out_elements_get_no_gradient():
     x = X.clone().requires_grad_()
     torch.masked.mean(x, mask=MASK).backward()
     assert torch.allclose(x.grad, MASK / 3.0)
+
+
+def test_a_product_over_no_dimensions_keeps_the_elements():
+    x, mask = torch.tensor([[2.0, 3.0]]), torch.tensor([[True, False]])
+    assert torch.masked.prod(x, dim=(), mask=mask).tolist() == [[2, 1]]
+    assert torch.masked.sum(x, dim=(), mask=mask).item() == 2  # which folds all

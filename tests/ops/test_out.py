@@ -308,3 +308,12 @@ def test_results_across_their_operand(name, size):
 def test_a_tensor_is_filled_with_one_of_its_elements():
     x = torch.arange(1.0, 7.0)
     assert x[1:4].fill_(x[2]).tolist() == [3, 3, 3] and x.fill_(x[5]).tolist() == [6] * 6
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod"])
+def test_a_dtype_and_an_out_of_another_one_are_refused(name):
+    function, x = getattr(torch, name), torch.ones(3)
+    out = torch.empty(0, dtype=torch.float64)
+    assert function(x, 0, dtype=torch.float64, out=out) is out
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
+        function(x, 0, dtype=torch.float32, out=out)

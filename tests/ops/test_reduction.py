@@ -578,3 +578,19 @@ def test_gradients_of_running_folds_in_one_pass_and_by_operations(call, shape):
 def test_complex_numbers_have_no_largest(name):
     with pytest.raises(RuntimeError, match=f"{name}.*does not support complex input"):
         getattr(torch, name)(torch.ones(2, dtype=torch.complex64), 0)
+
+
+def test_histc_of_numbers_whose_range_has_no_width_or_no_number():
+    info = torch.finfo(torch.float32)
+    for value in (info.min, info.max):
+        assert torch.histc(torch.full((3,), value), bins=4).sum() == 3
+        assert torch.histc(torch.full((20000,), value), bins=4).sum() == 20000
+    assert torch.histc(torch.tensor([info.min, 1.0, info.max]), bins=4).tolist() == [1, 0, 1, 1]
+    with pytest.raises(RuntimeError, match="max must be larger than min"):
+        torch.histc(torch.ones(3, dtype=torch.int64), min=5, max=1)
+
+
+def test_hash_of_nothing_along_a_dimension():
+    with pytest.raises(IndexError, match="Expected reduction dim 1 to have non-zero size"):
+        torch.hash_tensor(torch.empty(3, 0), -1)
+    assert torch.hash_tensor(torch.empty(3, 0), 0).shape == (0,)

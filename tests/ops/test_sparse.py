@@ -295,3 +295,12 @@ def test_a_step_by_sparse_gradients_leaves_the_rest_of_a_table():
     moved = torch.zeros(6, 2)
     moved[1], moved[4] = 1.0, 0.5
     torch.testing.assert_close(bag.weight.detach(), before - moved)
+
+
+def test_conjugates_of_sparse_tensors():
+    x = torch.tensor([1 + 2j, 0]).to_sparse()
+    assert x.conj().to_dense().tolist() == [1 - 2j, 0]
+    for t in (x, x.conj()):
+        with pytest.raises(TypeError, match=r"Use Tensor\.to_dense"):
+            t.numpy()
+    assert "dtype" not in repr(x) and "dtype" in repr(x.to(torch.complex128))

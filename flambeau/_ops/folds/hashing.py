@@ -44,7 +44,11 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
         raise not_implemented("xor_sum_cpu", input.dtype)
     dims = wrap_dims(dim, input.ndim)
     if not input.numel() and (dim == () or dim is None):
-        raise RuntimeError("hash_tensor: the reduction dimension must be given for a tensor without elements")
+        raise RuntimeError(
+            "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Give it with the 'dim' argument."
+        )
+    if input.ndim and (empty := [d for d in dims if not input._array.shape[d]]):
+        raise IndexError(f"hash_tensor: Expected reduction dim {empty[0]} to have non-zero size.")
     wide = ops.to_dtype(ops.detach(input), float64 if input.dtype.category == FLOATING else int64)
     return hash_op(wide, dims, keepdim)
 

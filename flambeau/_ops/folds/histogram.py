@@ -83,10 +83,16 @@ def histc_op(backend: Any, x: Any, bins: int, low: float, high: float) -> Any:
     if backend is not cpu:
         even = kind(low), kind(high), kind(bins), kind(kind(high) - kind(low))
         return backend.cast(backend.count(values, bins, [float(n) for n in even]), BY_NUMPY[x.dtype].code)
-    if x.dtype.itemsize >= 4 and x.size >= _FEW and bins < 1 << 24:
-        return tallied_bins(values, bins, low, high).astype(x.dtype)
-    values = values[(values >= kind(low)) & (values <= kind(high))]
-    places = ((values - kind(low)) * kind(bins) / kind(kind(high) - kind(low))).astype("int64")
+    with np.errstate(all="ignore"):
+        span = kind(high) - kind(low)
+        if not np.isfinite(span):  # too wide for the elements' precision
+            kind, span = np.float64, np.float64(high) - np.float64(low)
+        elif span and x.dtype.itemsize >= 4 and x.size >= _FEW and bins < 1 << 24:
+            return tallied_bins(values, bins, low, high).astype(x.dtype)
+        values = values[(values >= kind(low)) & (values <= kind(high))]
+        if not span:  # too narrow for it
+            span = kind(1)
+        places = ((values - kind(low)) * kind(bins) / span).astype("int64")
     return np.bincount(np.minimum(places, bins - 1), minlength=bins).astype(x.dtype)
 
 
@@ -98,8 +104,6 @@ def _range(backend: Any, x: Any, low: float, high: float) -> tuple[float, float]
         raise RuntimeError(f"torch.histc: range of [{low}, {high}] is not finite")
     if low == high:
         low, high = low - 1, high + 1
-    if low > high:
-        raise RuntimeError("torch.histc: max must be larger than min")
     return low, high
 
 
@@ -111,6 +115,8 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     >>> torch.histc(torch.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
+    if min > max:
+        raise RuntimeError("torch.histc: max must be larger than min")
     if input.dtype.category != FLOATING:
         raise not_implemented("histogram_cpu", input.dtype)
     if bins <= 0:
@@ -171,13 +177,15 @@ def _edges(name: str, input: Tensor, points: Any, bins: Any, range: Any) -> list
     if len(bins) != count:
         raise RuntimeError(f"{name}: {count} dimensions need {count} sequences of bin edges, got {len(bins)}")
     if range is not None and len(range) != 2 * count:
-        raise RuntimeError(f"{name}: {count} dimensions need a range of {2 * count} elements, got {len(range)}")
+        raise RuntimeError(
+            f"{name}: for a {count}-dimensional histogram range should have {2 * count} elements, but got {len(range)}"
+        )
     made = []
     for i, b in enumerate(bins):
         if isinstance(b, Tensor):
             if b.dtype is not input.dtype:
                 raise RuntimeError(
-                    f"torch.histogramdd: input tensor and bins tensors should have the same dtype, got {input.dtype} "
+                    f"torch.histogramdd: input tensor and bins tensors should have the same dtype, but got {input.dtype} "
                     f"and, for dimension {i}, {b.dtype}"
                 )
             if b._array.ndim != 1 or not b._array.size:
@@ -207,7 +215,9 @@ def _check(name: str, input: Tensor, weight: Tensor | None) -> None:
     if input.dtype.category != FLOATING or input.dtype not in (float32, float64):
         raise not_implemented("histogramdd", input.dtype)
     if weight is not None and weight.dtype is not input.dtype:
-        raise RuntimeError(f"{name}: input and weight should have the same dtype")
+        raise RuntimeError(
+            f"{name}: input tensor and weight tensor should have the same dtype, but got {input.dtype} and {weight.dtype}"
+        )
 
 
 @public(out=True)
@@ -222,7 +232,7 @@ def histogram(
     """
     _check("torch.histogram", input, weight)
     if weight is not None and weight._array.shape != input._array.shape:
-        raise RuntimeError("torch.histogram: weight should have the shape of input")
+        raise RuntimeError("torch.histogram: weight should have the same shape as the input tensor")
     points = ops.reshape(computed(ops.detach(input)), (-1, 1))
     edges = _edges("torch.histogram", input, points._array, [bins], range)
     return return_types.histogram(counts_op(edges, points, weight, density), edges[0])

@@ -77,6 +77,8 @@ def masked_prod(
     tensor(12.)
     """
     result = _cast(_filled("prod", input, mask, 1), _summed(dtype, input))
+    if dim is not None and not isinstance(dim, int) and len(dim) == 0:  # which means all for the other reductions
+        return result
     for d in sorted(_dims(input, dim), reverse=True):
         result = ops.prod(result, d, keepdim)
     return result

@@ -151,7 +151,8 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
             return cat_op(given, along)
     shapes = [x._array.shape for x in given]  # some are empty, or do not fit
     _check_joinable(shapes, dim)
-    return cat_op(given, wrap_dim(dim, len(next((s for s in shapes if s != (0,)), (0,)))))
+    full = next((s for s in shapes if s != (0,)), None)
+    return cat_op(given, 0 if full is None else wrap_dim(dim, len(full)))  # vectors without elements fit everything
 
 
 def _stack_meta(xs: Any, dim: int) -> Any:

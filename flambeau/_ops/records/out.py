@@ -57,8 +57,11 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
             if isinstance(a, Tensor) and a is not target and a._storage is not None and a._storage is target._storage:
                 check_partial_overlap(target._array, a._array)
     rule = getattr(function, "out_rule", None)
-    if rule == "dtype" and plain and named.get("dtype") is None:
-        named = {**named, "dtype": target.dtype}
+    if rule == "dtype" and plain:
+        if named.get("dtype") is None:
+            named = {**named, "dtype": target.dtype}
+        else:
+            rule = "exact"
     place = _destination(target, (*args, *named.values()), pointwise) if plain else None
     if place is None:
         result = function(*args, **named)

@@ -242,7 +242,8 @@ def promoted(x: Tensor, to_complex: bool = False) -> Tensor:
 
 def _check_real(name: str, x: Tensor) -> None:
     if x.dtype.category == COMPLEX:
-        raise RuntimeError(f"{name} expects a real input tensor, but got {type_name(x.dtype)}")
+        kind = "real" if name in ("rfft", "ihfft") else "real-valued"
+        raise RuntimeError(f"{name.replace('2', 'n')} expects a {kind} input tensor, but got {type_name(x.dtype)}")
 
 
 def _dim(dim: int, ndim: int) -> int:

@@ -71,7 +71,7 @@ _KEEP_ZERO = [
     "square",
     "nan_to_num",
 ]
-_LINEAR = ["neg", "deg2rad", "rad2deg", "conj"]
+_LINEAR = ["neg", "deg2rad", "rad2deg", "conj_physical"]
 
 
 def handle(op: Any, args: tuple[Any, ...], k: int) -> Any:

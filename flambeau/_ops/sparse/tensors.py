@@ -570,7 +570,7 @@ def text(t: Tensor, node: str | None) -> str:
         parts.append(", ".join(tail))
         tail = []
     made = (",\n" + " " * 7).join(parts)
-    tail += [] if t.dtype in (default.float, int64, bool_) else [f"dtype={t.dtype}"]
+    tail += [] if t.dtype in (default.float, default.complex, int64, bool_) else [f"dtype={t.dtype}"]
     tail.append(f"layout={array.layout}")
     if t._k & GRAD:
         tail.append("requires_grad=True" if node is None else f"grad_fn=<{node}>")
