@@ -48,6 +48,7 @@ NAMES = {
     " _jit_set_tracer_state_warn _jit_get_tracer_state_warn _get_cpu_capability _DisableFuncTorch",
     "_C._functorch": "TransformType reshape_dim_into reshape_dim_outof",
     "compat.functorch": "make_fx",
+    "compat.functorch.experimental": "control_flow",
     "func": "make_fx",
     "cuda": "jiterator",
     "overrides": "enable_reentrant_dispatch",
@@ -60,6 +61,7 @@ NAMES = {
     "_functorch.vmap": "restore_vmap",
     "_functorch.make_functional": "functional_init functional_init_with_buffers",
     "_ops": "HigherOrderOperator",
+    "_prims_common": "DimsType",
     "_utils": "_is_privateuse1_backend_available _maybe_view_chunk_cat",
     "ao.quantization": "QConfigMapping QuantType default_symmetric_qnnpack_qat_qconfig get_default_qat_qconfig_mapping"
     " get_default_qconfig_mapping quantize_dynamic_jit quantize_jit",

@@ -108,11 +108,14 @@ def run(framework: str, file: str, chosen: argparse.Namespace) -> Outcomes:
     """Runs one file, again and again behind a test that ended the interpreter."""
     log = chosen.results / framework / (file.replace("/", ".") + (".part" if chosen.words else "") + ".jsonl")
     complete = chosen.results / framework / (file.replace("/", ".") + ".complete")
-    theirs = (chosen.results / "torch" / (file.replace("/", ".") + ".jsonl")).resolve()
-    if chosen.again or (framework == "torch" and complete.exists()):
-        return outcomes(complete.with_suffix(".jsonl") if framework == "torch" else log)
+    if framework == "torch" and complete.exists():
+        return outcomes(complete.with_suffix(".jsonl"))
+    if chosen.again:
+        return outcomes(log)
     if chosen.only not in (None, framework):
         return {}
+    whole = chosen.results / "torch" / (file.replace("/", ".") + ".jsonl")
+    theirs = whole if whole.is_file() else chosen.results / "torch" / log.name
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("")
     variables = {
@@ -120,7 +123,7 @@ def run(framework: str, file: str, chosen: argparse.Namespace) -> Outcomes:
         "PYTORCH_TESTS_LOG": str(log.resolve()),
         "PYTORCH_TESTS_ON": framework,
         # Of what PyTorch has run, only the tests that it passes are run here.
-        "PYTORCH_TESTS_THEIRS": str(theirs if framework == "flambeau" and theirs.exists() else ""),
+        "PYTORCH_TESTS_THEIRS": str(theirs.resolve()) if framework == "flambeau" else "",
         "PYTORCH_TESTS_CHECKOUT": str(chosen.checkout.resolve()),
         "PYTHONPATH": os.pathsep.join([str(HERE), *([str(HERE.parent)] if framework == "flambeau" else [])]),
         "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu",
@@ -129,7 +132,7 @@ def run(framework: str, file: str, chosen: argparse.Namespace) -> Outcomes:
     }
     tests = (chosen.checkout / "test").resolve()
     command = [sys.executable, "-m", "pytest", "-q", "-p", "pytorch_tests", "-p", "no:cacheprovider", "--tb=short"]
-    command += ["-W", "ignore", f"--timeout={chosen.timeout}", "--rootdir", str(tests), file]
+    command += ["--noconftest", "-W", "ignore", f"--timeout={chosen.timeout}", "--rootdir", str(tests), file]
     if chosen.words:
         command += ["-k", chosen.words]
     for _ in range(200):
