@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from ..._core.config import deprecated
 from ..._core.sizes import wrap_dim
 from ..._tensor import Tensor
+from ..plans.sites import planned_call
 from ..registry import expose, functions, ops, public, relabel
 from .matmul import plain_name
 
@@ -49,28 +51,27 @@ def _parse(equation: str) -> tuple[list[list[Any]], list[Any] | None]:
     return inputs, _letters(right, "the output", len(left) + 2) if arrow else None
 
 
-def _letter(number: Any) -> Any:
+def _letter(number: Any) -> str:
     if number is ...:
-        return number
+        return "..."
     if not isinstance(number, int) or not 0 <= number < 52:
         raise ValueError("einsum(): the numbers in a list of subscripts must be in [0, 52)")
     return chr(ord("A") + number) if number < 26 else chr(ord("a") + number - 26)
 
 
-def _sublist_form(args: Sequence[Any]) -> tuple[list[list[Any]], list[Any] | None, list[Any]]:
-    """einsum(a, [0, 1], b, [1, 2], [0, 2])."""
+def _from_sublists(args: Sequence[Any]) -> tuple[str, list[Any]]:
+    """The equation and operands of einsum(a, [0, 1], b, [1, 2], [0, 2])."""
     count = len(args) // 2
-    operands = [args[2 * i] for i in range(count)]
-    inputs = [[_letter(n) for n in args[2 * i + 1]] for i in range(count)]
-    output = [_letter(n) for n in args[-1]] if len(args) % 2 else None
-    return inputs, output, operands
+    inputs = ["".join(map(_letter, args[2 * i + 1])) for i in range(count)]
+    output = "->" + "".join(map(_letter, args[-1])) if len(args) % 2 else ""
+    return ",".join(inputs) + output, [args[2 * i] for i in range(count)]
 
 
-def _expanded(inputs: list[list[Any]], operands: Sequence[Tensor]) -> tuple[list[list[Any]], int]:
+def _expanded(inputs: list[list[Any]], shapes: Sequence[tuple[int, ...]]) -> tuple[list[list[Any]], int]:
     """Ellipses become numbered labels, counted from the last dimension they cover; also the most that one covers."""
     expanded, most = [], 0
-    for number, (labels, t) in enumerate(zip(inputs, operands)):
-        ndim, named = t._array.ndim, len(labels) - (... in labels)
+    for number, (labels, shape) in enumerate(zip(inputs, shapes)):
+        ndim, named = len(shape), len(labels) - (... in labels)
         if ... not in labels and named != ndim:
             raise RuntimeError(
                 f"einsum(): the number of subscripts ({named}) does not match the number of dimensions ({ndim}) "
@@ -110,63 +111,115 @@ def _output_labels(inputs: list[list[Any]], output: list[Any] | None, most: int)
 # -- contraction -------------------------------------------------------------------------------------------------
 
 
+class _Recipe:
+    """What is done with operands of given shapes: steps over values, of which the operands are the first. Each value is used once."""
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]]):
+        self.shapes = list(shapes)
+        self.steps: list[tuple[Any, int, int | None, Any]] = []
+        self.ends_in_product = False
+
+    def step(self, function: Any, shape: tuple[int, ...], value: int, other: int | None, given: Any = None) -> int:
+        """The number of the value that a function makes of two others, or of one and what is given."""
+        self.steps.append((function, value, other, given))
+        self.shapes.append(shape)
+        self.ends_in_product = False
+        return len(self.shapes) - 1
+
+    def reshape(self, value: int, shape: tuple[int, ...]) -> int:
+        return value if shape == self.shapes[value] else self.step(ops.reshape, shape, value, None, shape)
+
+    def permute(self, value: int, dims: tuple[int, ...]) -> int:
+        if dims == tuple(range(len(dims))):
+            return value
+        shape = self.shapes[value]
+        return self.step(ops.permute, tuple([shape[d] for d in dims]), value, None, dims)
+
+    def product(self, a: int, b: int) -> int:
+        """Of matrices, or of batches of them."""
+        x, y = self.shapes[a], self.shapes[b]
+        made = self.step(ops.mm if len(x) == 2 else ops.bmm, (*x[:-1], y[-1]), a, b)
+        self.ends_in_product = True
+        return made
+
+    def run(self, operands: Sequence[Tensor]) -> Tensor:
+        values: list[Any] = list(operands)
+        for function, first, second, y in self.steps:
+            x, values[first] = values[first], None  # which nobody needs any more
+            if second is not None:
+                y, values[second] = values[second], None
+            values.append(function(x, y))
+        return relabel(values[-1], "ViewBackward0") if self.ends_in_product else values[-1]
+
+
+def _diagonal(t: Tensor, dims: tuple[int, int]) -> Tensor:
+    """A diagonal, in the place of the first of its dimensions."""
+    return ops.movedim(ops.diagonal(t, 0, *dims), -1, dims[0])
+
+
 class _Term:
-    """An operand whose dimensions have distinct labels."""
+    """A value of a recipe whose dimensions have distinct labels."""
 
-    __slots__ = ("labels", "tensor")
+    __slots__ = ("labels", "recipe", "value")
 
-    def __init__(self, tensor: Tensor, labels: list[Any]):
-        self.tensor, self.labels = tensor, labels
+    def __init__(self, recipe: _Recipe, value: int, labels: list[Any]):
+        self.recipe, self.value, self.labels = recipe, value, labels
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.recipe.shapes[self.value]
 
     def sizes(self) -> dict[Any, int]:
-        return dict(zip(self.labels, self.tensor._array.shape))
+        return dict(zip(self.labels, self.shape))
 
     def without(self, dropped: Iterable[Any]) -> _Term:
         """Sums labelled dimensions away."""
         dims = [self.labels.index(label) for label in dropped]
         if not dims:
             return self
-        shape = self.tensor._array.shape
-        made = self.tensor
-        long = tuple(d for d in dims if shape[d] != 1)
+        shape, value = self.shape, self.value
+        keep = [d for d in range(len(shape)) if d not in dims]
+        left = tuple([shape[d] for d in keep])
+        long = tuple([d for d in dims if shape[d] != 1])
         if long:
-            made = ops.sum(made, long, True) if len(long) < len(dims) else ops.sum(made, long)
-        keep = [i for i in range(len(shape)) if i not in dims]
-        if len(long) < len(dims):
-            made = ops.reshape(made, tuple(shape[i] for i in keep))
-        return _Term(made, [self.labels[i] for i in keep])
+            value = self.recipe.step(
+                ops.sum, tuple([n for d, n in enumerate(shape) if d not in long]), value, None, long
+            )
+        return _Term(self.recipe, self.recipe.reshape(value, left), [self.labels[d] for d in keep])
 
-    def sorted(self, places: dict[Any, int]) -> _Term:
-        """The same with its dimensions in the order of labels that have a place; others come after them."""
-        labels = sorted(self.labels, key=lambda k: places.get(k, len(places)))
-        return self if labels == self.labels else _Term(self.arranged(labels), labels)
-
-    def among(self, order: Sequence[Any]) -> Tensor:
+    def among(self, order: Sequence[Any]) -> int:
         """Its dimensions in an order of labels, with an extent of 1 for those that it does not have."""
-        made = self.arranged([k for k in order if k in self.labels])
+        value = self.arranged([k for k in order if k in self.labels])
         for i, k in enumerate(order):
-            made = made if k in self.labels else ops.unsqueeze(made, i)
-        return made
+            if k not in self.labels:
+                shape = self.recipe.shapes[value]
+                value = self.recipe.step(ops.unsqueeze, (*shape[:i], 1, *shape[i:]), value, None, i)
+        return value
 
-    def arranged(self, order: Sequence[Any]) -> Tensor:
-        dims = tuple(self.labels.index(label) for label in order)
-        return self.tensor if dims == tuple(range(len(dims))) else ops.permute(self.tensor, dims)
+    def arranged(self, order: Sequence[Any]) -> int:
+        return self.recipe.permute(self.value, tuple([self.labels.index(label) for label in order]))
+
+    def diagonal(self, first: int, second: int) -> _Term:
+        """The same with one dimension where two have the same label."""
+        shape = self.shape
+        left = (*shape[:second], *shape[second + 1 :])
+        value = self.recipe.step(_diagonal, left, self.value, None, (first, second))
+        return _Term(self.recipe, value, [*self.labels[:second], *self.labels[second + 1 :]])
 
 
-def _term(t: Tensor, labels: list[Any], number: int) -> _Term:
+def _term(term: _Term) -> _Term:
     """Repeated labels of one operand mean its diagonal."""
-    for label in dict.fromkeys(labels):
-        while labels.count(label) > 1:
-            first = labels.index(label)
-            second = labels.index(label, first + 1)
-            n, m = t._array.shape[first], t._array.shape[second]
+    for label in dict.fromkeys(term.labels):
+        while term.labels.count(label) > 1:
+            first = term.labels.index(label)
+            second = term.labels.index(label, first + 1)
+            n, m = term.shape[first], term.shape[second]
             if n != m:
                 raise RuntimeError(
-                    f"einsum(): subscript {label} is repeated for operand {number} with different sizes, {m} and {n}"
+                    f"einsum(): subscript {label} is repeated for operand {term.value} with different sizes, {m} and {n}"
                 )
-            t = ops.movedim(ops.diagonal(t, 0, first, second), -1, first)
-            labels = [*labels[:second], *labels[second + 1 :]]
-    return _Term(t, labels)
+            term = term.diagonal(first, second)
+    return term
 
 
 def _check_sizes(terms: Sequence[_Term]) -> None:
@@ -185,9 +238,15 @@ def _check_sizes(terms: Sequence[_Term]) -> None:
 
 def _contract(a: _Term, b: _Term, kept: set[Any], wanted: Sequence[Any]) -> _Term:
     """The product of two terms, summed over the labels outside `kept`; labels that are `wanted` lie in that order where they can."""
-    places = {k: i for i, k in enumerate(wanted)}
-    a, b = a.sorted(places), b.sorted(places)
+    recipe, places = a.recipe, {k: i for i, k in enumerate(wanted)}
+    after = len(places)
+
+    def in_order(labels: Iterable[Any]) -> list[Any]:
+        return sorted(labels, key=lambda k: places.get(k, after))
+
     x, y = a.sizes(), b.sizes()
+    if not any(k in y and k not in kept for k in x):  # elements are multiplied as they will lie
+        a, b = (_Term(recipe, t.arranged(in_order(t.labels)), in_order(t.labels)) for t in (a, b))
     # an extent of 1 broadcasts: such a dimension is dropped where the other term has the real one
     a = a.without([k for k in a.labels if (k not in kept and k not in y) or (x[k] == 1 and y.get(k, 1) != 1)])
     b = b.without([k for k in b.labels if (k not in kept and k not in x) or (y[k] == 1 and x.get(k, 1) != 1)])
@@ -195,22 +254,25 @@ def _contract(a: _Term, b: _Term, kept: set[Any], wanted: Sequence[Any]) -> _Ter
     b = b.without([k for k in b.labels if k not in kept and k not in a.labels])
     x, y = a.sizes(), b.sizes()
     shared = [k for k in a.labels if k in y]
-    batch, summed = [k for k in shared if k in kept], [k for k in shared if k not in kept]
-    left, right = [k for k in a.labels if k not in y], [k for k in b.labels if k not in x]
-    after = len(places)
+    batch, summed = in_order([k for k in shared if k in kept]), [k for k in shared if k not in kept]
+    left, right = in_order([k for k in a.labels if k not in y]), in_order([k for k in b.labels if k not in x])
     if not summed:
-        labels = sorted([*batch, *left, *right], key=lambda k: places.get(k, after))
-        return _Term(ops.mul(a.among(labels), b.among(labels)), labels)
+        labels = in_order([*batch, *left, *right])
+        one, two = a.among(labels), b.among(labels)
+        shape = tuple([max(n, m) if n and m else 0 for n, m in zip(recipe.shapes[one], recipe.shapes[two])])
+        return _Term(recipe, recipe.step(ops.mul, shape, one, two), labels)
     if left and right and places.get(right[-1], after) < places.get(left[-1], after):
         a, b, x, y, left, right = b, a, y, x, right, left
-    labels = [*batch, *left, *right]
-    count = [math.prod(sizes[k] for k in group) for sizes, group in ((x, batch), (x, left), (x, summed), (y, right))]
-    first, second = a.arranged([*batch, *left, *summed]), b.arranged([*batch, *summed, *right])
-    shape = tuple([*[x[k] for k in batch], *[x[k] for k in left], *[y[k] for k in right]])
-    made = ops.bmm(
-        ops.reshape(first, (count[0], count[1], count[2])), ops.reshape(second, (count[0], count[2], count[3]))
-    )
-    return _Term(ops.reshape(made, shape), labels)
+
+    def grouped(term: _Term, *groups: list[Any]) -> int:
+        """Groups of dimensions, each as one."""
+        sizes, groups = term.sizes(), groups if batch else groups[1:]
+        value = term.arranged([k for group in groups for k in group])
+        return recipe.reshape(value, tuple([math.prod([sizes[k] for k in group]) for group in groups]))
+
+    made = recipe.product(grouped(a, batch, left, summed), grouped(b, batch, summed, right))
+    shape = (*[x[k] for k in batch], *[x[k] for k in left], *[y[k] for k in right])
+    return _Term(recipe, recipe.reshape(made, shape), [*batch, *left, *right])
 
 
 def _cheapest(terms: list[_Term], kept: set[Any]) -> tuple[int, int]:
@@ -219,77 +281,39 @@ def _cheapest(terms: list[_Term], kept: set[Any]) -> tuple[int, int]:
     for i in range(len(terms)):
         for j in range(i + 1, len(terms)):
             elsewhere = kept.union(*[t.labels for n, t in enumerate(terms) if n not in (i, j)])
-            sizes = {
-                k: max(terms[i].sizes().get(k, 1), terms[j].sizes().get(k, 1))
-                for k in (*terms[i].labels, *terms[j].labels)
-            }
-            result = math.prod(n for k, n in sizes.items() if k in elsewhere)
-            cost = result - terms[i].tensor._array.size - terms[j].tensor._array.size
+            one, two = terms[i].sizes(), terms[j].sizes()
+            result = math.prod([max(one.get(k, 1), two.get(k, 1)) for k in {**one, **two} if k in elsewhere])
+            cost = result - math.prod(terms[i].shape) - math.prod(terms[j].shape)
             if cost < best:
                 best, chosen = cost, (i, j)
     return chosen
 
 
 @functools.lru_cache(1024)
-def _pair_plan(equation: str, x: tuple[int, ...], y: tuple[int, ...]) -> Any:
-    """How to contract two operands of these shapes with one product: permutations, shapes, whether there is a batch, and whether the second
-    operand comes first, so that the result's last dimension lies innermost.
-
-    None for what needs more than that: repeated labels, dots, extents that broadcast, labels that only one operand has and
-    the result has not, wrong input.
-    """
-    try:
-        (first, second), wanted = _parse(equation)
-    except (RuntimeError, ValueError):
-        return None
-    if wanted is None or ... in (*first, *second, *wanted) or len(first) != len(x) or len(second) != len(y):
-        return None
-    sizes = dict(zip(first, x))
-    if len(sizes) != len(x) or len(set(second)) != len(y) or len(set(wanted)) != len(wanted):
-        return None
-    if any(sizes.get(k, n) != n for k, n in zip(second, y)):
-        return None
-    sizes.update(zip(second, y))
-    shared = [k for k in first if k in second]
-    summed = [k for k in shared if k not in wanted]
-    own = [k for k in (*first, *second) if k not in shared]
-    if not summed or not set(own) <= set(wanted) or not set(wanted) <= set(sizes):
-        return None
-    batch = [k for k in wanted if k in shared]  # dimensions follow each other as in the result
-    left, right = [k for k in wanted if k in own and k in first], [k for k in wanted if k in own and k in second]
-    swapped = bool(left and right) and wanted.index(right[-1]) < wanted.index(left[-1])
-    if swapped:
-        first, second, left, right = second, first, right, left
-    labels = [*batch, *left, *right]
-
-    def order(labels: list[Any], wanted: list[Any]) -> tuple[int, ...] | None:
-        dims = tuple(labels.index(k) for k in wanted)
-        return None if dims == tuple(range(len(dims))) else dims
-
-    def shape(groups: list[list[Any]]) -> tuple[int, ...] | None:
-        return None if all(len(g) == 1 for g in groups) else tuple(math.prod(sizes[k] for k in g) for g in groups)
-
-    lead = [batch] if batch else []
-    return (
-        order(first, [*batch, *left, *summed]), shape([*lead, left, summed]),
-        order(second, [*batch, *summed, *right]), shape([*lead, summed, right]), bool(batch),
-        None if len(labels) == 2 + len(lead) and len(left) == 1 == len(right) else tuple(sizes[k] for k in labels),
-        order(labels, wanted), swapped,
-    )  # fmt: skip
+def _recipe(equation: str, shapes: tuple[tuple[int, ...], ...]) -> _Recipe:
+    inputs, output = _parse(equation)
+    if len(inputs) != len(shapes):
+        relation = "fewer" if len(shapes) < len(inputs) else "more"
+        raise RuntimeError(f"einsum(): {relation} operands were provided than specified in the equation")
+    labels, most = _expanded(inputs, shapes)
+    wanted = _output_labels(labels, output, most)
+    recipe = _Recipe(shapes)
+    terms = [_term(_Term(recipe, number, names)) for number, names in enumerate(labels)]
+    _check_sizes(terms)
+    kept = set(wanted)
+    while len(terms) > 1:
+        i, j = _cheapest(terms, kept) if len(terms) > 2 else (0, 1)
+        second, first = terms.pop(j), terms.pop(i)
+        terms.append(_contract(first, second, kept.union(*[t.labels for t in terms]), wanted))
+    last = terms[0].without([k for k in terms[0].labels if k not in kept])
+    last.among(wanted)  # an ellipsis may cover nothing here
+    return recipe
 
 
-def _pair(plan: Any, a: Tensor, b: Tensor) -> Tensor:
-    """Two operands contracted as planned."""
-    turn_a, shape_a, turn_b, shape_b, batched, shape, turn, swapped = plan
-    if swapped:
-        a, b = b, a
-    a = a if turn_a is None else ops.permute(a, turn_a)
-    b = b if turn_b is None else ops.permute(b, turn_b)
-    a = a if shape_a is None else ops.reshape(a, shape_a)
-    b = b if shape_b is None else ops.reshape(b, shape_b)
-    made = ops.bmm(a, b) if batched else ops.mm(a, b)
-    made = relabel(made, "ViewBackward0") if shape is None else ops.reshape(made, shape)
-    return made if turn is None else ops.permute(made, turn)
+_computed = planned_call(
+    lambda equation, operands: _recipe(equation, tuple([t._array.shape for t in operands])).run(operands),
+    ["equation", "operands"],
+)
 
 
 def _with_operands_in_a_row(general: Any) -> Any:
@@ -320,36 +344,16 @@ def einsum(*args: Any) -> Tensor:
         raise ValueError(
             "einsum(): expected an equation and operands, or operands each followed by a list of subscripts"
         )
-    if isinstance(args[0], str):
-        if len(args) == 3 and isinstance(args[1], Tensor) and isinstance(args[2], Tensor):
-            plan = _pair_plan(args[0], args[1]._array.shape, args[2]._array.shape)
-            if plan is not None and args[1].dtype is args[2].dtype:
-                return _pair(plan, args[1], args[2])
-        operands = args[1:]
-        if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-            operands = tuple(operands[0])
-        inputs, output = _parse(args[0])
-    else:
-        inputs, output, operands = _sublist_form(args)  # type: ignore[assignment]
+    equation: Any = args[0]
+    operands: Any = args[1:]
+    if not isinstance(equation, str):
+        equation, operands = _from_sublists(args)
+    elif len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = operands[0]
     for number, t in enumerate(operands):
         if not isinstance(t, Tensor):
             raise TypeError(f"expected Tensor as element {number} in argument 1, but got {type(t).__name__}")
-    if len(inputs) != len(operands):
-        relation = "fewer" if len(operands) < len(inputs) else "more"
-        raise RuntimeError(f"einsum(): {relation} operands were provided than specified in the equation")
-    labels, most = _expanded(inputs, operands)
-    wanted = _output_labels(labels, output, most)
-    terms = [_term(t, names, number) for number, (t, names) in enumerate(zip(operands, labels))]
-    _check_sizes(terms)
-    kept = set(wanted)
-    while len(terms) > 1:
-        i, j = _cheapest(terms, kept) if len(terms) > 2 else (0, 1)
-        second, first = terms.pop(j), terms.pop(i)
-        terms.append(_contract(first, second, kept.union(*[t.labels for t in terms]), wanted))
-    last = terms[0].without([k for k in terms[0].labels if k not in kept])
-    for k in [k for k in wanted if k not in last.labels]:  # an ellipsis that covers nothing here
-        last = _Term(ops.unsqueeze(last.tensor, 0), [k, *last.labels])
-    return last.arranged(wanted)
+    return _computed(sys.intern(str(equation)), list(operands))  # plans know a text by its address
 
 
 # -- relatives ---------------------------------------------------------------------------------------------------
