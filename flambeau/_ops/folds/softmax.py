@@ -79,7 +79,7 @@ def softmax_op(backend: Any, x: Any, dim: int) -> Any:
 
 
 @primitive(
-    tensors=2, name="softmax_backward", meta=_like, tangent=tangents.Composed(tangents.softmax_backward),
+    tensors=2, name="softmax_backward", meta=_like, formula=tangents.softmax_backward,
     grad={
         "cotangent": lambda g, y, dim: softmax_backward(g, y, dim),
         "y": lambda g, cotangent, y, dim: _second(g, cotangent, y, dim),
@@ -108,7 +108,7 @@ def log_softmax_op(backend: Any, x: Any, dim: int) -> Any:
 
 
 @primitive(
-    tensors=2, name="log_softmax_backward", meta=_like, tangent=tangents.Composed(tangents.log_softmax_backward),
+    tensors=2, name="log_softmax_backward", meta=_like, formula=tangents.log_softmax_backward,
     grad={
         "cotangent": lambda g, y, dim: g - ops.sum(g * ops.exp(y), dim, True),
         "y": lambda g, cotangent, y, dim: -g * ops.exp(y) * ops.sum(cotangent, dim, True),
@@ -151,7 +151,7 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     return log_softmax_op(input, dim)
 
 
-def _implicit_dim(name: str, input: Tensor, level: int) -> int:
+def _implicit_dim(name: str, input: Tensor) -> int:
     not_planned()
     warn_user(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
@@ -164,7 +164,7 @@ def functional_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
 ) -> Tensor:
     """Exponentials divided by their sum along `dim`."""
-    return softmax(input, _implicit_dim("softmax", input, _stacklevel) if dim is None else dim, dtype)
+    return softmax(input, _implicit_dim("softmax", input) if dim is None else dim, dtype)
 
 
 @public("nn.functional.log_softmax", method=False, planned=True)
@@ -172,13 +172,13 @@ def functional_log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
 ) -> Tensor:
     """The logarithm of softmax along `dim`."""
-    return log_softmax(input, _implicit_dim("log_softmax", input, _stacklevel) if dim is None else dim, dtype)
+    return log_softmax(input, _implicit_dim("log_softmax", input) if dim is None else dim, dtype)
 
 
 @public("nn.functional.softmin", method=False)
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
     """softmax of the negated input."""
-    return softmax(-input, _implicit_dim("softmin", input, _stacklevel) if dim is None else dim, dtype)
+    return softmax(-input, _implicit_dim("softmin", input) if dim is None else dim, dtype)
 
 
 @public("nn.functional.gumbel_softmax", method=False)

@@ -18,10 +18,9 @@ from ..records.batched_layers import attended
 from ..records.batching import is_differentiated
 from ..records.casting import cast_array
 from ..records.primitive import primitive
-from ..records.replay import second
 from ..records.rules import not_implemented
 from ..records.shape_rules import dtype_of
-from ..records.tangents import Composed, softmax_backward
+from ..records.tangents import softmax_backward
 from ..registry import functions, ops, public
 from . import attention_arrays
 
@@ -131,18 +130,6 @@ def _room(backend: Any, q: Any, shape: tuple[int, ...], gradient: bool = False) 
     return backend.empty(tuple([shape[d] for d in order]), q.dtype).transpose(back)
 
 
-def _formula(
-    q: Tensor, k: Tensor, v: Tensor, mask: Any, scale: float, causal: bool, dropout: float, keep: Any = None
-) -> Tensor:
-    """What the kernels compute, over tensors; dropout keeps what `keep` says, or draws it."""
-    weights = _weights(q, k, mask, scale, causal)
-    if keep is not None:
-        weights = ops.masked_fill(weights, ~keep, 0) / (1.0 - dropout)
-    elif dropout > 0.0:
-        weights = functions["nn.functional.dropout"](weights, dropout, True)
-    return ops.matmul(weights, v)
-
-
 def _weights(q: Tensor, k: Tensor, mask: Any, scale: float, causal: bool) -> Tensor:
     scores = ops.matmul(q * scale, ops.transpose(k, -2, -1))
     if causal:
@@ -160,38 +147,36 @@ def _weights(q: Tensor, k: Tensor, mask: Any, scale: float, causal: bool) -> Ten
     return ops.masked_fill(weights, ops.all(scores == -math.inf, -1, True), 0)
 
 
-def _attention_second(
-    gs: Any, cotangent: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool, group: int,
-    dropout: float, needs: Any,
-) -> Any:  # fmt: skip
-    def formula(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if group > 1:
-            k, v = (ops.repeat_interleave(t, group, dim=-3) for t in (k, v))
-        return _formula(q, k, v, mask, scale, causal, dropout, keep)
-
-    return [*second(formula, [q, k, v], cotangent, (True, True, True), gs, needs[:4]), None, None, None, None]
-
-
 def _backward_formula(
     cotangent: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, keep: Any, out: Any, totals: Any, scale: float, causal: bool,
     group: int, dropout: float, rounded: dtype | None,
 ) -> Any:  # fmt: skip
     """What `attention_back` computes, over tensors."""
-    if keep is not None or group > 1 or rounded is not None:
-        return NotImplemented
+
+    def kept(weights: Tensor) -> Tensor:
+        return weights if keep is None else ops.masked_fill(weights, ~keep, 0) / (1.0 - dropout)
+
+    def shared(gradient: Tensor) -> Tensor:
+        """The sum over the query heads that have a head of keys in common."""
+        return gradient if group == 1 else ops.sum(ops.unflatten(gradient, -3, (-1, group)), -3)
+
+    if group > 1:
+        k, v = (ops.repeat_interleave(t, group, dim=-3) for t in (k, v))
     weights = _weights(q, k, mask, scale, causal)
-    moved = softmax_backward(ops.matmul(cotangent, ops.transpose(v, -2, -1)), weights, -1) * scale
-    by_v = ops.matmul(ops.transpose(weights, -2, -1), cotangent)
-    return ops.matmul(moved, k), ops.matmul(ops.transpose(moved, -2, -1), q), by_v
+    moved = softmax_backward(kept(ops.matmul(cotangent, ops.transpose(v, -2, -1))), weights, -1) * scale
+    by_k, by_v = (
+        ops.matmul(ops.transpose(moved, -2, -1), q),
+        ops.matmul(ops.transpose(kept(weights), -2, -1), cotangent),
+    )
+    return ops.matmul(moved, k), shared(by_k), shared(by_v)
 
 
 @primitive(
     batch=attended,
-    tangent=Composed(_backward_formula),
+    formula=_backward_formula,
     meta=_gradient_shapes,
     tensors=8,
     name="attention_backward",
-    grad=_attention_second,
     planned=True,
 )
 def attention_back(
@@ -307,7 +292,10 @@ def _composed(
     query, key, value = (t if t.dtype is wide else ops.to_dtype(t, wide) for t in (query, key, value))
     if mask is not None and mask.dtype is not bool_ and mask.dtype is not wide:
         mask = ops.to_dtype(mask, wide)
-    out = _formula(query, key, value, mask, scale, causal, dropout)
+    weights = _weights(query, key, mask, scale, causal)
+    if dropout > 0.0:
+        weights = functions["nn.functional.dropout"](weights, dropout, True)
+    out = ops.matmul(weights, value)
     return out if out.dtype is d else ops.to_dtype(out, d)
 
 

@@ -22,7 +22,7 @@ from ..records.primitive import primitive
 from ..records.rules import floating_only
 from ..records.shape_rules import dense, dtype_of, same
 from ..registry import ops, public, relabel
-from .normalization import check_channels, check_dtypes, composed, more_than_one, number, second_of_norm, wide_of
+from .normalization import check_channels, check_dtypes, gradients_of_norm, more_than_one, number, wide_of
 
 # -- arrays --------------------------------------------------------------------------------------------------------
 
@@ -124,17 +124,6 @@ def _gradients_step_by_step(g: Any, x: Any, weight: Any, mean: Any, scale: Any) 
 # -- records -------------------------------------------------------------------------------------------------------
 
 
-def _formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    """What the kernels compute, over tensors."""
-    shape = x._array.shape
-    dims = (0, *range(2, len(shape)))
-    x = x - ops.mean(x, dims, True)
-    out = x * ops.rsqrt(ops.mean(x * x, dims, True) + eps)
-    around = (1, shape[1], *[1] * (len(shape) - 2))
-    out = out if weight is None else out * ops.reshape(weight, around)
-    return out if bias is None else out + ops.reshape(bias, around)
-
-
 def _grad(given: Any, others: Any, x: Any, weight: Any, eps: float, needs: Any) -> Any:
     if given[0] is None:
         return [None] * 5
@@ -182,27 +171,30 @@ def batch_norm_op(
     return out, mean, scale, *moved
 
 
-def _second(
-    gs: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, fixed: bool, wanted: Any, needs: Any
-) -> Any:  # fmt: skip
-    def formula(x: Tensor, weight: Tensor | None = None) -> Tensor:
-        if not fixed:
-            return _formula(x, weight, None, eps)
-        return _by_line(x, ops.detach(mean), ops.detach(scale), weight, None)
-
-    def beside(t: Tensor, x: Tensor) -> Tensor:
-        return ops.reshape(t, (-1, *[1] * (x._array.ndim - 2)))
-
-    return second_of_norm(formula, beside, gs, cotangent, x, weight, wanted, needs)
-
-
 def _gradient_shapes(cotangent: Any, x: Any, weight: Any, *rest: Any) -> list[Any]:
     d = dtype_of(x if weight is None else weight)
     made = _like_shape(x), (x.shape[1:2], d), (x.shape[1:2], d)
     return [m if want else None for m, want in zip(made, rest[-1])]
 
 
-@primitive(batch=by_channel(2, 3, 4), meta=_gradient_shapes, tensors=5, name="batch_norm_backward", grad=_second)
+def _backward_formula(
+    cotangent: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor, scale: Tensor, eps: float, fixed: bool, wanted: Any
+) -> tuple[Any, ...]:  # fmt: skip
+    """What `batch_norm_back` computes, over tensors."""
+    over, around = (0, *range(2, x._array.ndim)), (-1, *[1] * (x._array.ndim - 2))
+    g = cotangent if weight is None else cotangent * ops.reshape(weight, around)
+    if fixed:
+        factor = ops.reshape(ops.detach(scale), around)
+        values, by_x = (x - ops.reshape(ops.detach(mean), around)) * factor, g * factor
+    else:
+        values, by_x = gradients_of_norm(g, x, over, eps)
+    by_weight = ops.sum(cotangent * values, over) if wanted[1] else None
+    return by_x if wanted[0] else None, by_weight, ops.sum(cotangent, over) if wanted[2] else None
+
+
+@primitive(
+    batch=by_channel(2, 3, 4), meta=_gradient_shapes, tensors=5, name="batch_norm_backward", formula=_backward_formula
+)
 def batch_norm_back(
     backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, fixed: bool, wanted: Any
 ) -> Any:
@@ -267,11 +259,7 @@ def _by_operations(
 ) -> Tensor:
     if mean.dtype.itemsize == 2:
         mean, variance = ops.to_dtype(mean, float32), ops.to_dtype(variance, float32)
-    return _by_line(input, mean, ops.rsqrt(variance + eps), weight, bias)
-
-
-def _by_line(input: Tensor, mean: Tensor, factor: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """The same with what the differences from the mean are multiplied by."""
+    factor = ops.rsqrt(variance + eps)
     if weight is not None:
         factor = factor * weight
     summand = -mean * factor
@@ -327,35 +315,16 @@ def _batch_norm(
     for t in (input, weight, bias, running_mean, running_var):
         if t is not None:
             k |= t._k
-    if k & ~(AUTOCAST | CAPTURE | CUDA | FUNCTION_MODE) <= GRAD:
+    if k & ~(AUTOCAST | CAPTURE | CUDA | FUNCTION_MODE | META) <= GRAD:
         out, mean, scale, *moved = batch_norm_op(input, weight, bias, running_mean, running_var, momentum, eps)
         for t, new in zip((running_mean, running_var), moved):
             if t is not None:
                 _renew(t, new)
         return out, mean, scale
-    if k & META:
-        mean, variance = (ops.detach(f(input)) for f in (_mean, _variance))
-        out, scale = composed(_formula, input, weight, bias, eps), ops.rsqrt(variance + eps)
-        count = input._array.size // shape[1]
-        unbiased = variance * (count / max(count - 1, 1))
-    else:
-        out, mean, scale, _, unbiased = batch_norm_op(input, weight, bias, None, None, 1.0, eps)
-        mean, unbiased = ops.detach(mean), ops.detach(unbiased)
-    follow(running_mean, mean, momentum)
-    follow(running_var, unbiased, momentum)
+    out, mean, scale, _, unbiased = batch_norm_op(input, weight, bias, None, None, 1.0, eps)
+    follow(running_mean, ops.detach(mean), momentum)
+    follow(running_var, ops.detach(unbiased), momentum)
     return out, mean, scale
-
-
-def _over(input: Tensor) -> tuple[int, ...]:
-    return (0, *range(2, input._array.ndim))
-
-
-def _mean(input: Tensor) -> Tensor:
-    return ops.mean(input, _over(input))
-
-
-def _variance(input: Tensor) -> Tensor:
-    return ops.var(input, _over(input), correction=0)
 
 
 @public("batch_norm", method=False)

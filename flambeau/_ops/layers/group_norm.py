@@ -19,19 +19,9 @@ from ..records.shape_rules import dtype_of, same
 from ..registry import labelled, ops, public, relabel
 from .batch_norm import follow, with_given
 from .channels import keeps_channels_last
-from .normalization import check_channels, check_dtypes, more_than_one, second_of_norm, statistics_dtype, wide_of
+from .normalization import check_channels, check_dtypes, gradients_of_norm, more_than_one, statistics_dtype, wide_of
 
 _DOUBLE = np.dtype(np.float64)
-
-
-def _formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, groups: int) -> Tensor:
-    """What the kernels compute, over tensors."""
-    shape = x._array.shape
-    x = ops.reshape(x, (shape[0], groups, -1))
-    x = x - ops.mean(x, 2, True)
-    out = ops.reshape(x * ops.rsqrt(ops.mean(x * x, 2, True) + eps), shape)
-    out = out if weight is None else out * _beside(weight, out)
-    return out if bias is None else out + _beside(bias, out)
 
 
 def _beside(t: Tensor, x: Tensor) -> Tensor:
@@ -82,13 +72,6 @@ def norm_blocks_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, gro
     return out, *stats
 
 
-def _second(gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, groups: int, wanted: Any, needs: Any) -> Any:
-    def formula(x: Tensor, weight: Tensor | None = None) -> Tensor:
-        return _formula(x, weight, None, eps, groups)
-
-    return second_of_norm(formula, _beside, gs, cotangent, x, weight, wanted, needs)
-
-
 def _gradient_shapes(cotangent: Any, x: Any, weight: Any, *rest: Any) -> list[Any]:
     d = wide_of(x) if weight is None else dtype_of(weight)
     made = same(x), (x.shape[1:2], d), (x.shape[1:2], d)
@@ -102,29 +85,18 @@ def _backward_formula(
     """What `norm_blocks_back` computes, over tensors."""
     shape = x._array.shape
     blocks, over = (shape[0], groups, -1), (0, *range(2, len(shape)))
-    x = ops.reshape(x, blocks)
-    x = x - ops.mean(x, 2, True)
-    factor = ops.rsqrt(ops.mean(x * x, 2, True) + eps)
-    values = x * factor
     g = ops.reshape(cotangent if weight is None else cotangent * _beside(weight, cotangent), blocks)
-    by_x = by_weight = by_bias = None
-    if wanted[0]:
-        by_x = factor * (g - ops.mean(g, 2, True) - values * ops.mean(g * values, 2, True))
-        by_x = ops.reshape(by_x, shape)
-    if wanted[1]:
-        by_weight = ops.sum(cotangent * ops.reshape(values, shape), over)
-    if wanted[2]:
-        by_bias = ops.sum(cotangent, over)
-    return by_x, by_weight, by_bias
+    values, by_x = gradients_of_norm(g, ops.reshape(x, blocks), (2,), eps)
+    by_weight = ops.sum(cotangent * ops.reshape(values, shape), over) if wanted[1] else None
+    return ops.reshape(by_x, shape) if wanted[0] else None, by_weight, ops.sum(cotangent, over) if wanted[2] else None
 
 
 @primitive(
     batch=normalized_backward(_batch_beside, lambda x, rest: (1, *range(3, x._array.ndim))),
-    tangent=tangents.Composed(_backward_formula),
+    formula=_backward_formula,
     meta=_gradient_shapes,
     tensors=5,
     name="norm_blocks_backward",
-    grad=_second,
 )
 def norm_blocks_back(
     backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, groups: int, rounded: bool,

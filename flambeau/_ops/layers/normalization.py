@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from ..records import tangents
 from ..records.batched_layers import normalized, normalized_backward
 from ..records.batching import aligned, folded
 from ..records.primitive import primitive
-from ..records.replay import second
 from ..records.rules import not_implemented
 from ..records.shape_rules import dtype_of, same
 from ..records.tangents import linear
@@ -73,15 +72,6 @@ def more_than_one(shape: Sequence[int]) -> None:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {tuple(shape)}")
 
 
-def composed(formula: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, *args: Any) -> Tensor:
-    """A formula over tensors; 16-bit floats are computed with as float32 and rounded once."""
-    d = x.dtype
-    if d.itemsize > 2:
-        return formula(x, weight, bias, *args)
-    wide = [None if t is None else ops.to_dtype(t, float32) for t in (x, weight, bias)]
-    return ops.to_dtype(formula(*wide, *args), d)
-
-
 def check_dtypes(name: str, input: Tensor, *parameters: Tensor | None) -> None:
     if input.dtype.category != FLOATING:
         raise not_implemented(name, input.dtype)
@@ -93,18 +83,6 @@ def check_dtypes(name: str, input: Tensor, *parameters: Tensor | None) -> None:
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------
-
-
-def _formula(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, center: bool, rank: int
-) -> Tensor:  # fmt: skip
-    """What the kernels compute, over tensors."""
-    dims = tuple(range(-rank, 0))
-    if center:
-        x = x - ops.mean(x, dims, True)
-    out = x * ops.rsqrt(ops.mean(x * x, dims, True) + eps)
-    out = out if weight is None else out * weight
-    return out if bias is None else out + bias
 
 
 def _grad(given: Any, others: Any, x: Any, weight: Any, eps: float, center: bool, rank: int, needs: Any) -> Any:
@@ -158,27 +136,16 @@ def norm_rows_op(backend: Any, x: Any, weight: Any, bias: Any, eps: float, cente
     return made[0].reshape(x.shape), *[a.reshape(_statistics(x, rank)) for a in made[1:]]
 
 
-def second_of_norm(
-    formula: Callable[..., Tensor], beside: Callable[[Tensor, Tensor], Tensor], gs: Any, cotangent: Any, x: Any, weight: Any,
-    wanted: Any, needs: Any,
-) -> Any:  # fmt: skip
-    """The gradients by the cotangent, x and weight of the gradients `gs` that a normalization has by x, weight and bias; the last is a
-    plain sum. `formula(x, weight)` is what it computes, `beside(t, x)` a parameter in the shape in which it goes with x."""
-    tensors = [x] if weight is None else [x, weight]
-    found = second(formula, tensors, cotangent, wanted[: len(tensors)], gs, needs[: 1 + len(tensors)])
-    if len(gs) > 2 and gs[2] is not None and wanted[2] and needs[0]:
-        more = ops.expand_as(beside(gs[2], cotangent), cotangent)
-        found[0] = more if found[0] is None else found[0] + more
-    return [*found, *[None] * (5 - len(found))]
-
-
-def _second(
-    gs: Any, cotangent: Any, x: Any, weight: Any, eps: float, center: bool, rank: int, wanted: Any, needs: Any
-) -> Any:
-    def formula(x: Tensor, weight: Tensor | None = None) -> Tensor:
-        return _formula(x, weight, None, eps, center, rank)
-
-    return second_of_norm(formula, lambda t, x: t, gs, cotangent, x, weight, wanted, needs)
+def gradients_of_norm(
+    g: Tensor, x: Tensor, dims: tuple[int, ...], eps: float, center: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Values normalized over some dimensions, and the gradient by `x` that those with the gradient `g` give."""
+    if center:
+        x = x - ops.mean(x, dims, True)
+    factor = ops.rsqrt(ops.mean(x * x, dims, True) + eps)
+    values = x * factor
+    rest = values * ops.mean(g * values, dims, True)
+    return values, factor * (g - (ops.mean(g, dims, True) + rest if center else rest))
 
 
 def _gradient_shapes(cotangent: Any, x: Any, weight: Any, *rest: Any) -> list[Any]:
@@ -193,25 +160,18 @@ def _backward_formula(
     wanted: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     """What `norm_rows_back` computes, over tensors."""
-    dims, lead = tuple(range(-rank, 0)), tuple(range(x._array.ndim - rank))
-    if center:
-        x = x - ops.mean(x, dims, True)
-    factor = ops.rsqrt(ops.mean(x * x, dims, True) + eps)
-    values = x * factor
-    g = cotangent if weight is None else cotangent * weight
-    rest = values * ops.mean(g * values, dims, True)
-    by_x = factor * (g - (ops.mean(g, dims, True) + rest if center else rest)) if wanted[0] else None
+    g, lead = cotangent if weight is None else cotangent * weight, tuple(range(x._array.ndim - rank))
+    values, by_x = gradients_of_norm(g, x, tuple(range(-rank, 0)), eps, center)
     by_weight = ops.sum(cotangent * values, lead) if wanted[1] else None
-    return by_x, by_weight, ops.sum(cotangent, lead) if wanted[2] else None
+    return by_x if wanted[0] else None, by_weight, ops.sum(cotangent, lead) if wanted[2] else None
 
 
 @primitive(
     batch=normalized_backward(_beside, lambda x, rest: tuple(range(1, x._array.ndim - rest[-1]))),
-    tangent=tangents.Composed(_backward_formula),
+    formula=_backward_formula,
     meta=_gradient_shapes,
     tensors=5,
     name="norm_rows_backward",
-    grad=_second,
 )
 def norm_rows_back(
     backend: Any, cotangent: Any, x: Any, weight: Any, mean: Any, scale: Any, eps: float, center: bool, rank: int,
@@ -237,7 +197,7 @@ def _rows_of(
     return tuple([relabel(ops.squeeze(t, 0), "NativeLayerNormBackward0") for t in made])  # type: ignore[return-value]
 
 
-def _check_row_shape(name: str, input: Tensor, shape: Sequence[int], *parameters: Tensor | None) -> tuple[int, ...]:
+def _check_row_shape(input: Tensor, shape: Sequence[int], *parameters: Tensor | None) -> tuple[int, ...]:
     shape = tuple(shape)
     have = input._array.shape
     if not shape:
@@ -266,7 +226,7 @@ def _checked(input: Tensor, shape: Sequence[int], weight: Tensor | None, bias: T
     usual = shape and have[len(have) - len(shape) :] == shape and d.category == FLOATING
     usual = usual and (weight is None or (weight._array.shape == shape and weight.dtype is d))
     if not (usual and (bias is None or (bias._array.shape == shape and bias.dtype is d))):
-        shape = _check_row_shape("layer_norm", input, shape, weight, bias)
+        shape = _check_row_shape(input, shape, weight, bias)
         check_dtypes("LayerNormKernelImpl", input, weight, bias)
     return shape
 
@@ -315,7 +275,7 @@ def rms_norm(
     >>> torch.nn.functional.rms_norm(torch.tensor([[3.0, 4.0]]), (2,))
     tensor([[0.8485, 1.1314]])
     """
-    shape = _check_row_shape("rms_norm", input, normalized_shape, weight)
+    shape = _check_row_shape(input, normalized_shape, weight)
     if input.dtype.category < FLOATING:
         raise not_implemented("rms_norm", input.dtype)
     if eps is None:

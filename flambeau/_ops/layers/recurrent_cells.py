@@ -14,7 +14,6 @@ from ..._kernel.sequences import recurrent as kernels
 from ..._tensor import Tensor
 from ..records.batching import folded
 from ..records.primitive import primitive
-from ..records.replay import gradients
 from ..records.shape_rules import like, same
 from ..registry import ops, public
 from .recurrent import BY_FORMULA, HALF, cast, check_weights, same_dtype
@@ -66,11 +65,7 @@ def _lstm_back_formula(g_h: Tensor, g_c: Tensor, c: Tensor, c_next: Tensor, gate
     return ops.cat(by_gates, 1), by_c * f
 
 
-def _lstm_second(given: Any, g_h: Any, g_c: Any, c: Any, c_next: Any, gates: Any, needs: Any) -> Any:
-    return gradients(_lstm_back_formula, (g_h, g_c, c, c_next, gates), given, needs)
-
-
-@primitive(batch=folded(), meta=like(4, 2), tensors=5, name="lstm_gates_backward", grad=_lstm_second)
+@primitive(batch=folded(), meta=like(4, 2), tensors=5, name="lstm_gates_backward", formula=_lstm_back_formula)
 def lstm_gates_back(backend: Any, g_h: Any, g_c: Any, c: Any, c_next: Any, gates: Any) -> Any:
     """The gradients by the gates before their functions, and by c."""
     return _run(backend, kernels.lstm_gates_backward, [g_h, g_c, c, c_next, gates], [gates, c])
@@ -111,11 +106,7 @@ def _gru_back_formula(g: Tensor, u: Tensor, h: Tensor, gates: Tensor) -> tuple[T
     return ops.cat([by_r, by_z, by_n], 1), ops.cat([by_r, by_z, by_n * r], 1), g * z
 
 
-def _gru_second(given: Any, g_out: Any, u: Any, h: Any, gates: Any, needs: Any) -> Any:
-    return gradients(_gru_back_formula, (g_out, u, h, gates), given, needs)
-
-
-@primitive(batch=folded(), meta=like(1, 1, 2), tensors=4, name="gru_gates_backward", grad=_gru_second)
+@primitive(batch=folded(), meta=like(1, 1, 2), tensors=4, name="gru_gates_backward", formula=_gru_back_formula)
 def gru_gates_back(backend: Any, g_out: Any, u: Any, h: Any, gates: Any) -> Any:
     """The gradients by both parts of the gates, and what reaches h beside them."""
     return _run(backend, kernels.gru_gates_backward, [g_out, u, h, gates], [u, u, h])

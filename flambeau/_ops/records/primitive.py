@@ -31,7 +31,9 @@ from ..._tensor import (
 )
 from ..plans.sites import LONGEST_CHAIN, planned_call
 from ..registry import derivative_name, parameter_names, records
+from . import tangents
 from .primitive_call import arrays_call, derivative, fitted, list_call, plain_call, single_backward, view_call, wrapped
+from .replay import replayed
 from .saved import pack, trace, versions_of
 from .shape_rules import DataDependent
 
@@ -55,6 +57,7 @@ class Primitive:
         differentiable: bool = True,
         batch: Callable[..., Any] | None = None,
         tangent: Any = None,
+        formula: Callable[..., Any] | None = None,
         planned: bool = False,
         light: bool = False,
         refuses: str = "",
@@ -68,6 +71,11 @@ class Primitive:
         if meta is None and not view:
             raise TypeError(f"{self.name}: a primitive needs a shape rule (`meta`), unless its result is a view")
         self.names = parameter_names(forward)[1:]
+        own_uses = None
+        if formula is not None:  # the operation written with others: what is not declared comes of it
+            self.tangent = tangent or tangents.Composed(formula)
+            if grad is None:
+                grad, own_uses = replayed(formula, tensors), self._everything()
         self.differentiable = differentiable and grad is not None
         self.missing = differentiable and grad is None  # raises when differentiated
         named = "torch::autograd::NotImplemented" if self.missing else derivative_name(self.name)
@@ -76,7 +84,7 @@ class Primitive:
         self.joint = callable(grad)  # one function gives the gradients of all inputs
         self.formulas: list[Any] = []
         if self.joint:
-            self.formulas = [(grad, self._uses(grad))]
+            self.formulas = [(grad, own_uses or self._uses(grad))]
         elif grad:
             self.formulas = [
                 (grad[n], self._uses(grad[n])) if n in grad else None  # type: ignore[index, operator]
@@ -108,6 +116,10 @@ class Primitive:
 
     def __call__(self, *args: Any) -> Any:
         return self.call(*args)
+
+    def _everything(self) -> list[tuple[str, Any]]:
+        """What a derivative gets that is made of a formula: the gradients, all arguments, and which of them need one."""
+        return [("given", None), *[("value", i) for i in range(len(self.names))], ("needs", None)]
 
     def _uses(self, formula: Any) -> list[tuple[str, Any]]:
         """What a formula asks for, by its parameter names: (kind, argument position)."""

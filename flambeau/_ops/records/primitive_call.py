@@ -195,7 +195,7 @@ def _value(op: Any, kind: str, position: Any) -> Callable[[Node, Any], Any]:
     if kind == "gs":
         return lambda node, g: [g] if not node.outputs else [_defined(part, o) for part, o in zip(g, node.outputs)]
     if kind == "given":  # gradients of several results, None where none came
-        return lambda node, g: list(g)
+        return lambda node, g: [g] if node.outputs is None else list(g)
     if kind == "needs":
         return lambda node, g: [e is not None for e in node.edges]
     field = 0 if kind == "shape" else 1

@@ -41,6 +41,16 @@ def gradients(
     return results
 
 
+def replayed(formula: Callable[..., Any], tensors: int) -> Callable[..., Any]:
+    """The derivative of an operation that `formula` writes with others, by its first `tensors` arguments."""
+
+    def derivative(given: Any, *args: Any) -> list[Any]:
+        static, needs = args[tensors:-1], args[-1]
+        return gradients(lambda *own: formula(*own, *static), args[:tensors], given, needs)
+
+    return derivative
+
+
 def _alias(t: Tensor, again: bool) -> Tensor:
     """The same values as an input of their own: one tensor may be given twice."""
     if again and t._k & GRAD:
