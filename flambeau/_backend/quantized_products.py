@@ -61,19 +61,19 @@ def _planned(variant: str, m: int, k: int, n: int, cores: int) -> Any:
     return blas.quickly(function) if work < blas.SOON else function
 
 
-def quantized_rows(x: Any, scale: float, zero_point: int, low: int, high: int) -> Any:
-    """Codes of the rows of a float32 matrix for `Weight.linear`."""
+def quantized_rows(x: Any, scale: float, zero_point: int) -> Any:
+    """Codes from 0 to 255 of the rows of a float32 matrix for `Weight.linear`."""
     m, k = x.shape
     less, length = gemm_int8.offset(gemm_int8.variants()[0]), gemm_int8.padded(k)
     code, inverse = "i8" if less else "u8", np.float32(1) / np.float32(scale)
     if length == k and x.size <= FEW and x.flags.c_contiguous:
-        numbers = float(inverse), float(zero_point - less), float(low - less), float(high - less)
+        numbers = float(inverse), float(zero_point - less), float(-less), float(255 - less)
         return quantizing(code)(x, *numbers).view(np.uint8)
     made = empty((m, length), _BYTE)
     if length > k:
         made[:, k:] = 0
     signed = made.view(np.int8)[:, :k] if less else made[:, :k]
-    given = inverse, np.float32(zero_point - less), np.float32(low - less), np.float32(high - less)
+    given = inverse, np.float32(zero_point - less), np.float32(-less), np.float32(255 - less)
     quantizing(code)(x, *given, out=signed)
     return made
 

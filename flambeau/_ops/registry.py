@@ -52,10 +52,8 @@ with_plans: Callable[..., Any] = _not_set
 position_arguments: dict[str, tuple[int, str]] = {}
 
 
-def expose(name: str, function: Any, path: str | None = "", method: str | None = "", planned: bool = False) -> None:
+def expose(name: str, function: Any, path: str | None = "", method: str | None = "") -> None:
     """Makes a function public: under `path` ("" for its own name, None for nowhere) and as a method."""
-    if planned:
-        function = with_plans(function, name)
     setattr(ops, name, function)
     if path is not None:
         functions[path or name] = function

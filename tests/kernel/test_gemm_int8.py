@@ -65,9 +65,7 @@ def test_depths_that_are_no_whole_vectors(depth):
     made = packed.linear(quantized_products.padded_rows(codes), 0.5, 77, biases)
     np.testing.assert_allclose(made, expected, rtol=1e-5)
     x = (codes.astype(np.float32) - 77) * np.float32(0.5)
-    np.testing.assert_array_equal(
-        quantized_products.quantized_rows(x, 0.5, 77, 0, 255), quantized_products.padded_rows(codes)
-    )
+    np.testing.assert_array_equal(quantized_products.quantized_rows(x, 0.5, 77), quantized_products.padded_rows(codes))
 
 
 def test_large_products_on_all_threads():

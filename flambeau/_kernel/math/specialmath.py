@@ -287,9 +287,9 @@ def igammac(m: Any, a: Value, x: Value) -> Value:
 # -- orthogonal polynomials --------------------------------------------------------------------
 
 
-def _recurrence(m: Any, n: Value, first: float, second: Value, step: Callable[[Value, Value, Value], Value]) -> Value:
-    """p(n) from p(0), p(1) and p(k + 1) = step(k, p(k), p(k - 1)); 0 where n is no degree."""
-    start = m.constant(first, n)
+def _recurrence(m: Any, n: Value, second: Value, step: Callable[[Value, Value, Value], Value]) -> Value:
+    """p(n) from p(0) = 1, p(1) and p(k + 1) = step(k, p(k), p(k - 1)); 0 where n is no degree."""
+    start = m.constant(1.0, n)
     valid = (n >= 0.0) & (n < 2.0**63)
     count = m.cast(m.where(valid, n, 0.0), "i64")
     result = m.repeat(
@@ -310,7 +310,7 @@ def _chebyshev(second: Callable[[Value], Value], angular: Callable[[Any, Value, 
         n = m.trunc(n)
         distant = (n >= _MANY) & (n < 2.0**63) & (m.real_abs(x) <= 1.0)
         few = m.where(distant, 0.0, n)
-        result = _recurrence(m, few, 1.0, second(x), lambda k, last, before: x * 2.0 * last - before)
+        result = _recurrence(m, few, second(x), lambda k, last, before: x * 2.0 * last - before)
         # the ratio stays finite at the ends of the interval if the angle does not reach them
         angle = m.minimum(m.maximum(m.acos(x), 1e-9), math.pi - 1e-9)
         over, under = angular(m, angle, n)
@@ -339,7 +339,7 @@ def _shifted(plain: Any) -> Any:
     return lambda m, x, n: plain(m, x * 2.0 - 1.0, n)
 
 
-def _hermite(factor: float, limit: dict[str, float]) -> Any:
+def _hermite(factor: float) -> Any:
     """H (factor 2) and He (factor 1); too high degrees give NaN."""
 
     def body(m: Any, x: Value, n: Value) -> Value:
@@ -347,7 +347,7 @@ def _hermite(factor: float, limit: dict[str, float]) -> Any:
             return m.fma(x * factor, last, -(k * factor * before))
 
         degree = m.trunc(n)
-        return m.where(degree > limit[x.type], NAN, _recurrence(m, degree, 1.0, x * factor, step))
+        return m.where(degree > _LIMIT[x.type], NAN, _recurrence(m, degree, x * factor, step))
 
     return body
 
@@ -356,14 +356,14 @@ def laguerre(m: Any, x: Value, n: Value) -> Value:
     def step(k: Value, last: Value, before: Value) -> Value:
         return ((k * 2.0 + 1.0 - x) * last - k * before) / (k + 1.0)
 
-    return _recurrence(m, m.trunc(n), 1.0, 1.0 - x, step)
+    return _recurrence(m, m.trunc(n), 1.0 - x, step)
 
 
 def legendre(m: Any, x: Value, n: Value) -> Value:
     def step(k: Value, last: Value, before: Value) -> Value:
         return ((k * 2.0 + 1.0) * x * last - k * before) / (k + 1.0)
 
-    return _recurrence(m, m.trunc(n), 1.0, x, step)
+    return _recurrence(m, m.trunc(n), x, step)
 
 
 CHEBYSHEV = {
@@ -374,7 +374,7 @@ _LIMIT = {"f32": 128.0, "f64": 512.0}
 POLYNOMIALS = {
     **{f"chebyshev_polynomial_{kind}": body for kind, body in CHEBYSHEV.items()},
     **{f"shifted_chebyshev_polynomial_{kind}": _shifted(body) for kind, body in CHEBYSHEV.items()},
-    "hermite_polynomial_h": _hermite(2.0, _LIMIT), "hermite_polynomial_he": _hermite(1.0, _LIMIT),
+    "hermite_polynomial_h": _hermite(2.0), "hermite_polynomial_he": _hermite(1.0),
     "laguerre_polynomial_l": laguerre, "legendre_polynomial_p": legendre,
 }  # fmt: skip
 

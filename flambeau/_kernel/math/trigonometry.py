@@ -79,9 +79,9 @@ _ASIN = {
 # -- reduction of the argument -----------------------------------------------------------------
 
 
-def _turn_bits(start: int, width: int) -> int:
-    """Bits of 1/(2 pi) as a signed 64-bit literal."""
-    word = (_TURNS >> (_TURNS_LENGTH - start - width)) & ((1 << width) - 1)
+def _turn_bits(start: int) -> int:
+    """64 bits of 1/(2 pi) as a signed literal."""
+    word = (_TURNS >> (_TURNS_LENGTH - start - 64)) & ((1 << 64) - 1)
     return word - (1 << 64) if word >= 1 << 63 else word
 
 
@@ -114,8 +114,8 @@ def _joined(high: Value, low: Value, shift: Value) -> Value:
 def _turns_32(m: Any, x: Value) -> Value:
     """The fraction of a turn that |x| is, in units of 2**-64."""
     mantissa, index, shift = _mantissa(m, x, 32)
-    high = _choose(m, index, [_turn_bits(32 * k, 64) for k in range(5)])
-    low = _choose(m, index, [_turn_bits(32 * k + 64, 64) for k in range(5)])
+    high = _choose(m, index, [_turn_bits(32 * k) for k in range(5)])
+    low = _choose(m, index, [_turn_bits(32 * k + 64) for k in range(5)])
     return mantissa * _joined(high, low, shift) + ((mantissa * ((low << shift) >> 32)) >> 32)
 
 
@@ -130,7 +130,7 @@ def _high_product(a: Value, b: Value) -> Value:
 def _turns_64(m: Any, x: Value) -> tuple[Value, Value]:
     """The fraction of a turn that |x| is, in 128 bits."""
     mantissa, index, shift = _mantissa(m, x, 64)
-    words = [_choose(m, index, [_turn_bits(64 * (k + j), 64) for k in range(16)]) for j in range(4)]
+    words = [_choose(m, index, [_turn_bits(64 * (k + j)) for k in range(16)]) for j in range(4)]
     w0, w1, w2 = (_joined(words[j], words[j + 1], shift) for j in range(3))
     product = mantissa * w1
     low = product + _high_product(mantissa, w2)

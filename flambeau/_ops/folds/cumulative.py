@@ -200,12 +200,12 @@ def _extrema(backend: Any, x: Any, dim: int, sign: int) -> Any:
     return values, places
 
 
-@primitive(grad={"x": _extremum_grad}, name="cummax", meta=_extremum_rule, batch=along, tangent=chosen_along())
+@primitive(grad={"x": _extremum_grad}, name="cummax", meta=_extremum_rule, batch=along, tangent=chosen_along)
 def cummax_op(backend: Any, x: Any, dim: int) -> Any:
     return _extrema(backend, x, dim, 1)
 
 
-@primitive(grad={"x": _extremum_grad}, name="cummin", meta=_extremum_rule, batch=along, tangent=chosen_along())
+@primitive(grad={"x": _extremum_grad}, name="cummin", meta=_extremum_rule, batch=along, tangent=chosen_along)
 def cummin_op(backend: Any, x: Any, dim: int) -> Any:
     return _extrema(backend, x, dim, -1)
 

@@ -369,7 +369,7 @@ def _extremes(fold: str) -> tuple[Any, Any, Any]:
 
     @primitive(
         grad={"x": chosen_grad}, name=fold, meta=_extremum_rule, backward_name=label.format(0), batch=along,
-        tangent=chosen_along(),
+        tangent=chosen_along,
     )  # fmt: skip
     def along_one(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
         if x.ndim == 0:
@@ -383,7 +383,7 @@ amax_op, max_all, max_op = _extremes("max")
 amin_op, min_all, min_op = _extremes("min")
 
 
-def _require_ordered(name: str, input: Any, kernel: str) -> None:
+def _require_ordered(input: Any, kernel: str) -> None:
     d = input.dtype
     if d.category == COMPLEX or not d.code:
         raise not_implemented(kernel, d)
@@ -393,7 +393,7 @@ def _max_or_min(name: str, input: Tensor, dim: Any, keepdim: Any, whole: Any, al
     if isinstance(dim, Tensor):
         return getattr(ops, between)(input, dim)
     if dim is ...:
-        _require_ordered(name, input, name + "_all")
+        _require_ordered(input, name + "_all")
         if keepdim is not None:
             raise TypeError(f"{name}() received an invalid combination of arguments: keepdim needs dim")
         if input._array.size == 0:
@@ -401,7 +401,7 @@ def _max_or_min(name: str, input: Tensor, dim: Any, keepdim: Any, whole: Any, al
         return whole(input)
     if input.dtype.category == COMPLEX:
         raise RuntimeError(f"{name}(): does not support complex input")
-    _require_ordered(name, input, name)
+    _require_ordered(input, name)
     if not hasattr(dim, "__index__"):
         raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
     dim = wrap_dim(dim, input._array.ndim)
@@ -432,7 +432,7 @@ def min(input: Tensor, dim: Any = ..., keepdim: Any = None, *, other: Any = None
 
 
 def _extreme_values(name: str, op: Any, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    _require_ordered(name, input, f"{name[1:]}_values_cpu")
+    _require_ordered(input, f"{name[1:]}_values_cpu")
     shape = input._array.shape
     dims = wrap_dims(dim, len(shape))
     if 0 in shape:
@@ -473,7 +473,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     >>> torch.aminmax(torch.tensor([3.0, 1.0, 2.0])).max
     tensor(3.)
     """
-    _require_ordered("aminmax", input, "aminmax")
+    _require_ordered(input, "aminmax")
     shape = input._array.shape
     if dim is None:
         dims: Any = tuple(range(len(shape)))

@@ -110,7 +110,7 @@ def _sort_long(start: int, stop: int, rows: Any, values: Any, places: Any, code:
     name="sort",
     meta=lambda x, dim, descending: [dense(x), dense(x, d=int64)],
     batch=along,
-    tangent=chosen_along(),
+    tangent=chosen_along,
 )
 def sort_op(backend: Any, x: Any, dim: int, descending: bool) -> Any:
     if x.ndim == 0:
@@ -175,7 +175,7 @@ def _top_rule(x: Any, dim: int, k: int, largest: bool) -> Any:
     name="topk",
     meta=_top_rule,
     batch=along,
-    tangent=chosen_along(),
+    tangent=chosen_along,
 )
 def top_op(backend: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
     if x.ndim == 0:
@@ -281,7 +281,7 @@ def _one_rule(x: Any, dim: int, keepdim: bool, *rest: Any) -> Any:
     return [(shape, BY_NUMPY[x.dtype]), (shape, int64)]
 
 
-@primitive(grad={"x": chosen_grad}, name="kthvalue", meta=_one_rule, batch=along, tangent=chosen_along())
+@primitive(grad={"x": chosen_grad}, name="kthvalue", meta=_one_rule, batch=along, tangent=chosen_along)
 def kth_op(backend: Any, x: Any, dim: int, keepdim: bool, k: int) -> Any:
     if x.ndim == 0:
         return x.copy(), backend.zeros((), "int64")
@@ -317,7 +317,7 @@ def kthvalue(input: Tensor, k: Any, dim: int = -1, keepdim: bool = False) -> Any
     meta=_one_rule,
     backward_name="MedianBackward1",
     batch=along,
-    tangent=chosen_along(),
+    tangent=chosen_along,
     planned=True,
 )
 def median_op(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
@@ -390,7 +390,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     return _median_of("nanmedian", input, dim, keepdim)
 
 
-@primitive(grad={"x": chosen_grad}, name="mode", meta=_one_rule, batch=along, tangent=chosen_along())
+@primitive(grad={"x": chosen_grad}, name="mode", meta=_one_rule, batch=along, tangent=chosen_along)
 def mode_op(backend: Any, x: Any, dim: int, keepdim: bool) -> Any:
     if x.ndim == 0:
         return x.copy(), backend.zeros((), "int64")
@@ -547,7 +547,7 @@ def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool, wants_in
     return xp.moveaxis(kept.reshape(len(kept), *moved.shape[1:]), 0, dim), inverse, counts
 
 
-def _unique_of(name: str, input: Tensor, dim: Any, inverse: bool, counts: bool, consecutive: bool) -> Any:
+def _unique_of(input: Tensor, dim: Any, inverse: bool, counts: bool, consecutive: bool) -> Any:
     if input.dtype.category == COMPLEX:
         raise not_implemented("unique", input.dtype)
     if dim is not None:
@@ -578,7 +578,7 @@ def unique(
     """
     for word, flag in (("sorted", sorted), ("return_inverse", return_inverse), ("return_counts", return_counts)):
         require_bool("unique", word, flag)  # a number in their place was meant to be dim
-    return _unique_of("unique", input, dim, return_inverse, return_counts, False)
+    return _unique_of(input, dim, return_inverse, return_counts, False)
 
 
 @public(method=False)
@@ -586,13 +586,13 @@ def _unique2(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[Tensor, ...]:
     """What `unique` gives; inverse and counts, too, which are empty unless they were asked for."""
-    return _with_empty(_unique_of("_unique2", input, None, return_inverse, return_counts, False), return_inverse)
+    return _with_empty(_unique_of(input, None, return_inverse, return_counts, False), return_inverse)
 
 
 @public(method=False)
 def _unique(input: Tensor, sorted: bool = True, return_inverse: bool = False) -> tuple[Tensor, ...]:
     """The same without counts."""
-    return _with_empty(_unique_of("_unique", input, None, return_inverse, False, False), return_inverse)[:2]
+    return _with_empty(_unique_of(input, None, return_inverse, False, False), return_inverse)[:2]
 
 
 def _with_empty(found: Any, inverse: bool) -> tuple[Tensor, ...]:
@@ -612,7 +612,7 @@ def unique_consecutive(
     >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
-    return _unique_of("unique_consecutive", input, dim, return_inverse, return_counts, True)
+    return _unique_of(input, dim, return_inverse, return_counts, True)
 
 
 SCHEMAS = """

@@ -383,7 +383,7 @@ def nanquantile(
 # -- covariances -------------------------------------------------------------------------------------------------
 
 
-def _observation_weights(input: Tensor, count: int, fweights: Any, aweights: Any) -> Any:
+def _observation_weights(count: int, fweights: Any, aweights: Any) -> Any:
     weights = None
     for name, given, integral in (("fweights", fweights, True), ("aweights", aweights, False)):
         if given is None:
@@ -419,7 +419,7 @@ def cov(
         raise RuntimeError("cov(): bool dtype is not supported for input")
     x = ops.reshape(input, (1, -1)) if ndim < 2 else input
     count = x._array.shape[1]
-    weights = _observation_weights(input, count, fweights, aweights)
+    weights = _observation_weights(count, fweights, aweights)
     if x.dtype.category < FLOATING:
         x = ops.to_dtype(x, default.float)
     if weights is None:

@@ -42,11 +42,11 @@ def storage_offset(input: Tensor) -> int:
 # -- other memory for the same tensor ----------------------------------------------------------------------------
 
 
-def _check_resizable(t: Tensor, what: str) -> None:
+def _check_resizable(t: Tensor) -> None:
     if t.requires_grad and local.grad:  # so does a view, taken under no_grad, of a tensor that does
-        raise RuntimeError(f"cannot {what} variables that require grad")
+        raise RuntimeError("cannot resize variables that require grad")
     if t._k & DUAL:
-        raise RuntimeError(f"cannot {what} variables that has a forward grad")
+        raise RuntimeError("cannot resize variables that has a forward grad")
     check_inference(t)
 
 
@@ -59,7 +59,7 @@ def resize_(input: Tensor, *sizes: Any, memory_format: Any = contiguous_format, 
     tensor([1, 2])
     """
     shape = shape_argument("resize_", sizes, named)
-    _check_resizable(input, "resize")
+    _check_resizable(input)
     if memory_format is preserve_format:
         raise RuntimeError(f"Unsupported memory format {memory_format}")
     if input._k & QUANTIZED:

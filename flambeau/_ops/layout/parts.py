@@ -289,21 +289,21 @@ unsafe_split_op = _split_record("unsafe_split", "UnsafeSplitBackward0", False)
 unsafe_split_with_sizes_op = _split_record("unsafe_split_with_sizes", "UnsafeSplitWithSizesBackward0", False)
 
 
-def _even_sizes(x: Tensor, size: int, dim: int, name: str) -> tuple[tuple[int, ...], int]:
+def _even_sizes(x: Tensor, size: int, dim: int) -> tuple[tuple[int, ...], int]:
     shape = x._array.shape
     if not shape:
-        raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
     dim = wrap_dim(dim, len(shape))
-    return _even(shape[dim], size.__index__(), name), dim
+    return _even(shape[dim], size.__index__()), dim
 
 
 @functools.lru_cache(1024)
-def _even(n: int, size: int, name: str) -> tuple[int, ...]:
+def _even(n: int, size: int) -> tuple[int, ...]:
     """The sizes of pieces of n elements."""
     if size < 0:
-        raise RuntimeError(f"{name} expects split_size be non-negative, but got split_size={size}")
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
     if size == 0 and n:
-        raise RuntimeError(f"{name} expects split_size greater than 0 for a dimension of size {n}")
+        raise RuntimeError(f"split expects split_size greater than 0 for a dimension of size {n}")
     count = max(-(-n // size), 1) if size else 1
     return tuple([size] * (count - 1) + [n - size * (count - 1)])
 
@@ -344,7 +344,7 @@ def split(tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, **na
     if getattr(split_size_or_sections, "ndim", 1) == 0:  # a 0-d tensor
         split_size_or_sections = split_size_or_sections.__index__()
     if isinstance(split_size_or_sections, int):
-        return _split_views(split_op, tensor, *_even_sizes(tensor, split_size_or_sections, dim, "split"))
+        return _split_views(split_op, tensor, *_even_sizes(tensor, split_size_or_sections, dim))
     return _split_views(split_with_sizes_op, tensor, *_given_sizes(tensor, split_size_or_sections, dim))
 
 
@@ -357,7 +357,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
 @public()
 def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`split` whose pieces may be written in place although autograd does not know that they share memory."""
-    return unsafe_split_op(tensor, *_even_sizes(tensor, split_size, dim, "split"))
+    return unsafe_split_op(tensor, *_even_sizes(tensor, split_size, dim))
 
 
 @public()
@@ -376,7 +376,7 @@ def _chunk_sizes(x: Tensor, chunks: int, dim: int) -> tuple[tuple[int, ...], int
     n = shape[dim]
     if not n:
         return (0,) * chunks, dim
-    return _even(n, -(-n // chunks), "chunk"), dim
+    return _even(n, -(-n // chunks)), dim
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:

@@ -234,7 +234,7 @@ def _factor(value: Any, d: dtype) -> Any:
     return checked_number(value, d)
 
 
-def _check_expand(shape: tuple[int, ...], target: tuple[int, ...], d: dtype) -> None:
+def _check_expand(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
     if len(shape) > len(target):
         raise RuntimeError(
             f"expand: the number of sizes provided ({len(target)}) must be greater or equal to the number of "
@@ -264,7 +264,7 @@ def _check_addmm(c: Tensor, a: Tensor, b: Tensor) -> None:
         )
     if x[1] != y[0]:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({x[0]}x{x[1]} and {y[0]}x{y[1]})")
-    _check_expand(c._array.shape, (x[0], y[1]), c.dtype)
+    _check_expand(c._array.shape, (x[0], y[1]))
     check_multiplied("addmm_impl_cpu_", a.dtype)
 
 
@@ -331,7 +331,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     """
     check_vectors("addr", vec1=vec1, vec2=vec2)
     target = (vec1._array.size, vec2._array.size)
-    _check_expand(input._array.shape, target, input.dtype)
+    _check_expand(input._array.shape, target)
     if input.dtype.category == vec1.dtype.category == vec2.dtype.category == BOOL:
         made = ops.logical_and(ops.outer(vec1, vec2), wrap(np.array(bool(alpha)), bool_))
         return ops.logical_or(made, input) if beta else made
@@ -356,7 +356,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
         )
     check_batches(batch1, batch2)
     shape = (*batch1._array.shape[:2], batch2._array.shape[2])
-    _check_expand(input._array.shape, shape, d)
+    _check_expand(input._array.shape, shape)
     check_multiplied("baddbmm", d)
     return baddbmm_op(input, batch1, batch2, _factor(beta, d.wide), _factor(alpha, d.wide))
 
@@ -449,7 +449,7 @@ def _check_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
             raise RuntimeError(
                 f"self and mat2 must have the same dtype, but got {type_name(bias.dtype)} and {type_name(weight.dtype)}"
             )
-        _check_expand(bias._array.shape, (*x[:-1], w[0]), bias.dtype)
+        _check_expand(bias._array.shape, (*x[:-1], w[0]))
 
 
 @public("nn.functional.bilinear", "bilinear", method=False, planned=True)

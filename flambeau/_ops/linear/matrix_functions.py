@@ -185,13 +185,13 @@ def cross_op(backend: Any, x: Any, y: Any, dim: int) -> Any:
     return made
 
 
-def _cross(name: str, a: Tensor, b: Tensor, dim: int) -> Tensor:
+def _cross(a: Tensor, b: Tensor, dim: int) -> Tensor:
     x, y = a._array.shape, b._array.shape
     if len(x) != len(y):
-        raise RuntimeError(f"{name}: inputs must have the same number of dimensions.")
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     dim = wrap_dim(dim, len(x))
     if x[dim] != 3 or y[dim] != 3:
-        raise RuntimeError(f"{name}: inputs dimension {dim} must have length 3. Got {x[dim]} and {y[dim]}")
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {x[dim]} and {y[dim]}")
     shape = broadcast_shapes(x, y)
     if a.dtype is not b.dtype:
         d = ops.result_type(a, b)
@@ -207,7 +207,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     >>> torch.linalg.cross(torch.tensor([1, 0, 0]), torch.tensor([0, 1, 0]))
     tensor([0, 0, 1])
     """
-    return _cross("linalg.cross", input, other, dim)
+    return _cross(input, other, dim)
 
 
 @public(out="exact")
@@ -225,7 +225,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         warn_user(
             "Using torch.cross without specifying the dim arg is deprecated: give dim, or use torch.linalg.cross.",
         )
-    return _cross("linalg.cross", input, other, dim)
+    return _cross(input, other, dim)
 
 
 # -- matrices made of vectors --------------------------------------------------------------------------------------

@@ -379,7 +379,7 @@ def eigvalsh_op(backend: Any, a: Any, uplo: str) -> Any:
     return rows_of(made[0] if made else converged("linalg.eigvalsh", backend.xp.linalg.eigvalsh, a, UPLO=uplo))
 
 
-def _uplo(name: str, value: str) -> str:
+def _uplo(value: str) -> str:
     side = value.upper()
     if side not in ("U", "L"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {value}")
@@ -395,7 +395,7 @@ def linalg_eigh(A: Tensor, UPLO: str = "L") -> Any:
     tensor([1., 2.])
     """
     check_square("linalg.eigh", A)
-    return return_types.linalg_eigh(*eigh_op(A, _uplo("linalg.eigh", UPLO)))
+    return return_types.linalg_eigh(*eigh_op(A, _uplo(UPLO)))
 
 
 @public("linalg.eigvalsh", method=False, out="exact", planned=True)
@@ -407,7 +407,7 @@ def linalg_eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     tensor([1., 2.])
     """
     check_square("linalg.eigvalsh", A)
-    side = _uplo("linalg.eigvalsh", UPLO)
+    side = _uplo(UPLO)
     return eigh_op(A, side)[0] if is_differentiated(A) else eigvalsh_op(A, side)
 
 

@@ -118,7 +118,7 @@ def _need_mask(name: str, mask: Any) -> None:
 
 def _fill_expanded(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """`masked_fill_` where elements share memory: one of them that the mask names is enough to fill them all."""
-    warn_of_expanded("masked_fill_", 5)
+    warn_of_expanded("masked_fill_")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ops.index_put_(input, (ops.expand_as(mask, input),), value)

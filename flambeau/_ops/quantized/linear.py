@@ -34,7 +34,7 @@ def dynamic_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         low, high = ops.amin(x)._array, ops.amax(x)._array
     scale, zero_point = choose_scale(float(low), float(high), *_SEVEN_BITS)
     rows = array.reshape(-1, array.shape[-1])
-    codes = quantized_products.quantized_rows(rows, scale, zero_point, 0, 255)
+    codes = quantized_products.quantized_rows(rows, scale, zero_point)
     made = packed.linear(codes, scale, zero_point, None if bias is None else bias._array)
     return wrap(made.reshape(*array.shape[:-1], made.shape[1]), float32)
 

@@ -69,7 +69,7 @@ def _raised(low: dtype, high: dtype) -> dtype:
     return promote_types(low, high)
 
 
-def operand_arrays(backend: Any, op: Any, args: tuple[Any, ...], compute: dtype) -> list[Any]:
+def operand_arrays(op: Any, args: tuple[Any, ...], compute: dtype) -> list[Any]:
     """The operands as arrays of the dtype that the op takes them in; numbers become 0-d arrays (of NumPy, on any device)."""
     arrays = []
     arity, masks, checked = op.arity, op.masks, op.checked

@@ -203,7 +203,7 @@ def _compute(op: Pointwise, t: Tensor, others: tuple[Any, ...], k: int) -> None:
         raise RuntimeError(
             f"result type {type_name(results[0])} can't be cast to the desired output type {type_name(t.dtype)}"
         )
-    arrays = operand_arrays(backend, op, others, compute)
+    arrays = operand_arrays(op, others, compute)
     shape = t._array.shape
     if any(_widens(a.shape, shape) for a in arrays[1:]):
         shapes = [a.shape for a in arrays]
@@ -226,7 +226,7 @@ def _widens(shape: Any, target: Any) -> bool:
     return any(n != m and n != 1 for n, m in zip(reversed(shape), reversed(target)))
 
 
-def _check_result(name: str, t: Tensor, d: Any, shape: Any) -> None:
+def _check_result(t: Tensor, d: Any, shape: Any) -> None:
     if not can_cast(d, t.dtype):
         raise RuntimeError(f"result type {type_name(d)} can't be cast to the desired output type {type_name(t.dtype)}")
     if tuple(shape) != tuple(t._array.shape):
@@ -282,7 +282,7 @@ def shown(t: Tensor, result: Tensor) -> bool:
 def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
     """Writes the result of an operation on `t` back into it and takes over the result's history."""
     if check:
-        _check_result(name, t, result.dtype, result._array.shape)
+        _check_result(t, result.dtype, result._array.shape)
     if (t._k | result._k) & BATCHED:
         if modes.inferring is not None and local.transforms:
             check_captured(t)

@@ -314,7 +314,7 @@ class Pointwise:
             return outs[0] if self.outputs == 1 else outs
         backend = backend_of(k)
         call, results, compute = self.variant(backend, common)
-        arrays = operand_arrays(backend, self, args, compute)
+        arrays = operand_arrays(self, args, compute)
         try:
             made = self.run(backend, call, arrays, results)
         except (ValueError, MemoryError) as error:

@@ -75,18 +75,14 @@ def multilinear(*names: str, added: str | None = None) -> Rule:
     return rule
 
 
-def chosen_along(number: int = 1) -> Rule:
-    """Of operations that choose elements of x along `dim`, whose places are one of the results."""
-
-    def rule(op: Any, args: Any, out: Any, tangents: Any) -> Any:
-        t, dim, places = tangents[0], args[op.names.index("dim")], out[number]
-        if not t._array.ndim:
-            return ops.clone(t), None
-        gone = places._array.ndim < t._array.ndim
-        made = ops.gather(t, dim, ops.unsqueeze(places, dim) if gone else places)
-        return ops.squeeze(made, dim) if gone else made, None
-
-    return rule
+def chosen_along(op: Any, args: Any, out: Any, tangents: Any) -> Any:
+    """Of operations that choose elements of x along `dim`, whose places are the second result."""
+    t, dim, places = tangents[0], args[op.names.index("dim")], out[1]
+    if not t._array.ndim:
+        return ops.clone(t), None
+    gone = places._array.ndim < t._array.ndim
+    made = ops.gather(t, dim, ops.unsqueeze(places, dim) if gone else places)
+    return ops.squeeze(made, dim) if gone else made, None
 
 
 def is_shared(t: Any, others: Any) -> bool:

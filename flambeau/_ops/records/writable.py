@@ -130,7 +130,7 @@ def check_apart(t: Tensor, others: Any) -> None:
             _check_overlap(t._array, other._array)
 
 
-def warn_of_expanded(name: str, stacklevel: int = 4) -> None:
+def warn_of_expanded(name: str) -> None:
     warn_user(
         f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "
         "operation: elements that share memory are all written.",
