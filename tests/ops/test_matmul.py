@@ -7,6 +7,7 @@ import pytest
 
 import flambeau as torch
 import flambeau.nn.functional as F
+from flambeau._ops.linear.einsum import _recipe
 from flambeau.autograd import gradcheck, gradgradcheck
 
 rng = np.random.default_rng(0)
@@ -145,6 +146,16 @@ def test_einsum_broadcasts_an_extent_of_one():
 def test_einsum_with_lists_of_numbers():
     a, b = normal(2, 3, 4), normal(4, 5)
     close(torch.einsum(a, [..., 1], b, [1, 2], [..., 2]), a.numpy() @ b.numpy())
+
+
+def test_einsum_knows_an_equation_that_comes_again():
+    for equation, *shapes in EQUATIONS:
+        for _ in range(4):  # from the second call on there may be a plan
+            operands = [normal(*s) for s in shapes]
+            close(torch.einsum("".join(list(equation)), *operands), np.einsum(equation, *(t.numpy() for t in operands)))
+    before = _recipe.cache_info().misses
+    torch.einsum(EQUATIONS[0][0], *[normal(*s) for s in EQUATIONS[0][1:]])
+    assert _recipe.cache_info().misses == before
 
 
 def test_einsum_refuses():
