@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core.allocation import SHARED, empty, empty_like
 from .._core.layouts import is_disjoint
-from .._kernel.loops.lang import independent, kernel
+from .._kernel.loops.lang import independent, kernel, strands
 from .._kernel.loops.pointwise import past_caches, pointwise_ufunc
 from .._kernel.loops.ufunc import addresses
 from .._kernel.native.direct import start_of
@@ -75,11 +75,6 @@ def unbraid(m: Any, x: Any, out: Any, count: int) -> None:
     for i in independent(out.n):
         for j in strands(count):
             out[j, i] = x[i * count + j]
-
-
-def strands(count: int) -> list[int]:
-    """In a kernel: the numbers of lines, over which a loop is unrolled."""
-    return list(range(count))
 
 
 def row_major(x: Any) -> Any:

@@ -71,3 +71,33 @@ def test_what_is_repeated_is_folded_once(base, name):
             np.testing.assert_allclose(made.numpy(), exact, rtol=1e-6)
             assert made.is_contiguous()
             made += 1  # memory of its own
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.bool_])
+@pytest.mark.parametrize("name", ["max", "min", "amax", "prod", "any", "cummax"])
+def test_rows_with_gaps_are_folded_as_dense_ones(name, dtype):
+    """Blocks of such rows are put side by side first."""
+    dense = np.random.RandomState(0).standard_normal((4, 1100)).astype(dtype)
+    if dtype in (np.float32, np.float16):
+        dense[1, 700], dense[2, 3], dense[2, 4], dense[3] = np.nan, -0.0, 0.0, np.sort(dense[3])
+    for count in (1100, 512, 129, 64, 3):
+        apart = np.repeat(dense[:, :count], 2, 1)
+        made, wanted = (getattr(torch.from_numpy(a), name)(1) for a in (apart[:, ::2], dense[:, :count].copy()))
+        for a, b in zip(*[(r,) if torch.is_tensor(r) else r for r in (made, wanted)], strict=True):
+            torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
+
+
+def test_extrema_along_the_last_dimension_of_columns():
+    """They are found down the columns that lie side by side."""
+    x = torch.randn(70, 40).T
+    assert x.max(1).values.equal(x.contiguous().max(1).values)
+    assert x.argmin(1).equal(x.contiguous().argmin(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_logarithmic_sums_of_numbers_far_apart(dtype):
+    """Blocks whose sums would vanish beside the largest element are added up in order."""
+    x = torch.tensor([0.0, 1000.0, -3.0, 1000.0] + [-2000.0] * 100 + [999.0] * 64, dtype=dtype)
+    made = torch.logcumsumexp(x, 0)
+    assert made[:2].tolist() == [0.0, 1000.0]
+    torch.testing.assert_close(made, torch.from_numpy(np.logaddexp.accumulate(x.double().numpy())).to(dtype))

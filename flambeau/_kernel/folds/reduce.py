@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..loops.lang import few, independent, kernel
+from ..loops.lang import as_written, few, independent, inline, kernel
 from ..render.symbols import Complex
 from ..render.tiles import lanes
 from ..render.value import COMPUTE, PART, is_float
@@ -128,11 +128,29 @@ def finish(m: Any, total: Any, count: Any, how: str | None) -> Any:
     return total
 
 
+def _near(m: Any, x: Any, block: int) -> Any:
+    """In a kernel: room for a block of a row whose elements lie apart, from which vectors can read them; None if they do not."""
+    return None if x.dense or x.type in PART else m.local(_same(x.type), block)
+
+
+@inline
+def _fetch(x: Any, start: Any, stop: Any, near: Any) -> None:
+    if near is not None:
+        for i in as_written(start, stop):
+            near[i - start] = x[i]
+
+
+def _seen(x: Any, start: Any, near: Any) -> Any:
+    """Where elements of a block are read, by their place in the row."""
+    return (lambda i: x[i]) if near is None else lambda i: near[i - start]
+
+
 @kernel("(n)->()")
 def fold_rows(m: Any, x: Any, out: Any, fold: Any, how: Any) -> None:
     """Every row to one value."""
     f = FOLDS[fold]
     inner, wide = f.inner(x.type), f.wide(x.type)
+    near = _near(m, x, f.block)
     abreast = min(8, GROUPED // lanes(inner)) if is_float(inner) else 0  # a product waits for the one before it
     total = m.value(f.start(wide), wide)
     for first in range(0, x.n, GROUP):
@@ -140,12 +158,14 @@ def fold_rows(m: Any, x: Any, out: Any, fold: Any, how: Any) -> None:
         group = m.value(f.start(wide), wide)
         for start in range(first, last, f.block):
             stop = m.minimum(start + f.block, last)
+            _fetch(x, start, stop, near)
+            at = _seen(x, start, near)
             part = m.value(f.start(inner), inner)
             whole = stop - ((stop - start) & (GROUPED - 1))
             for i in independent(start, whole, abreast=abreast, when=False):
-                part = f.join(m, part, m.cast(f.lift(m, x[i]), inner))
+                part = f.join(m, part, m.cast(f.lift(m, at(i)), inner))
             for i in few(whole, stop):
-                part = f.join(m, part, m.cast(f.lift(m, x[i]), inner))
+                part = f.join(m, part, m.cast(f.lift(m, at(i)), inner))
             group = f.join(m, group, m.cast(part, wide))
         total = f.join(m, total, group)
     out[()] = finish(m, total, x.n, how)
@@ -233,11 +253,14 @@ def extremum_rows(m: Any, x: Any, value: Any, place: Any, sign: Any) -> None:
     kind = _rank_type(x.type)
     best = m.value(lowest(kind), kind)
     where = m.value(0, "i64")
+    near = _near(m, x, SEARCHED)
     for start in range(0, x.n, SEARCHED):
         stop = m.minimum(start + SEARCHED, x.n)
+        _fetch(x, start, stop, near)
+        at = _seen(x, start, near)
         key = m.value(lowest(kind), kind)
         for i in range(start, stop):
-            key = m.maximum(key, rank(m, x[i], sign))
+            key = m.maximum(key, rank(m, at(i), sign))
         if is_above(key, best):
             best = key
             where = start
@@ -247,9 +270,9 @@ def extremum_rows(m: Any, x: Any, value: Any, place: Any, sign: Any) -> None:
         key = rank(m, x[i], sign)
         is_best = (key == best) | ((key != key) & (best != best))
         found = m.minimum(found, m.where(is_best, m.cast(i - where, "i32"), SEARCHED))
-    at = where + m.cast(found, "i64")
-    value[()] = x[at]
-    place[()] = at
+    best_place = where + m.cast(found, "i64")
+    value[()] = x[best_place]
+    place[()] = best_place
 
 
 @kernel("(r,c)->(c),(c)")

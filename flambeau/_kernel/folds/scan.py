@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..loops.lang import independent, kernel
+from ..loops.lang import as_written, independent, kernel
 from ..render.symbols import Complex
-from ..render.value import COMPUTE
+from ..render.value import COMPUTE, SIZE, is_float
 from .reduce import rank
 
 COLUMNS = 512
+BLOCK = 64  # elements of a row that are looked at before they are taken one by one
+NEAR = 16.0  # between logarithms, so that sums relative to the larger one are precise
 WIDE = {"f16": "f64", "bf16": "f64", "f32": "f64", "f64": "f64", "c64": "c128", "c128": "c128"}
 
 
@@ -45,6 +47,38 @@ def scan_rows(m: Any, x: Any, out: Any, fold: Any) -> None:
         out[i] = total
 
 
+@kernel("(n)->(n)")
+def log_sum_rows(m: Any, x: Any, out: Any, fold: Any) -> None:
+    """The same for logarithms of sums of real exponentials: those of a block are summed relative to what is largest so far, unless
+    sums may be too small beside it."""
+    total = m.value(START[fold], "f64")
+    part = m.local("f64", BLOCK)
+    for start in range(0, x.n, BLOCK):
+        count = m.minimum(x.n - start, BLOCK)
+        for i in independent(0, count):
+            part[i] = m.cast(x[start + i], "f64")
+        first, high, missing = m.maximum(total, part[0]), total, m.value(0, "u8")
+        for i in range(0, count):
+            high = m.loose_maximum(high, part[i])
+            missing = missing | m.cast(part[i] != part[i], "u8")
+        if (missing == 0) & (high - first < NEAR) & (first > float("-inf")):
+            for i in independent(0, count):
+                part[i] = m.exp(part[i] - high)
+            so_far = m.exp(total - high)
+            for i in as_written(0, count):
+                so_far = so_far + part[i]
+                part[i] = so_far
+            for i in independent(0, count):
+                part[i] = high + m.log(part[i])
+            total = part[count - 1]
+        else:
+            for i in as_written(0, count):
+                total = join(m, fold, total, part[i])
+                part[i] = total
+        for i in independent(0, count):
+            out[start + i] = part[i]
+
+
 @kernel("(r,c)->(r,c)")
 def scan_columns(m: Any, x: Any, out: Any, fold: Any) -> None:
     """Running folds down columns, for real types."""
@@ -64,17 +98,37 @@ def scan_columns(m: Any, x: Any, out: Any, fold: Any) -> None:
 
 @kernel("(n)->(n),(n)")
 def running_extremum(m: Any, x: Any, value: Any, place: Any, sign: Any) -> None:
-    """The extremum so far and the last place where it was met; NaN stays."""
-    best = rank(m, x[0], sign)
+    """The extremum so far and the last place where it was met; NaN stays. Most blocks have nothing new."""
+    best = _ordered(m, rank(m, x[0], sign))
     at = m.value(0, "i64")
-    for i in range(0, x.n):
-        key = rank(m, x[i], sign)
-        if (key >= best) | (key != key):
-            best = key
-            at = i
-        place[i] = at
-    for i in range(0, x.n):
-        value[i] = x[place[i]]
+    for start in range(0, x.n, BLOCK):
+        stop = m.minimum(start + BLOCK, x.n)
+        new = m.value(0, "u8")
+        for i in range(start, stop):
+            new = new | m.cast(_ordered(m, rank(m, x[i], sign)) >= best, "u8")
+        if new != 0:
+            for i in as_written(start, stop):
+                key = _ordered(m, rank(m, x[i], sign))
+                at = m.where(key >= best, i, at)
+                best = m.maximum(key, best)
+                place[i] = at
+            for i in range(start, stop):
+                value[i] = x[place[i]]
+        else:
+            own = x[at]
+            for i in independent(start, stop):
+                value[i] = own
+                place[i] = at
+
+
+def _ordered(m: Any, key: Any) -> Any:
+    """A rank as an integer, which is compared sooner: zeros are equal, NaN is above all."""
+    if not is_float(key.type):
+        return key
+    bits = m.bits(key + 0.0)
+    width = 8 * SIZE[key.type]
+    most = (1 << (width - 1)) - 1
+    return m.where(key == key, bits ^ ((bits >> (width - 1)) & most), most)
 
 
 @kernel("(r,c)->(r,c),(r,c)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from ..loops.lang import independent, inline, kernel
+from ..loops.lang import as_written, independent, inline, kernel, strands
 from ..render.value import SIZE
 from .reduce import COLUMNS, finish
 
@@ -97,17 +97,43 @@ def _levels(m: Any, kind: str, width: int) -> Any:
 
 
 @inline
-def _scalar_row(m: Any, x: Any, kind: Any, levels: Any) -> Any:
-    """Four accumulators; what is left over goes into the first."""
+def _scalar_row(m: Any, x: Any, levels: Any) -> Any:
+    """Four accumulators, which stay in registers because their places are known; what is left over goes into the first."""
     rows = x.n >> 2
-    _down(m, kind, _flat(x, 4), rows, 4, levels)
-    sums = levels[0]
-    total = sums[0]
-    for i in range(rows * 4, x.n):
+    whole = rows & -STEPS
+    first, second, third, fourth = levels
+    for k in strands(4):
+        for j in strands(4):
+            levels[k][j] = 0
+    for start in range(0, whole, STEPS):
+        part = m.local(x.type, 4)
+        for j in strands(4):
+            part[j] = 0
+        for i in as_written(start, start + STEPS):
+            for j in strands(4):
+                part[j] = part[j] + x[i * 4 + j]
+        for j in strands(4):
+            second[j] = second[j] + part[j]
+        end = start + STEPS
+        if (end & (STEPS**2 - 1)) == 0:
+            for j in strands(4):
+                third[j] = third[j] + second[j]
+                second[j] = 0
+            if (end & (STEPS**3 - 1)) == 0:
+                for j in strands(4):
+                    fourth[j] = fourth[j] + third[j]
+                    third[j] = 0
+    for i in as_written(whole, rows):
+        for j in strands(4):
+            first[j] = first[j] + x[i * 4 + j]
+    for j in strands(4):
+        first[j] = first[j] + second[j] + third[j] + fourth[j]
+    total = first[0]
+    for i in as_written(rows * 4, x.n):
         total = total + x[i]
-    total = total + sums[1]
-    total = total + sums[2]
-    total = total + sums[3]
+    total = total + first[1]
+    total = total + first[2]
+    total = total + first[3]
     return total
 
 
@@ -148,7 +174,7 @@ def sum_rows(m: Any, x: Any, out: Any, how: Any) -> None:
     kind = x.type
     lanes = LANES[kind]
     if not x.dense:
-        apart = _scalar_row(m, x, kind, _levels(m, kind, 4))
+        apart = _scalar_row(m, x, _levels(m, kind, 4))
         out[()] = finish(m, apart, x.n, how)
     elif x.n >= lanes:
         total = _vector_row(m, x, kind, lanes, _levels(m, kind, 4 * lanes))

@@ -578,4 +578,9 @@ def as_written(*bounds: Any) -> range:
     return range(*bounds)
 
 
-__all__ = ["Array", "Kernel", "as_written", "few", "independent", "inline", "is_float", "kernel"]
+def strands(count: int) -> list[int]:
+    """In a kernel: numbers over which a loop is unrolled."""
+    return list(range(count))
+
+
+__all__ = ["Array", "Kernel", "as_written", "few", "independent", "inline", "is_float", "kernel", "strands"]

@@ -14,7 +14,14 @@ from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, dtype, float1
 from ..._core.sizes import wrap_dim
 from ..._core.state import CUDA, local, modes
 from ..._dispatch import backend_of
-from ..._kernel.folds.scan import recurrence, running_extremum, running_extremum_columns, scan_columns, scan_rows
+from ..._kernel.folds.scan import (
+    log_sum_rows,
+    recurrence,
+    running_extremum,
+    running_extremum_columns,
+    scan_columns,
+    scan_rows,
+)
 from ..._tensor import Tensor, wrap
 from ..basic import either
 from ..records.batching import along
@@ -60,7 +67,8 @@ def scan_array(backend: Any, x: Any, dim: int, fold: str, d: dtype, back: bool =
         key = (*[slice(None)] * dim, slice(None, None, -1 if back else None))
         backend.scans.run(fold, x[key], [out[key]], dim)
     elif x.size:
-        _scan((scan_rows, scan_columns), (BY_NUMPY[x.dtype].code, d.code), x, [out], dim, back, fold=fold)
+        rows = log_sum_rows if fold == "logsumexp" and x.dtype.kind != "c" else scan_rows
+        _scan((rows, scan_columns), (BY_NUMPY[x.dtype].code, d.code), x, [out], dim, back, fold=fold)
     return out
 
 

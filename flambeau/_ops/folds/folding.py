@@ -297,10 +297,10 @@ def extremum(backend: Any, x: Any, dim: int, sign: int, keepdim: bool = False) -
 
 
 def _extremum(x: Any, dim: int, sign: int) -> tuple[Any, Any]:
-    if dim == x.ndim - 1:
+    steps = x.strides
+    if dim == x.ndim - 1 and steps[dim] == x.itemsize:
         inner = dim
     else:
-        steps = x.strides
         inner = min((d for d in range(x.ndim) if x.shape[d] > 1), key=lambda d: abs(steps[d]), default=dim)
     outs = [_empty(x.shape[:dim] + x.shape[dim + 1 :], d) for d in (x.dtype, np.int64)]
     along_rows = inner == dim or x.shape[inner] < _NARROW or x.shape[dim] >> 31

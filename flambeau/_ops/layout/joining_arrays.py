@@ -35,18 +35,16 @@ def joined(arrays: Any, dim: int, channels: bool = True) -> Any:
 
     The result is row-major, but has channels last if all arrays have them so and `channels` are looked at.
     """
-    size = 0
-    for a in arrays:
-        size += a.nbytes
+    size = sum([a.nbytes for a in arrays])
     first, count = arrays[0], threads.get_num_threads()
     if size >= SHARED and len(arrays) == 2 and _are_pairs(arrays[0], arrays[1], dim):
         return _interleaved(arrays[0], arrays[1], dim)
     if size < SHARED or (count == 1 and first.nbytes < math.prod(first.shape[:dim]) * _LINE):
-        if channels and first.ndim in (4, 5) and all([is_channels_last(a.shape, a.strides) for a in arrays]):
+        if channels and first.ndim in (4, 5) and _all_channels_last(arrays):
             return _joined_in_order(arrays, dim, True)
         made = _concatenate(arrays, dim)  # row-major if all are
         return made if made.flags.c_contiguous else _joined_in_order(arrays, dim, channels)
-    if channels and all([is_channels_last(a.shape, a.strides) for a in arrays]):
+    if channels and _all_channels_last(arrays):
         return _joined_in_order(arrays, dim, True)
     plan = _plan(tuple([(a.shape, a.strides) for a in arrays]), dim, first.itemsize, count)
     if plan is None or not all([a.flags.aligned for a in arrays]):
@@ -59,6 +57,10 @@ def joined(arrays: Any, dim: int, channels: bool = True) -> Any:
         words[at], words[at + 1] = starts[i] + offset, target + place
     pool.run_sequences(words.buffer_info()[0], count)
     return out
+
+
+def _all_channels_last(arrays: Any) -> bool:
+    return all(is_channels_last(a.shape, a.strides) for a in arrays)  # mostly the first says no
 
 
 def joined_on_device(backend: Any, xs: Any, dim: int) -> Any:
@@ -99,7 +101,7 @@ def _joined_in_order(arrays: Any, dim: int, channels: bool) -> Any:
     shape = list(arrays[0].shape)
     shape[dim] = sum([a.shape[dim] for a in arrays])
     order: Any = range(len(shape))
-    if channels and all([is_channels_last(a.shape, a.strides) for a in arrays]):
+    if channels and _all_channels_last(arrays):
         order = (0, *range(2, len(shape)), 1)
     out = empty_strided(tuple(shape), arrays[0].dtype, strides_in_order(shape, order))
     return _concatenate(arrays, dim, out=out)
