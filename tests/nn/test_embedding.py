@@ -186,3 +186,24 @@ def test_embedding_bag_in_the_old_order_of_its_arguments():
         out = torch.nn.functional.embedding_bag(weight, torch.tensor([[0, 2]]), sparse=True)
     out.sum().backward()
     assert out.tolist() == [[3.0]] and weight.grad.to_dense().tolist() == [[0.5], [0.0], [0.5]]
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+@pytest.mark.parametrize("last", [False, True])
+def test_bags_that_begin_at_offsets_are_added_up_in_one_pass_as_by_operations(mode, last):
+    """Per-sample weights of 1, and means by sizes, take the long way."""
+    torch.manual_seed(0)
+    weight, index = torch.randn(11, 5, dtype=torch.float64, requires_grad=True), torch.randint(0, 11, (20,))
+    offsets = torch.tensor([0, 3, 3, 9] + [20] * last)
+    sizes = torch.tensor([3, 1, 6, 11], dtype=torch.float64)[:, None]
+    out = F.embedding_bag(index, weight, offsets, mode=mode, include_last_offset=last)
+    ones = torch.ones(20, dtype=torch.float64)
+    long = F.embedding_bag(index, weight, offsets, mode="sum", per_sample_weights=ones, include_last_offset=last)
+    long = long / sizes if mode == "mean" else long
+    torch.testing.assert_close(out, long)
+    g = torch.randn(4, 5, dtype=torch.float64)
+    torch.testing.assert_close(torch.autograd.grad(out, weight, g), torch.autograd.grad(long, weight, g))
+    twice = lambda w: F.embedding_bag(index, w * w, offsets, mode=mode, include_last_offset=last)  # noqa: E731
+    assert torch.autograd.gradgradcheck(twice, (weight,))
+    with pytest.raises(RuntimeError, match="found idx to be 12"):
+        F.embedding_bag(torch.full_like(index, 12), weight, offsets, mode=mode, include_last_offset=last)

@@ -57,6 +57,36 @@ def sum_bag(m, index, table, out, wrong):
     wrong[()] = bad
 
 
+@kernel("(i),(),(),(v,d)->(d),()")
+def sum_span(m, index, start, stop, table, out, wrong):
+    """The same for the part of `index` from `start` to `stop`."""
+    bad = m.value(0, "b1")
+    for j in independent(table.n):
+        out[j] = m.value(0, out.type)
+    for i in range(start[()], stop[()]):
+        at = m.cast(index[i], "i64")
+        if (at < 0) | (at >= table.shape[0]):
+            bad = m.value(1, "b1")
+        else:
+            for j in independent(table.n):
+                out[j] = out[j] + table[at, j]
+    wrong[()] = bad
+
+
+@kernel("(i),(b),(b),(b,d),()->(v,d)")
+def sum_spans_back(m, index, starts, stops, g, first, out):
+    """Each row of g added to the rows that its part of `index` names, for the numbers from `first` on; the result must be dense."""
+    _clear(out)
+    low = first[()]
+    high = low + out.shape[0]
+    for b in range(g.shape[0]):
+        for i in range(starts[b], stops[b]):
+            at = m.cast(index[i], "i64")
+            if (at >= low) & (at < high):
+                for j in independent(out.n):
+                    out[at - low, j] = out[at - low, j] + g[b, j]
+
+
 @kernel("(b,l),(b,d),()->(v,d)")
 def sum_bags_back(m, index, g, first, out):
     """Each row of g added to the rows that its bag names, for the numbers from `first` on; the result must be dense."""

@@ -13,7 +13,7 @@ from ..._core.dtypes import BY_NUMPY, FLOATING, int32, int64
 from ..._core.state import CUDA, GRAD, META, modes
 from ..._core.steps import only_shapes
 from ..._errors.frames import warn_user
-from ..._kernel.places.embedding import sum_bag, sum_bags_back
+from ..._kernel.places.embedding import sum_bag, sum_bags_back, sum_span, sum_spans_back
 from ..._tensor import Tensor, wrap
 from ..making.conversion import host_array
 from ..records.batched_places import bags
@@ -63,6 +63,42 @@ def sum_bags_backward(backend: Any, x: Any, index: Any, count: int) -> Any:
     return out
 
 
+@primitive(
+    meta=lambda x, index, starts, stops: ((len(starts), x.shape[1]), dtype_of(x)),
+    tensors=4, name="sum_spans", backward_name="EmbeddingBagBackward0",
+    grad={"x": lambda g, index, starts, stops, x_shape: sum_spans_backward(g, index, starts, stops, x_shape[0])},
+    tangent=linear("x"),
+)  # fmt: skip
+def sum_spans(backend: Any, x: Any, index: Any, starts: Any, stops: Any) -> Any:
+    """The sums of the rows of x that parts of the index name, from each start to its stop."""
+    out = empty((len(starts), x.shape[1]), x.dtype)
+    wrong = np.empty(len(starts), np.bool_)
+    code = BY_NUMPY[x.dtype].code
+    call = cpu.sized(index.size * x.shape[1], sum_span, (BY_NUMPY[index.dtype].code, "i64", "i64", code, code, "b1"))
+    call(index, starts, stops, x, out, wrong)
+    if wrong.any():
+        _check_range(index, len(x))
+    return out
+
+
+@primitive(
+    meta=lambda x, index, starts, stops, count: ((count, x.shape[1]), dtype_of(x)),
+    tensors=4,
+    name="sum_spans_backward",
+    grad={"x": lambda g, index, starts, stops: sum_spans(g, index, starts, stops)},
+    tangent=linear("x"),
+)
+def sum_spans_backward(backend: Any, x: Any, index: Any, starts: Any, stops: Any, count: int) -> Any:
+    """The rows of x added up for each row of the table; every thread fills a part of the table."""
+    out = empty((count, x.shape[1]), x.dtype)
+    code = BY_NUMPY[x.dtype].code
+    call = cpu.kernel(sum_spans_back, (BY_NUMPY[index.dtype].code, "i64", "i64", code, "i64", code))
+    parts = parts_of(count, out.size + index.size * x.shape[1])
+    given = index, starts, stops, x
+    cpu.side_by_side(call, [[*given, np.asarray(low, np.int64), out[low:high]] for low, high in parts])
+    return out
+
+
 def _check_range(index: Any, rows: int) -> None:
     """Names the first index that is no row of the table."""
     wrong = index[(index < 0) | (index >= rows)]
@@ -73,8 +109,8 @@ def _check_range(index: Any, rows: int) -> None:
         )
 
 
-def _bags(indices: Tensor, offsets: Tensor, last: bool) -> tuple[Any, int]:
-    """For each index the number of its bag, and how many bags there are."""
+def _spans(indices: Tensor, offsets: Tensor, last: bool) -> tuple[Any, Any]:
+    """Where each bag begins among the indices, and where it ends."""
     starts = host_array(offsets).astype(np.int64)
     count = indices._array.size
     if starts.size and starts[0] != 0:
@@ -89,8 +125,8 @@ def _bags(indices: Tensor, offsets: Tensor, last: bool) -> tuple[Any, int]:
         raise RuntimeError(
             f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {int(starts[-1])}"
         )
-    number = starts.size - 1 if last else starts.size
-    return np.searchsorted(starts[:number], np.arange(count), side="right") - 1, number
+    stops = np.append(starts[1:], count)
+    return (starts[:-1], stops[:-1]) if last else (starts, stops)
 
 
 def _beside(weight: Tensor, array: Any) -> Tensor:
@@ -140,7 +176,14 @@ def embedding_bag(
         count = offsets._array.shape[0] - bool(include_last_offset)
         numbers = [ops.new_empty(indices, (n,), dtype=int64) for n in (indices._array.shape[0], count, count)]
         return (ops.new_empty(weight, (count, width)), *numbers)  # type: ignore[return-value]
-    bags, count = _bags(indices, offsets, include_last_offset)
+    starts, stops = _spans(indices, offsets, include_last_offset)
+    count = len(starts)
+    end = int(stops[-1]) if count else 0
+    if end < indices._array.size:  # what comes after the last bag
+        indices = ops.narrow(indices, 0, 0, end)
+        if per_sample_weights is not None:
+            per_sample_weights = ops.narrow(per_sample_weights, 0, 0, end)
+    bags = np.repeat(np.arange(count), stops - starts)
     numbers = host_array(indices)
     _check_range(numbers, height)
     where = _beside(weight, bags)
@@ -251,11 +294,12 @@ def functional_embedding_bag(
         )
         input, weight = weight, input
     _check(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
+    usual = max_norm is None and per_sample_weights is None and padding_idx is None and not sparse
+    plain = usual and mode != "max" and not scale_grad_by_freq and weight.dtype.itemsize > 2
     if input._array.ndim == 2:
         bags, length = input._array.shape
-        plain = max_norm is None and per_sample_weights is None and padding_idx is None and not sparse
         _check_types(weight, input, input, per_sample_weights)
-        if plain and mode != "max" and length and not scale_grad_by_freq and weight.dtype.itemsize > 2:
+        if plain and length:
             if not (weight._k | input._k | modes.on) & ~GRAD and weight._array.size:
                 total = sum_bags(weight, input)
                 return total if mode == "sum" else relabel(total / length, "EmbeddingBagBackward0")
@@ -265,11 +309,19 @@ def functional_embedding_bag(
             np.arange(0, bags * length, length, dtype=np.int64) if length else np.zeros(bags, np.int64), int64
         )
         input = ops.reshape(input, (-1,))
-        include_last_offset = False
+        include_last_offset = plain = False
         if per_sample_weights is not None:
             per_sample_weights = ops.reshape(per_sample_weights, (-1,))
     if max_norm is not None:
         _renormalise(weight, input, max_norm, norm_type)
+    if plain and not (weight._k | input._k | offsets._k | modes.on) & ~GRAD and weight._array.size:
+        _check_types(weight, input, offsets, None)
+        starts, stops = _spans(input, offsets, include_last_offset)
+        total = sum_spans(weight, input, wrap(starts, int64), wrap(stops, int64))
+        if mode == "sum":
+            return total
+        sizes = np.maximum(stops - starts, 1).astype(weight.dtype.numpy)
+        return relabel(total / wrap(sizes[:, None], weight.dtype), "EmbeddingBagBackward0")
     return embedding_bag(
         weight, input, offsets, scale_grad_by_freq, _MODES.index(mode), sparse, per_sample_weights,
         include_last_offset, padding_idx,
