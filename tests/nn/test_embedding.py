@@ -207,3 +207,8 @@ def test_bags_that_begin_at_offsets_are_added_up_in_one_pass_as_by_operations(mo
     assert torch.autograd.gradgradcheck(twice, (weight,))
     with pytest.raises(RuntimeError, match="found idx to be 12"):
         F.embedding_bag(torch.full_like(index, 12), weight, offsets, mode=mode, include_last_offset=last)
+
+
+def test_no_bags():
+    none = torch.zeros(0, dtype=torch.int64)
+    assert F.embedding_bag(none, torch.ones(3, 2), none, mode="sum").shape == (0, 2)

@@ -125,7 +125,7 @@ def _spans(indices: Tensor, offsets: Tensor, last: bool) -> tuple[Any, Any]:
         raise RuntimeError(
             f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {int(starts[-1])}"
         )
-    stops = np.append(starts[1:], count)
+    stops = np.append(starts, count)[1:]
     return (starts[:-1], stops[:-1]) if last else (starts, stops)
 
 
@@ -314,6 +314,7 @@ def functional_embedding_bag(
             per_sample_weights = ops.reshape(per_sample_weights, (-1,))
     if max_norm is not None:
         _renormalise(weight, input, max_norm, norm_type)
+    assert offsets is not None
     if plain and not (weight._k | input._k | offsets._k | modes.on) & ~GRAD and weight._array.size:
         _check_types(weight, input, offsets, None)
         starts, stops = _spans(input, offsets, include_last_offset)
