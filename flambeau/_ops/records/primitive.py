@@ -32,7 +32,7 @@ from ..._tensor import (
 from ..plans.sites import LONGEST_CHAIN, planned_call
 from ..registry import derivative_name, parameter_names, records
 from . import tangents
-from .primitive_call import arrays_call, derivative, fitted, list_call, plain_call, single_backward, view_call, wrapped
+from .primitive_call import arrays_call, derivative, fitted, plain_call, single_backward, view_call, wrapped
 from .replay import replayed
 from .saved import pack, trace, versions_of
 from .shape_rules import DataDependent
@@ -97,10 +97,7 @@ class Primitive:
         short = not view and plain.compute is Primitive.compute
         if alone and not self.joint and self.derivatives and plain.backward is Primitive.backward:
             self.backward = single_backward(self)  # type: ignore[method-assign]
-        if short and (tensors == 1 or not many):
-            self.call = (list_call if many else arrays_call)(self)
-        else:
-            self.call = (view_call if view and alone else plain_call)(self)
+        self.call = (arrays_call if short else view_call if view and alone else plain_call)(self)
         self.call.__name__ = self.call.__qualname__ = self.name
         if planned:  # not only as a part of planned functions
             self.call = planned_call(self.call, self.names)

@@ -63,34 +63,9 @@ def plain_call(op: Any) -> Callable[..., Any]:
     return call
 
 
-def list_call(op: Any) -> Callable[..., Any]:
-    """The call of a primitive with a list of tensors."""
-    forward = op.forward
-
-    def call(xs: Any, *static: Any) -> Any:
-        k, arrays = modes.on, []
-        for x in xs:
-            if isinstance(x, Tensor):
-                k |= x._k
-                x = x._array
-            arrays.append(x)
-        if k > 1:
-            return special(op, (xs, *static), k)
-        try:
-            made = forward(cpu, arrays, *static)
-        except (MemoryError, ValueError) as error:
-            raise (memory_problem(error) or error) from None
-        out = wrapped(made, 0)
-        if k and local.grad:
-            recorded(op, (xs, *static), out)
-        return out
-
-    return call
-
-
 def arrays_call(op: Any) -> Callable[..., Any]:
-    """The call of a primitive whose tensors (some may be missing) are arguments of their own, and which has no other `compute`."""
-    forward, n = op.forward, op.tensors
+    """The call of a primitive that has no other `compute`: of tensors, some of which may be missing; the first may be a list of them."""
+    forward, n, many = op.forward, op.tensors, op.many
 
     def call(*args: Any) -> Any:
         k, given = modes.on, list(args)
@@ -98,6 +73,13 @@ def arrays_call(op: Any) -> Callable[..., Any]:
             if isinstance(a, Tensor):
                 k |= a._k
                 given[i] = a._array
+            elif many and not i:
+                arrays = given[0] = []
+                for x in a:
+                    if isinstance(x, Tensor):
+                        k |= x._k
+                        x = x._array
+                    arrays.append(x)
         if k > 1:
             return special(op, args, k)
         try:
