@@ -473,6 +473,24 @@ def _unattached(args: Any, ctx: FunctionCtx, outs: list[Any]) -> list[Any]:
     return [own(t) for t in outs]
 
 
+def _check_written(t: Tensor, is_input: bool, with_others: bool) -> None:
+    """Raises if a result that was written in place may not have been."""
+    if t._k & GRAD and t._edge is None:
+        raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+    if t._view is None:
+        return
+    if not is_input:
+        raise RuntimeError(
+            "ctx.mark_dirty() received a tensor that was not an input. Only inputs that forward changed in place belong there."
+        )
+    if with_others:
+        raise RuntimeError(
+            "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more "
+            "than one Tensor: give it a clone() of the view, or return the view alone."
+        )
+    check_view(t)
+
+
 def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs: list[Any], output: Any) -> list[Any]:
     several = isinstance(output, tuple)
     for i, t in enumerate(getattr(ctx, "_to_save", ())):
@@ -495,20 +513,7 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs
             t = made[first]
         elif differentiable[number]:
             if id(t) in dirty:
-                if t._k & GRAD and t._edge is None:
-                    raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
-                if t._view is not None:
-                    if id(t) not in inputs:
-                        raise RuntimeError(
-                            "ctx.mark_dirty() received a tensor that was not an input. Only inputs that forward changed in "
-                            "place belong there."
-                        )
-                    if len(outs) > 1:
-                        raise RuntimeError(
-                            "If your Function modifies inplace an input that is a view of another Tensor, your Function "
-                            "cannot return more than one Tensor: give it a clone() of the view, or return the view alone."
-                        )
-                    check_view(t)
+                _check_written(t, id(t) in inputs, len(outs) > 1)
                 rewrite_history(t, (node, number))
             else:
                 if id(t) in inputs or t._edge is not None:
