@@ -7,7 +7,7 @@ from typing import Any
 from . import basic  # noqa: F401
 from .records import saved_names, inplace, out  # noqa: F401
 from .pointwise import arithmetic, powers, combined, comparison  # noqa: F401
-from .layout import postponed, striding, views, transposes, parts  # noqa: F401
+from .layout import postponed, striding, views, extents, transposes, parts, pieces  # noqa: F401
 from .making import conversion, generator  # noqa: F401
 from .places import writing  # noqa: F401
 from .quantized import quantization  # noqa: F401
@@ -20,8 +20,8 @@ _FAMILIES = {
     "pointwise": "bounds rounding exponential trigonometric activation gates special foreach",
     "layout": "metadata view_copies shape joining resizing",
     "making": "creation ranges from_data random samples",
-    "folds": "reduction statistics softmax norms cumulative differences sorting histogram hashing masked segments",
-    "places": "selection indexing scatter embedding embedding_bag",
+    "folds": "reduction extrema statistics softmax norms cumulative differences sorting distinct histogram hashing masked segments",
+    "places": "selection searching indexing scatter rows embedding embedding_bag",
     "linear": "matmul matmul_add einsum factors solvers spectra norms matrix_functions grouped",
     "layers": "conv sliding pooling unpooling padding dropout normalization batch_norm group_norm attention multihead recurrent recurrent_cells interpolation sampling_grid",
     "losses": "elements distance margin classes linear sequence numbered",

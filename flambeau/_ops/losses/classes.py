@@ -15,7 +15,7 @@ from ..._kernel.training.loss import cascade_sum
 from ..._tensor import Tensor
 from ..basic import in_dtype
 from ..folds import row_programs
-from ..folds.reduction import scatter_back
+from ..folds.extrema import scatter_back
 from ..records.batching import each, is_differentiated, merged, parted, rank_of, stacked
 from ..records.primitive import primitive
 from ..records.refusals import refusal
