@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import ref
 
-from .._autograd import functions
+from .._autograd import function_tangents, functions
 from .._autograd.functions import Function
 from .._autograd.modes import no_grad
 from .._autograd.node import SavedOutput
@@ -299,7 +299,7 @@ def _apply_function(function: type[Function], args: tuple[Any, ...], named: dict
                 tangents[i] = ops.zeros_like(detached(a))
     differentiable = functions.differentiable_outputs(ctx, outs)
     versions = [0 if t is None else version_of(t) for t in tangents]
-    made = _without_tangents(lambda: functions.pushed(function, ctx, tangents, differentiable), duals)
+    made = _without_tangents(lambda: function_tangents.pushed(function, ctx, tangents, differentiable), duals)
     for t, out, tangent in zip(result if isinstance(result, tuple) else (result,), outs, made):
         if tangent is not None:
             _set_output_tangent(t, out, tangent, list(zip(args, tangents, versions)), ctx)
