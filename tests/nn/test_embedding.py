@@ -203,7 +203,7 @@ def test_bags_that_begin_at_offsets_are_added_up_in_one_pass_as_by_operations(mo
     torch.testing.assert_close(out, long)
     g = torch.randn(4, 5, dtype=torch.float64)
     torch.testing.assert_close(torch.autograd.grad(out, weight, g), torch.autograd.grad(long, weight, g))
-    twice = lambda w: F.embedding_bag(index, w * w, offsets, mode=mode, include_last_offset=last)  # noqa: E731
+    twice = lambda w: F.embedding_bag(index, w * w, offsets, mode=mode, include_last_offset=last)
     assert torch.autograd.gradgradcheck(twice, (weight,))
     with pytest.raises(RuntimeError, match="found idx to be 12"):
         F.embedding_bag(torch.full_like(index, 12), weight, offsets, mode=mode, include_last_offset=last)

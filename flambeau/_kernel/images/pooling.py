@@ -16,21 +16,21 @@ def _above(type, element, best):
 
 
 @inline
-def _largest(m, x, d, d_end, d_step, h, h_end, h_step, w, w_end, w_step):
-    """The largest element of a window and its number in the plane."""
+def _largest(m, x, d, d_end, d_step, h, h_end, h_step, w, w_end, w_step, flat):
+    """The largest element of a window and its number in the plane, or among those of its column if `flat`."""
     best = x[d, h, w]
-    place = (d * x.shape[1] + h) * x.n + w
+    place = d * x.shape[1] + h if flat else (d * x.shape[1] + h) * x.n + w
     i = d + 0
     while i < d_end:
         j = h + 0
         while j < h_end:
-            row = (i * x.shape[1] + j) * x.n
+            row = i * x.shape[1] + j if flat else (i * x.shape[1] + j) * x.n
             k = w + 0
             while k < w_end:
                 element = x[i, j, k]
                 larger = _above(x.type, element, best)
                 best = m.where(larger, element, best)
-                place = m.where(larger, row + k, place)
+                place = m.where(larger, row if flat else row + k, place)
                 k += w_step
             j += h_step
         i += d_step
@@ -38,20 +38,20 @@ def _largest(m, x, d, d_end, d_step, h, h_end, h_step, w, w_end, w_step):
 
 
 @kernel("(d,h,w),(a,t),(b,t),(c,t)->(a,b,c),(a,b,c)")
-def max_planes(m, x, over_d, over_h, over_w, out, index):
+def max_planes(m, x, over_d, over_h, over_w, out, index, flat):
     for a in range(over_d.shape[0]):
         for b in range(over_h.shape[0]):
             for c in range(over_w.shape[0]):
                 best, place = _largest(
                     m, x, over_d[a, 0], over_d[a, 1], over_d[a, 2], over_h[b, 0], over_h[b, 1], over_h[b, 2],
-                    over_w[c, 0], over_w[c, 1], over_w[c, 2],
+                    over_w[c, 0], over_w[c, 1], over_w[c, 2], flat,
                 )  # fmt: skip
                 out[a, b, c] = best
                 index[a, b, c] = place
 
 
 @kernel("(d,h,w),(a,t),(b,t),(c,t),(k)->(a,b,c),(a,b,c)")
-def max_inside(m, x, over_d, over_h, over_w, columns, out, index, stride, window, extents, padded):
+def max_inside(m, x, over_d, over_h, over_w, columns, out, index, flat, stride, window, extents, padded):
     """As `max_planes` for small windows `stride` apart: `window` has the places of the elements of a whole one, (slice, row, column).
 
     Where there is padding, windows over `extents` slices and rows are whole from a result of a row to another; `columns` are the first
@@ -65,19 +65,19 @@ def max_inside(m, x, over_d, over_h, over_w, columns, out, index, stride, window
             if padded:
                 whole = (over_d[a, 1] - d == extents[0]) & (over_h[b, 1] - h == extents[1])
                 begin, low, high = columns[0] + 0, m.where(whole, columns[1], 0), m.where(whole, columns[2], 0)
-            corner = m.cast((d * x.shape[1] + h) * x.n, "i32")
-            across = m.cast(x.n, "i32")
-            down = m.cast(x.shape[1] * x.n, "i32")
+            corner = m.cast(d * x.shape[1] + h if flat else (d * x.shape[1] + h) * x.n, "i32")
+            across = m.value(1, "i32") if flat else m.cast(x.n, "i32")
+            down = m.cast(x.shape[1] if flat else x.shape[1] * x.n, "i32")
             for c in independent(low, high):
                 first = begin + c * stride
                 best = x[d, h, first]
-                start = corner + m.cast(first, "i32")
+                start = corner if flat else corner + m.cast(first, "i32")
                 place = start + 0
                 for at in tuple(window):
                     element = x[d + at[0], h + at[1], first + at[2]]
                     larger = _above(x.type, element, best)
                     best = m.where(larger, element, best)
-                    place = m.where(larger, start + (down * at[0] + across * at[1] + at[2]), place)
+                    place = m.where(larger, start + (down * at[0] + across * at[1] + (0 if flat else at[2])), place)
                 out[a, b, c] = best
                 index[a, b, c] = m.cast(place, "i64")
             if padded:
@@ -86,7 +86,7 @@ def max_inside(m, x, over_d, over_h, over_w, columns, out, index, stride, window
                     if (c < low) | (c >= high):
                         best, place = _largest(
                             m, x, d, over_d[a, 1], over_d[a, 2], h, over_h[b, 1], over_h[b, 2],
-                            over_w[c, 0], over_w[c, 1], over_w[c, 2],
+                            over_w[c, 0], over_w[c, 1], over_w[c, 2], flat,
                         )  # fmt: skip
                         out[a, b, c] = best
                         index[a, b, c] = place
@@ -150,7 +150,7 @@ def max_bands(m, x, over_d, over_h, over_w, out, index, widest):
 def max_element(m, x, over_d, over_h, over_w, out, index):
     """One window; for devices where every result has a thread."""
     best, place = _largest(
-        m, x, over_d[0], over_d[1], over_d[2], over_h[0], over_h[1], over_h[2], over_w[0], over_w[1], over_w[2]
+        m, x, over_d[0], over_d[1], over_d[2], over_h[0], over_h[1], over_h[2], over_w[0], over_w[1], over_w[2], False
     )
     out[()] = best
     index[()] = place
@@ -179,6 +179,20 @@ def put_elements(m, g, index, out):
         place = m.cast(index[i], "u64")
         if place < count:
             out[place] = out[place] + g[i]
+
+
+@kernel("(n,c),(n,c)->(s,c)")
+def put_channels(m, g, index, out):
+    """The same for each of the channels that lie side by side."""
+    for i in range(out.shape[0]):
+        for j in independent(out.n):
+            out[i, j] = 0
+    count = m.cast(out.shape[0], "u64")
+    for i in range(g.shape[0]):
+        for j in range(g.n):
+            place = m.cast(index[i, j], "u64")
+            if place < count:
+                out[place, j] = out[place, j] + g[i, j]
 
 
 @inline

@@ -12,11 +12,22 @@ from ..._core.layouts import is_channels_last as strides_channels_last
 from ..._core.layouts import strides_in_order
 
 
+def channels_at_end(a: Any) -> Any:
+    """A view of (N, C, …) as (N, …, C)."""
+    return a.transpose(0, *range(2, a.ndim), 1)
+
+
+def channels_second(a: Any) -> Any:
+    """A view of (N, …, C) as (N, C, …)."""
+    last = a.ndim - 1
+    return a.transpose(0, last, *range(1, last))
+
+
 def is_channels_last(a: Any) -> bool:
     """Whether an array (N, C, …) of images or volumes has its channels side by side in memory, and nothing else."""
     if a.ndim not in (4, 5) or a.flags.c_contiguous:
         return False
-    return bool(a.transpose(0, *range(2, a.ndim), 1).flags.c_contiguous)
+    return bool(channels_at_end(a).flags.c_contiguous)
 
 
 def _has_channels_last(a: Any) -> bool:
@@ -39,19 +50,17 @@ def volume_has_channels_last(a: Any) -> bool:
 
 def with_channels_last(a: Any) -> Any:
     """The same elements with channels last."""
-    last = a.ndim - 1
-    made = rows_of(a.transpose(0, *range(2, a.ndim), 1))
+    made = rows_of(channels_at_end(a))
     if 1 in made.shape:  # whose strides NumPy leaves as they were
         made = made.reshape(-1).reshape(made.shape)
-    return made.transpose(0, last, *range(1, last))
+    return channels_second(made)
 
 
 def room_like(backend: Any, x: Any, shape: tuple[int, ...], d: Any) -> Any:
     """Memory for a result of as many dimensions as `x`, with channels last if `x` has them so: `keeps_channels_last` then copies nothing."""
     if not _has_channels_last(x):
         return backend.empty(shape, d)
-    last = len(shape) - 1
-    return backend.empty((shape[0], *shape[2:], shape[1]), d).transpose(0, last, *range(1, last))
+    return channels_second(backend.empty((shape[0], *shape[2:], shape[1]), d))
 
 
 def keeps_channels_last(count: int = 1, takes: Callable[..., bool] | None = None) -> Callable[[Any], Any]:

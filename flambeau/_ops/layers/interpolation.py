@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._backend.copies import row_major
+from ..._backend.copies import row_major, rows_of
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty
 from ..._core.dtypes import BY_NUMPY, FLOATING, dtype, float32, uint8
@@ -36,7 +36,7 @@ from ..records.rules import not_implemented
 from ..records.shape_rules import dtype_of
 from ..records.tangents import linear
 from ..registry import functions, ops, public, relabel
-from .channels import keeps_channels_last
+from .channels import channels_at_end, channels_second, is_channels_last, keeps_channels_last
 
 _MANY_TAPS = 4
 _WORTH_TURNING = 1 << 12  # elements
@@ -92,6 +92,20 @@ def _turned(groups: int, x: Any, dim: int, taps: Taps, size: int, back: bool) ->
     return row_major(out.swapaxes(1, 2)).reshape(*x.shape[:dim], size)
 
 
+def _resampled(x: Any, dim: int, taps: Taps, size: int, back: bool) -> Any:
+    """A dimension resized, or its adjoint, in main memory; channels that lie side by side are the last columns."""
+    if dim > 1 and is_channels_last(x):
+        return channels_second(_resampled(channels_at_end(x), dim - 1, taps, size, back))
+    groups = _turned_groups(x, dim, taps.index.shape[1])
+    if groups:
+        return _turned(groups, x, dim, taps, size, back)
+    call, places, given, made, shape = _along(taps, x.shape, x.dtype, dim, size, back)
+    out = (cpu.zeros if back else empty)(shape, x.dtype)
+    if x.size and out.size:
+        call(x.reshape(given), *places, out.reshape(made))
+    return out
+
+
 @primitive(
     meta=lambda x, dim, words: ((*x.shape[:dim], words[2], *x.shape[dim + 1 :]), dtype_of(x)),
     name="resample", backward_name="UpsampleBackward0",
@@ -105,14 +119,7 @@ def resample(backend: Any, x: Any, dim: int, words: tuple[Any, ...]) -> Any:
     taps = taps_of(words)
     index, weights = taps.index, taps.weights
     if backend is cpu:
-        groups = _turned_groups(x, dim, index.shape[1])
-        if groups:
-            return _turned(groups, x, dim, taps, len(index), False)
-        call, places, given, made, shape = _along(taps, x.shape, x.dtype, dim, len(index), False)
-        out = empty(shape, x.dtype)
-        if out.size:
-            call(x.reshape(given), *places, out.reshape(made))
-        return out
+        return _resampled(x, dim, taps, len(index), False)
     out = planes.room(backend, x, (*x.shape[:dim], len(index), *x.shape[dim + 1 :]), x.dtype, x.ndim > 3)
     if out.size:
         code, count = BY_NUMPY[x.dtype].code, index.shape[1]
@@ -140,18 +147,12 @@ def _row_along(backend: Any, table: Any, rest: int) -> Any:
     batch=along,
     tangent=linear("x"),
 )  # fmt: skip
+@keeps_channels_last(takes=lambda x, dim, words: x.ndim > 3 and words[0] != "bicubic")
 def resample_back(backend: Any, x: Any, dim: int, words: tuple[Any, ...]) -> Any:
     taps, size = taps_of(words), words[1]
     shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
-    groups = _turned_groups(x, dim, taps.index.shape[1]) if backend is cpu else 0
-    if groups:
-        return _turned(groups, x, dim, taps, size, True)
     if backend is cpu:
-        out = cpu.zeros(shape, x.dtype)
-        if x.size:
-            call, places, given, made, _ = _along(taps, x.shape, x.dtype, dim, size, True)
-            call(x.reshape(given), *places, out.reshape(made))
-        return out
+        return _resampled(rows_of(x) if words[0] == "bicubic" else x, dim, taps, size, True)  # as PyTorch's lie
     out = backend.empty(shape, x.dtype)
     if out.size:
         bounds, places, weights = _inverse(taps, size)

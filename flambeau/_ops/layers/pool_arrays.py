@@ -16,6 +16,7 @@ from ..._core.dtypes import BY_NUMPY
 from ..._core.once import found_once
 from ..._kernel.images import pooling as kernels
 from . import pool_threads
+from .channels import channels_at_end, channels_second, is_channels_last
 
 _WIDEST = 4096  # elements or results of a row that a kernel has room for
 _ELEMENTS = 16  # of a window, that are looked at one after the other
@@ -125,6 +126,13 @@ class Windows:
         return 0 if all((n == 1).all() for n in counts) else int(counts[-1].max())
 
 
+@functools.lru_cache(1024)
+def _beside(windows: Windows, channels: int) -> Windows:
+    """The same over planes of so many channels side by side, of which each has windows of its own."""
+    own = np.arange(channels)
+    return Windows([*windows.tables, np.stack([own, own + 1, np.ones_like(own)], 1)], (*windows.size, channels))
+
+
 def _three(tables: Sequence[Any]) -> list[Any]:
     missing = np.array([[0, 1, 1]])[:, : tables[0].shape[-1]]
     made = [missing] * (3 - len(tables)) + [t.reshape(-1, *t.shape[-2:]) if t.ndim > 2 else t for t in tables]
@@ -226,11 +234,19 @@ def _kernel(kernel: Any, d: Any, operands: int, results: int, work: int, **optio
 
 
 @functools.lru_cache(1024)
-def _plan(windows: Windows, shape: tuple[int, ...], d: Any, kind: str, number: int = 0, narrow: bool = False) -> Any:
+def _plan(
+    windows: Windows,
+    shape: tuple[int, ...],
+    d: Any,
+    kind: str,
+    number: int = 0,
+    narrow: bool = False,
+    flat: bool = False,
+) -> Any:
     """How planes are pooled: (kernel, shape of its operand, numbers that it takes, shape of its results, that of ours).
 
     A kind is "max", "mean" or "spread", for which the shape and its windows go from results to elements. `number` is a
-    divisor.
+    divisor. Places of maxima count elements of the first two dimensions of planes alone if `flat`.
     """
     lead = shape[: len(shape) - len(windows)]
     planes, results = (math.prod(lead), *windows.planes), (math.prod(lead), *windows.results)
@@ -238,11 +254,11 @@ def _plan(windows: Windows, shape: tuple[int, ...], d: Any, kind: str, number: i
     options: dict[str, Any] = {}
     kernel, numbers, count = _KERNELS[kind], windows.readable, 1
     if kind == "max":
-        count = 2
+        count, options = 2, {"flat": flat}
         if windows.small is not None:
-            columns, options = windows.small
-            kernel, numbers = kernels.max_inside, [*numbers, columns]
-        elif windows.wide:
+            columns, known = windows.small
+            kernel, numbers, options = kernels.max_inside, [*numbers, columns], options | known
+        elif windows.wide and not flat:
             kernel, options = kernels.max_bands, {"widest": _WIDEST}
     elif kind == "mean":
         numbers, options = [*windows.three, np.asarray(number, np.int64)], {"narrow": narrow and d.itemsize == 2}
@@ -267,8 +283,16 @@ def largest(backend: Any, x: Any, windows: Windows) -> tuple[Any, Any]:
     """Maxima of windows and their places in the plane; (N, C, *size) to twice (N, C, *results)."""
     if backend is not cpu:
         return pool_threads.largest(backend, x, windows)
+    if len(windows) == 2 and windows.shared and is_channels_last(x):
+        wide = _beside(windows, x.shape[1])
+        out, index = (channels_second(a) for a in _largest(channels_at_end(x), wide, True))
+        return out, index
+    return _largest(x, windows, False)
+
+
+def _largest(x: Any, windows: Windows, flat: bool) -> tuple[Any, Any]:
     plan = _plan if windows.shared else _plan.__wrapped__
-    call, planes, numbers, results, shape = plan(windows, x.shape, x.dtype, "max")
+    call, planes, numbers, results, shape = plan(windows, x.shape, x.dtype, "max", flat=flat)
     out, index = empty(shape, x.dtype), empty(shape, np.int64)
     if out.size:
         call(x.reshape(planes), *numbers, out.reshape(results), index.reshape(results))
@@ -285,6 +309,8 @@ def _put_plan(shape: tuple[int, ...], rank: int, d: Any) -> tuple[Any, int, int]
 
 def at_places(g: Any, index: Any, shape: tuple[int, ...], rank: int) -> Any:
     """Elements added to zeros at their places in planes of main memory: the adjoint of `largest`."""
+    if rank == 2 and is_channels_last(g) and is_channels_last(index):
+        return channels_second(_at_places_of_channels(g, index, shape))
     out = empty(shape, g.dtype)
     if out.size:
         call, planes, size = _put_plan(shape, rank, g.dtype)
@@ -293,10 +319,26 @@ def at_places(g: Any, index: Any, shape: tuple[int, ...], rank: int) -> Any:
     return out
 
 
+def _at_places_of_channels(g: Any, index: Any, shape: tuple[int, ...]) -> Any:
+    n, channels, *size = shape
+    out = empty((n, *size, channels), g.dtype)
+    if out.size:
+        call = _kernel(kernels.put_channels, g.dtype, 2, 1, out.size)
+        given = [channels_at_end(a).reshape(n, -1, channels) for a in (g, index)]
+        call(*given, out.reshape(n, -1, channels))
+    return out
+
+
 def means(backend: Any, x: Any, windows: Windows, divisor: int, narrow: bool) -> Any:
     """Means of windows; a divisor of 0 stands for the number of elements. `narrow` sums are rounded at every step."""
     if backend is not cpu:
         return pool_threads.means(backend, x, windows, divisor, narrow and x.dtype.itemsize == 2)
+    if len(windows) == 2 and is_channels_last(x):
+        return channels_second(_means(channels_at_end(x), _beside(windows, x.shape[1]), divisor, narrow))
+    return _means(x, windows, divisor, narrow)
+
+
+def _means(x: Any, windows: Windows, divisor: int, narrow: bool) -> Any:
     call, planes, numbers, results, shape = _plan(windows, x.shape, x.dtype, "mean", divisor, narrow)
     out = empty(shape, x.dtype)
     if out.size:
@@ -309,6 +351,12 @@ def spread(backend: Any, g: Any, windows: Windows, divisor: int) -> Any:
     number = divisor or windows.extent
     if backend is not cpu:
         return pool_threads.spread(backend, g, windows, number)
+    if len(windows) == 2 and is_channels_last(g):
+        return channels_second(_spread(channels_at_end(g), _beside(windows, g.shape[1]), number))
+    return _spread(g, windows, number)
+
+
+def _spread(g: Any, windows: Windows, number: int) -> Any:
     call, results, numbers, planes, shape = _plan(windows, g.shape, g.dtype, "spread", number)
     if not g.size:
         return cpu.zeros(shape, g.dtype)

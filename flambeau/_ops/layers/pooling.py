@@ -133,6 +133,7 @@ def mean_pool(backend: Any, x: Any, windows: Any, rank: int, divisor: int, narro
     batch=folded(),
     tangent=linear("x"),
 )  # fmt: skip
+@keeps_channels_last(takes=pool_threads.keeps_means)
 def mean_pool_backward(backend: Any, x: Any, windows: Any, rank: int, divisor: int, narrow: bool) -> Any:
     """The adjoint of `mean_pool`."""
     _check_gradient("adaptive_avg", x.shape, rank)

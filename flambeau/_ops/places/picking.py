@@ -15,7 +15,7 @@ from ..._core.dtypes import from_numpy_dtype
 from ..._core.once import found_once
 from ..._kernel.images.resample import add_element, add_planes, pick_element, pick_planes
 from ..._kernel.threads import pool
-from ..layers.channels import keeps_channels_last
+from ..layers.channels import channels_at_end, channels_second, is_channels_last, keeps_channels_last
 from ..records.batching import folded
 from ..records.primitive import primitive
 from ..records.shape_rules import dtype_of
@@ -94,16 +94,29 @@ def _shape(x: Any, places: Places, space: tuple[int, ...]) -> tuple[int, ...]:
 def pick(backend: Any, x: Any, words: tuple[Any, ...]) -> Any:
     """out[…, i, j] = x[…, places[0][i], places[1][j]], for the places of `words`."""
     places = places_of(words)
-    call, bits, given, results, shape = _plan(places, x.shape, x.dtype)
+    if backend is cpu and len(places) == 2 and is_channels_last(x):
+        return channels_second(_picked(channels_at_end(x), _beside(places, x.shape[1])))
     if backend is not cpu:
-        return _pick_each(backend, x, places, bits, shape)
+        return _pick_each(backend, x, places)
+    return _picked(x, places)
+
+
+def _picked(x: Any, places: Places) -> Any:
+    call, bits, given, results, shape = _plan(places, x.shape, x.dtype)
     out = empty(shape, x.dtype)
     if out.size:
         call(x.reshape(given).view(bits), *places.operands, out.reshape(results).view(bits))
     return out
 
 
-def _pick_each(backend: Any, x: Any, places: Places, bits: Any, shape: tuple[int, ...]) -> Any:
+@functools.lru_cache(1024)
+def _beside(places: Places, channels: int) -> Places:
+    """The same for planes of so many channels side by side, all of which are taken."""
+    return Places([*places.indices, np.arange(channels)], (*places.size, channels))
+
+
+def _pick_each(backend: Any, x: Any, places: Places) -> Any:
+    _, bits, _, _, shape = _plan(places, x.shape, x.dtype)
     out, rank = planes.room(backend, x, shape, x.dtype, x.ndim > 3), len(places)
     if out.size:
         code = _CODES[bits.str[1:]]
@@ -128,19 +141,27 @@ def _back_plan(places: Places, shape: tuple[int, ...], d: Any) -> tuple[Any, ...
     grad={"x": lambda g, words: pick(g, words)},
     tangent=linear("x"),
 )
+@keeps_channels_last()
 def pick_back(backend: Any, x: Any, words: tuple[Any, ...]) -> Any:
     """The adjoint of `pick`: elements are added up where they came from."""
     places = places_of(words)
-    call, results, made, shape = _back_plan(places, x.shape, x.dtype)
+    if backend is cpu and len(places) == 2 and is_channels_last(x):
+        return channels_second(_added(channels_at_end(x), _beside(places, x.shape[1])))
     if backend is not cpu:
-        return _add_each(backend, x, places, shape)
+        return _add_each(backend, x, places)
+    return _added(x, places)
+
+
+def _added(x: Any, places: Places) -> Any:
+    call, results, made, shape = _back_plan(places, x.shape, x.dtype)
     out = empty(shape, x.dtype)
     if out.size:
         call(x.reshape(results), *places.operands, out.reshape(made))
     return out
 
 
-def _add_each(backend: Any, x: Any, places: Places, shape: tuple[int, ...]) -> Any:
+def _add_each(backend: Any, x: Any, places: Places) -> Any:
+    shape = (*x.shape[: x.ndim - len(places)], *places.size)
     out, rank, code = backend.empty(shape, x.dtype), len(places), from_numpy_dtype(x.dtype).code
     if out.size:
         bounds, found = places.inverse
