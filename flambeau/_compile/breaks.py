@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
+from typing import Any
 
 # What was recorded (`stats`) and what was not (`graph_break`, by reason) since the program began: `torch._dynamo.utils.counters`.
 counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -40,3 +41,8 @@ class Changing(Break):
 
 class Otherwise(Exception):
     """A branch of the function that a program stands for goes another way this time."""
+
+
+def shown(function: Any) -> str:
+    """What messages call a function."""
+    return getattr(function, "__qualname__", getattr(function, "__name__", str(function)))

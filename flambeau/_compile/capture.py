@@ -28,18 +28,18 @@ from .._ops.registry import ops, position_arguments, records
 from .._tensor import Tensor, detached, version_of, wrap
 from .arguments import overlap
 from .births import Born, is_even
-from .breaks import Break
+from .breaks import Break, shown
 from .expected import Expect
-from .given import ENDS, Formula, Given, Put, Question, compared, single, visible
+from .given import ENDS, Formula, Given, Put, Question, compared, single
 from .graph import COMPUTES, Graph, Node, Value, replaced, used
-from .holders import Effect, grad_of, same
-from .holders import plain as is_plain
-from .numbers import BRANCH, Integer, Leaf, Numbers, _Live, held_at, is_live, plain, put
+from .holders import Effect, grad_of
+from .left import done, left_before
+from .numbers import BRANCH, Integer, Leaf, Numbers, _Live, held_at, is_live, plain
 from .returned import READS, Read, is_only_returned, kept_by
 from .standing import Inside, plain_in, stands, with_others
 from .unseen import Unseen, is_certain, is_closed, needs_elements, other_elements, shape_is_known
 from .whole import Called, Hooked, Whole, known_to, one_behind_another, tensors_in
-from .writes import Accumulate, changes, leaves_of, whole_of, write
+from .writes import Accumulate, changes, whole_of, write
 
 
 class Capture:
@@ -274,52 +274,16 @@ class Capture:
         if args and hasattr(args[0], "state_dict") and not self.existed(args[0]):  # each run makes another
             self.stop(f"a step of an object of class {type(args[0]).__name__} that the run has made")
         if any(map(self._is_new_function, (*args, *named.values()))):
-            self.stop(f"{_shown(function)} with a function that the run has made")
-        out = self._done(function, args, named)
+            self.stop(f"{shown(function)} with a function that the run has made")
+        out = done(self, function, args, named)
         if self.problem is None:
             args, named = replaced((args, named), Tensor, self._made_here)
             self._append(function, args, out, named, opaque=True)
         return out
 
-    def _left_before(self, function: Any, args: Any, named: Any) -> list[tuple[Any, Any]]:
-        """Has later runs leave what this one has left where a step may look: they make all other changes when the program is over. Gives places
-        of numbers that are others in each run, with these.
-
-        What the program could not leave there by itself ends it.
-        """
-        if self.problem is not None:
-            return []
-        planted = [(place, number) for place, _, number in self.live.planted if held_at(*place) is number]
-        effects = {(id(e.holder), e.key): e for e in self.effects() if not self._is_done_by_step(e)}
-        places = [(e.holder, e.key, e.kind) for e in effects.values()]
-        held = list[tuple[Any, Any]]()
-        for place in visible([*places, *[place for place, _ in planted]], (function, args, named)):
-            number = next((number for other, number in planted if other is place), None)
-            effect = effects.get((id(place[0]), place[1]))
-            if number is None and effect is not None:
-                if not self._may_be_left(effect):
-                    self.stop(f"{_shown(function)} may look at {effect.path}, which the run has changed")
-                    if self.problem is not None:
-                        self.problem.passing = True  # if it is there from now on
-                    return []
-                formula = Formula([effect.new], self.tensor_of)
-                self._append(Put(place, formula), self._encoded(tuple(formula.tensors)), None, opaque=True)
-                number = effect.new
-            held += [(place, number)] * is_live(number)
-        return held
-
-    def _is_done_by_step(self, effect: Effect) -> bool:
-        key = id(effect.holder), effect.key
-        return key in self.by_steps and (self.by_steps[key] is effect.new or same(self.by_steps[key], effect.new))
-
-    def _may_be_left(self, effect: Effect) -> bool:
-        """Whether a program can make a change by itself: it puts a number or what never changes into an object that is the same in each run."""
-        owner, key, kind, new = effect.holder, effect.key, effect.kind, effect.new
-        if not (is_live(new) or is_plain(new)):
-            return False
-        if kind == "attribute":
-            return key in getattr(owner, "__dict__", ()) and not isinstance(owner, type)
-        return kind == "cell" or (kind == "item" and type(owner) in (dict, list))
+    def leave(self, place: Any, formula: Formula) -> None:
+        """The program puts a number where a step may look."""
+        self._append(Put(place, formula), self._encoded(tuple(formula.tensors)), None, opaque=True)
 
     def _is_new_function(self, a: Any) -> bool:
         """Whether an argument is a function that the run has made: in another run it knows other values."""
@@ -363,27 +327,6 @@ class Capture:
                 seen[id(a)] = a
                 waiting += gc.get_referents(a)
         return not wanted.isdisjoint(seen)
-
-    def _done(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """What a step gives; what it changes, it will change again."""
-        numbers = self._left_before(function, args, named)
-        for place, number in numbers:
-            put(place, plain(number))
-        before, leaves = self.changed(), leaves_of((*args, *named.values()))
-        gradients = [grad_of(t) for t in leaves]
-        with Unseen():
-            out = function(*args, **named)
-        after = self.changed()
-        for t, g in zip(leaves, gradients):
-            if grad_of(t) is not g:
-                self.gradients.setdefault(id(t), (t, g))
-        self.by_steps.update({key: new for key, new in after.items() if key not in before or before[key] is not new})
-        for place, number in numbers:
-            if (id(place[0]), place[1]) not in self.by_steps:
-                put(place, number)
-            else:  # what is there now is no number that tells
-                self.live.used(number)
-        return out
 
     def asked(self, of_shape: bool, of: Tensor | None = None) -> None:
         """Our own code looks at elements, so that other runs may go another way: what runs now is one step, which Python takes each time.
@@ -431,7 +374,7 @@ class Capture:
             out = function(*args, **named)
         except Exception as error:
             if self._depth == 1 and not is_certain(error, function, args, named):
-                self.stop(f"{_shown(function)} raises an error that depends on elements")
+                self.stop(f"{shown(function)} raises an error that depends on elements")
             raise
         finally:
             self._depth -= 1
@@ -440,7 +383,7 @@ class Capture:
             return out
         if any([t._array is not array for t, array in zip(given, arrays)]):  # a tensor was turned, or got other memory
             if not all([t._array is array or self._is_made_as(array) for t, array in zip(given, arrays)]):
-                self.stop(f"{_shown(function)} changes a tensor that was there before")
+                self.stop(f"{shown(function)} changes a tensor that was there before")
                 return out
             before = [pair for pair, array in zip(before, arrays) if pair[0]._array is array]
         if isinstance(asked, Given):
@@ -467,7 +410,7 @@ class Capture:
             if read is not None:
                 return read
             hint = BRANCH if name == "__bool__" else ""
-            stop = lambda line: self.stop(f"{_shown(function)} reads elements for Python{hint}", line)
+            stop = lambda line: self.stop(f"{shown(function)} reads elements for Python{hint}", line)
             if self.live.said is None or not self.live.said.excuses(sys._getframe(2), stop):
                 stop(None)
             return out
@@ -632,7 +575,7 @@ class Capture:
     ) -> None:
         """Records a public function as one node, in the place of what was recorded of it; `sure`: its results have a history in each run."""
         if local.saved_hooks:  # they are not open when the program calls it
-            self.stop(f"hooks for what {_shown(function)} saves")
+            self.stop(f"hooks for what {shown(function)} saves")
             return
         del self.graph.nodes[mark:]
         for key, (_, value) in list(self._values.items()):
@@ -640,11 +583,11 @@ class Capture:
                 del self._values[key]
                 self.graph.constants.pop(value, None)
         if not shape_is_known(function, args, named, numbers=sure):
-            self.stop(f"the shape of {_shown(function)}'s result depends on elements")
+            self.stop(f"the shape of {shown(function)}'s result depends on elements")
             return
         inner, more = (function.function, ((), {})) if isinstance(function, Given) else (function, (args, named))
         if not is_closed(inner, *more):  # it may call users' code
-            self._left_before(inner, args, named)
+            left_before(self, inner, args, named)
         if any([stands(t) for t in tensors_in((args, named, out))]):
             function, out = Inside(function, args, named), plain_in(out)
             args, named = function.parts(args, named), {}
@@ -655,7 +598,7 @@ class Capture:
             ends = [t for t, need in zip(given, wanted) if need]
             dual = isinstance(function, Inside) and function.forward  # gradients would have tangents
             if dual or wrote or any([_shared(t, a) for t in made for a in given]) or one_behind_another(ends):
-                self.stop(f"the gradient of {_shown(function)} cannot be recorded")
+                self.stop(f"the gradient of {shown(function)} cannot be recorded")
                 return
             whole = Whole(function, wanted, sure=sure)
             whole.firsts = firsts
@@ -681,11 +624,11 @@ class Capture:
     def applied(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Runs a function that has a derivative of its own: in a graph for others, one node that calls it."""
         before = [(t, version_of(t)) for t in tensors_in((args, named))]
-        self._left_before(function, args, named)
+        left_before(self, function, args, named)
         with Unseen():
             out = function(*args, **named)
         if any([version_of(t) != version for t, version in before]):
-            self.stop(f"{_shown(function)} writes into its arguments")
+            self.stop(f"{shown(function)} writes into its arguments")
         if self.problem is None:
             self._append(function, self._encoded(args), out, self._encoded(named), opaque=COMPUTES)
         return out
@@ -697,7 +640,7 @@ class Capture:
         users = Called(function, users, lambda t: isinstance(self._made_here(t), Value))
         given = (users.held, *args)
         if users.problem or any([isinstance(new, Tensor) for new in self.changed().values()]):
-            self.stop(users.problem or f"{_shown(function)} after tensors were put elsewhere")
+            self.stop(users.problem or f"{shown(function)} after tensors were put elsewhere")
             return users(*given)
         self.reached(users.reached.values())
         if any([stands(t) for t in tensors_in(given)]):
@@ -712,9 +655,9 @@ class Capture:
         versions = [version_of(t) for t in tensors]
         wanted = [bool(t._k & GRAD and local.grad) for t in tensors]
         whole = Whole(users, wanted, users.known if local.grad else (), sure=False)
-        out, made, kept = self._done(whole.computed, (given, {}), {})
+        out, made, kept = done(self, whole.computed, (given, {}), {})
         if versions != [version_of(t) for t in tensors]:
-            self.stop(f"a function that {_shown(function)} calls writes into its operands")
+            self.stop(f"a function that {shown(function)} calls writes into its operands")
         whole.cut(made, tensors, kept)
         if self.problem is None:
             self._append(whole, self._encoded(given), (*made, kept), {}, True)
@@ -754,10 +697,6 @@ def _takes_numbers(node: Node) -> bool:
 def _drop(values: dict[int, tuple[Any, Value]], key: int, number: int) -> None:
     if key in values and values[key][1].number == number:
         del values[key]
-
-
-def _shown(function: Any) -> str:
-    return getattr(function, "__qualname__", getattr(function, "__name__", str(function)))
 
 
 def _shared(a: Tensor, b: Tensor) -> bool:
