@@ -15,7 +15,7 @@ _ABSENT = object()
 
 
 class ConfigPatch:
-    """Values that switches have for the time of a `with` block or of a decorated function."""
+    """Values that switches have for the time of a `with` block, of a decorated function or of the tests of a decorated class."""
 
     def __init__(self, module: ConfigModule, wanted: dict[str, Any]):
         self._module, self._wanted = module, wanted
@@ -32,7 +32,7 @@ class ConfigPatch:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(function, type):
-            raise NotImplementedError("config.patch decorates functions; decorate the methods of the class one by one")
+            return self._for_tests_of(function)
 
         @functools.wraps(function)
         def inside(*args: Any, **kwargs: Any) -> Any:
@@ -40,6 +40,23 @@ class ConfigPatch:
                 return function(*args, **kwargs)
 
         return inside
+
+    def _for_tests_of(self, cls: Any) -> Any:
+        """A class of `unittest` whose tests, with what prepares them, find these values."""
+        if not hasattr(cls, "addClassCleanup"):
+            raise TypeError(
+                f"config.patch decorates functions and classes of unittest.TestCase; decorate the methods of {cls.__name__} one by one"
+            )
+        prepare = cls.setUpClass.__func__
+
+        def prepared(own: Any) -> None:
+            patch = ConfigPatch(self._module, self._wanted)
+            patch.__enter__()
+            own.addClassCleanup(patch.__exit__)  # also if the rest fails
+            prepare(own)
+
+        cls.setUpClass = classmethod(prepared)
+        return cls
 
 
 class ConfigModule(ModuleType):

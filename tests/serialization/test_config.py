@@ -1,6 +1,7 @@
 """Switches of saving and loading, as programs set them."""
 
 import io
+import unittest
 import zipfile
 
 import pytest
@@ -42,3 +43,31 @@ def test_the_old_functions_set_the_same_switches(tmp_path):
         assert torch.load(tmp_path / "x.pt").tolist() == [1.0, 1.0]
         with pytest.raises(ValueError, match="f must be a file path"):
             torch.load(io.BytesIO())
+
+
+def test_patch_decorates_classes_of_tests():
+    seen = []
+
+    @config.patch("save.storage_alignment", 128)
+    class Tests(unittest.TestCase):
+        @classmethod
+        def setUpClass(cls):
+            seen.append(config.save.storage_alignment)
+
+        def test_one(self):
+            seen.append(config.save.storage_alignment)
+
+    class Failing(Tests):
+        @classmethod
+        def setUpClass(cls):
+            super().setUpClass()
+            raise ValueError
+
+    for cls, well in ((Tests, True), (Failing, False)):
+        result = unittest.TestResult()
+        unittest.defaultTestLoader.loadTestsFromTestCase(cls).run(result)
+        assert result.wasSuccessful() is well
+        assert config.save.storage_alignment == 64
+    assert seen == [128, 128, 128]
+    with pytest.raises(TypeError, match="one by one"):
+        config.patch("save.storage_alignment", 128)(io.BytesIO)
