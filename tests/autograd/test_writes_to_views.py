@@ -210,3 +210,20 @@ def test_long_chains_of_views(start, tripled):
     (base * torch.arange(1.0, 5.0)).sum().backward()
     assert base.tolist() == [i * f for i, f in enumerate(tripled)]
     assert leaf.grad.tolist() == [(i + 1) * f for i, f in enumerate(tripled)]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: y.mul_(y),
+        lambda y: y[1:].mul_(y[1:]),
+        lambda y: y.div_(y[:]),
+        lambda y: y[:].mul_(y.detach()),
+        lambda y: y.lerp_(y * 2, y),
+    ],
+)
+def test_what_a_write_has_overwritten_is_not_taken_for_its_operand(write):
+    y = torch.tensor([0.5, 1.5, 2.5], requires_grad=True) * 2
+    write(y)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()

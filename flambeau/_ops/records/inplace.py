@@ -174,12 +174,22 @@ def _written(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         forgets = op.in_place_name is not None and not op.differentiable  # what stood there has no gradient any more
         (records["zero"] if forgets else op).record((before, *args), result)
         if result._edge is not None:
+            _kept_before(result._edge[0], t)
             if forgets:
                 result._edge[0].label = f"{op.in_place_name}{int(isinstance(args[0], Tensor))}"
             elif op.in_place_name is not None:
                 result._edge[0].label = op.in_place_name
             rewrite_history(t, result._edge)
     return t
+
+
+def _kept_before(node: Any, t: Tensor) -> None:
+    """What a node keeps of the memory of `t`, besides a result, is what stood there before the write (`t.mul_(t)`): its backward pass refuses it."""
+    if node.versions is not None:
+        node.versions = [
+            version - (isinstance(s, Tensor) and s._storage is t._storage)
+            for s, version in zip(node.saved, node.versions)
+        ]
 
 
 def _write_by_plan(op: Pointwise, t: Tensor, args: tuple[Any, ...]) -> None:
