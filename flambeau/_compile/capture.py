@@ -25,7 +25,7 @@ from .._errors.frames import called_from, users_line
 from .._ops.records.pointwise_op import Pointwise
 from .._ops.records.primitive import Primitive
 from .._ops.registry import ops, position_arguments, records
-from .._tensor import Tensor, detached, version_of, wrap
+from .._tensor import Tensor, detached, storage_of, version_of, wrap
 from .arguments import overlap
 from .births import Born, is_even
 from .breaks import Break, shown
@@ -39,7 +39,7 @@ from .returned import READS, Read, is_only_returned, kept_by
 from .standing import Inside, plain_in, stands, with_others
 from .unseen import Unseen, is_certain, is_closed, needs_elements, other_elements, shape_is_known
 from .whole import Called, Hooked, Whole, known_to, one_behind_another, tensors_in
-from .writes import Accumulate, changes, whole_of, write
+from .writes import WRITES, Accumulate, changes, whole_of, write, write_data
 
 
 class Capture:
@@ -244,8 +244,16 @@ class Capture:
             value, source = self.value(target), self._encoded(source)
             tracked = local.grad and target._k & GRAD
             into = value if tracked or not (self.detaches and value.k & GRAD) else self._without_history(target, value)
-            self.graph.nodes.append(Node(write, (into, source), writes=(value,), line=users_line()))
+            op = write if self._counts(target, value) else write_data
+            self.graph.nodes.append(Node(op, (into, source), writes=(value,), line=users_line()))
             self._written.append(target)
+
+    def _counts(self, target: Tensor, value: Value) -> bool:
+        """Whether a write counts as one to the tensor that was there, and not only to what `.data` gave of it."""
+        whole = whole_of(value)
+        there = [t for given, t in zip(self.graph.inputs, self._given) if given is whole]
+        there += [self.graph.constants[whole]] if whole in self.graph.constants else []
+        return not there or any([storage_of(t) is storage_of(target) for t in there])
 
     def accumulate(self, function: Any, leaf: Tensor, g: Tensor, *rest: Any) -> None:
         """A leaf gets a gradient; how it is added is part of the step. One that was made here is another in each run."""
@@ -671,8 +679,8 @@ _MANY = 1 << 20  # elements that are not computed with twice without a reason
 def _outline(nodes: Any) -> list[Any]:
     """What nodes do, whatever their operands hold."""
     about = lambda a: (a.shape, a.dtype) if isinstance(a, Value) else repr(a)  # NaN is NaN
-    return [(node.op.array.tobytes() if isinstance(node.op, Born) else node.op,
-             replaced((node.args, node.named), (Value, float), about)) for node in nodes]  # fmt: skip
+    does = lambda op: op.array.tobytes() if isinstance(op, Born) else write if op in WRITES else op
+    return [(does(node.op), replaced((node.args, node.named), (Value, float), about)) for node in nodes]
 
 
 # Functions that ask about tensors, not about their elements; those that say something to the engine.
@@ -691,7 +699,7 @@ _SILENT = frozenset(["backward", "grad", "__setitem__", "_foreach_copy_", "__ite
 
 def _takes_numbers(node: Node) -> bool:
     """Whether a node does to elements what a number says, which has no say in shapes."""
-    return isinstance(node.op, Pointwise) or node.op is write or (isinstance(node.op, Born) and not node.op.array.ndim)
+    return isinstance(node.op, Pointwise) or node.op in WRITES or (isinstance(node.op, Born) and not node.op.array.ndim)
 
 
 def _drop(values: dict[int, tuple[Any, Value]], key: int, number: int) -> None:

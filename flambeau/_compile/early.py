@@ -20,7 +20,7 @@ from .breaks import Break
 from .expected import Expect, Ungiven
 from .graph import COMPUTES, Graph, Node, Value, replaced
 from .holders import grad_of
-from .writes import Accumulate, changes, leaves_of, write
+from .writes import WRITES, Accumulate, changes, leaves_of
 
 
 def asked_first(graph: Graph, inputs: Sequence[Tensor], own: Collection[Value]) -> None:
@@ -135,7 +135,7 @@ class _Moves:
         maker, writer = self.last(self.makers, [v], at), self.last(self.writers, self.places(v), at)
         node = self.nodes[max(maker, writer)]
         if writer > maker:
-            if node.op is write and node.args[0] is v and isinstance(node.args[1], Value) and self.places(v) == {v}:
+            if node.op in WRITES and node.args[0] is v and isinstance(node.args[1], Value) and self.places(v) == {v}:
                 return self.origin(node.args[1], writer, lacking)
         elif maker >= 0 and isinstance(node.op, Accumulate) and self._is_first(maker, at, lacking):
             return self.origin(node.args[0], maker, lacking)

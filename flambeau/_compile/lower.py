@@ -33,7 +33,7 @@ from .expected import Expect
 from .graph import Graph, Node, Value, replaced
 from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory
 from .steps import Call, Launch, LaunchedLoop, Loop, Question, Step, Together, Work
-from .writes import write
+from .writes import WRITES, write_data
 
 
 @kernel("(n)->()")
@@ -285,9 +285,9 @@ class Lowering:
         if any([v not in self.places or v.k & ~GRAD for v in operands]):
             raise Unplannable("an operand that is not plain")
         watch = NodeWatch([self.places[v][0] for v in operands])
-        if op is write:
+        if op in WRITES:
             with uncollected(), watch:
-                self._write(watch, *node.args)
+                self._write(watch, *node.args, counted=op is not write_data)
             self.steps += watch.steps(number)
             return
         if isinstance(op, Born):
@@ -321,7 +321,7 @@ class Lowering:
         """The same for operands on a GPU: what is launched for a node is seen first, and done then."""
         op, backend, operands = node.op, backend_of(CUDA), list(dict.fromkeys(node.operands()))
         usual = all([v in self.places and v.k & ~GRAD == CUDA for v in operands])
-        if not usual or not backend.ready() or (node.writes and op is not write):
+        if not usual or not backend.ready() or (node.writes and op not in WRITES):
             raise Unplannable("an operand that is not plain")
         if getattr(op, "view", False):
             made = op(*replaced(node.args, Value, self.tensor))
@@ -335,7 +335,7 @@ class Lowering:
         if isinstance(op, Born) and not op.even:
             constant = wrap(op.array, op.dtype, CUDA)
             arrays, places = [op.array], [(Memory(CONSTANT, op.array, constant), 0)]
-        watch = DeviceWatch(backend, arrays, [0] if op is write else ())
+        watch = DeviceWatch(backend, arrays, [0] if op in WRITES else ())
         with watch:
             outs = self._launched(backend, watch, node, dict(zip(operands, watch.given)))
         new = [Memory(MADE, backend.xp.ndarray(s.shape, s.dtype, None, s.strides)) for s in watch.made]
@@ -360,7 +360,7 @@ class Lowering:
         for v, (memory, _) in found.items():
             if memory.kind != MADE:
                 self.tensor(v)
-        for v in node.writes:
+        for v in node.writes if node.op is not write_data else ():
             if self.places[v][0].kind != MADE:
                 bump(self.tensor(v))
                 self.written.append(v)
@@ -371,7 +371,7 @@ class Lowering:
             made = watch.empty(node.op.array.shape, node.op.array.dtype, device=True)
             backend.copy(np.array(node.op.array.reshape(-1)[0]) if node.op.even else watch.given[0], made)
             return [made]
-        if node.op is write:
+        if node.op in WRITES:
             target, source = node.args
             if not isinstance(source, Value):
                 source = np.asarray(source, target.dtype.numpy)
@@ -396,7 +396,7 @@ class Lowering:
         watch.move(made, source)
         return made
 
-    def _write(self, watch: NodeWatch, target: Value, source: Any) -> None:
+    def _write(self, watch: NodeWatch, target: Value, source: Any, counted: bool) -> None:
         to = self._array(target)
         if any([n > 1 and not s for n, s in zip(to.shape, to.strides)]):
             raise Unplannable("elements that lie in one place")
@@ -408,7 +408,7 @@ class Lowering:
         else:
             array = np.asarray(source)
         watch.move(watch.shown(to), array)
-        if self.places[target][0].kind != MADE:
+        if counted and self.places[target][0].kind != MADE:
             bump(self.tensor(target))
             self.written.append(target)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .._core.state import GRAD
 from .graph import COMPUTES, Graph, Node, Value, replaced, shows
-from .writes import whole_of, write
+from .writes import WRITES, whole_of
 
 
 def without_copies(graph: Graph) -> dict[Value, Value]:
@@ -49,7 +49,7 @@ def without_copies(graph: Graph) -> dict[Value, Value]:
 
 def _is_copy(node: Node) -> bool:
     """Whether a node writes a value over a whole other one that lies as it does."""
-    if node.op is not write or not isinstance(node.args[1], Value):
+    if node.op not in WRITES or not isinstance(node.args[1], Value):
         return False
     both = target, source = node.args
     alike = target.shape == source.shape and target.strides == source.strides and target.dtype is source.dtype

@@ -9,6 +9,7 @@ import numpy as np
 from .._autograd import engine
 from .._ops.registry import ops
 from .._tensor import Tensor
+from .._tensor.memory import read_data
 from .expected import Expect
 from .graph import COMPUTES, Node, Value
 
@@ -16,6 +17,14 @@ from .graph import COMPUTES, Node, Value
 def write(target: Tensor, source: Any) -> None:
     """Copies elements or a number into a tensor's memory and counts the write."""
     ops.copy_(target, source.item() if isinstance(source, np.ndarray) else source)
+
+
+def write_data(target: Tensor, source: Any) -> None:
+    """The same through `.data`: the write is not counted as one to the tensor."""
+    write(read_data(target), source)
+
+
+WRITES = frozenset([write, write_data])
 
 
 class Accumulate:

@@ -10,7 +10,7 @@ import numpy as np
 from .. import fx
 from .._backend.meta import empty_meta
 from .._compile.graph import Graph, Node, Value, replaced
-from .._compile.writes import whole_of, write
+from .._compile.writes import WRITES, whole_of
 from .._core.devices import CPU, device
 from .._core.state import CUDA, GRAD, META, modes
 from .._library.namespaces import ops
@@ -49,7 +49,7 @@ class _Replay:
             self.recorder.bind(t, node)
         for step in graph.nodes:
             self.recorder.meta = {"line": step.line}
-            if step.op is write:
+            if step.op in WRITES:
                 self.write(*step.args, graph.constants.get(whole_of(step.writes[0])))
             elif step.op is Tensor.detach:
                 self.tensors[step.outs[0]] = self.detached(self.tensors[step.args[0]], step.outs[0])

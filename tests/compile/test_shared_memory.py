@@ -171,3 +171,39 @@ def test_leaves_that_are_found_by_what_lies_in_their_memory_have_gradients(funct
             out.backward()
             found.append([out.item(), WEIGHT.grad.tolist(), TIED.grad.tolist()])
     assert found[:3] == found[3:]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda p, x: p.data.mul_(0.5),
+        lambda p, x: p.data[1:].add_(1),
+        lambda p, x: p.data.copy_(x),
+        lambda p, x: p.data.normal_(),
+        lambda p, x: torch._foreach_mul_([p.data], 0.5),
+        lambda p, x: p.detach().add_(p.data.mul_(2)),
+    ],
+)
+@pytest.mark.parametrize("given", [False, True])
+def test_writes_through_data_are_not_counted_as_the_tensors_own(write, given):
+    seen = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        p, x = torch.nn.Parameter(torch.randn(3)), torch.ones(3)
+
+        def step(q, x):
+            write(q if given else p, x)
+            return x * 2
+
+        step = torch.compile(step, fullgraph=True) if compiled else step
+        for _ in range(4):
+            loss, before, p.grad = (p * p).sum(), p._version, None
+            step(p if given else None, x)
+            counted = p._version - before
+            if counted:
+                with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                    loss.backward()
+            else:
+                loss.backward()
+            seen.append((counted, p.tolist(), None if p.grad is None else p.grad.tolist()))
+    assert seen[:4] == seen[4:]
