@@ -11,6 +11,7 @@ from typing import Any
 
 from .._core.config import checked_count
 from .._kernel.building.jit import cache_size
+from .._kernel.native.site import forget_all
 from .._kernel.render.streaming import past
 from .._kernel.render.tiles import vectors
 from .._kernel.threads import pool
@@ -140,8 +141,10 @@ def set_num_threads(count: int) -> None:
     >>> torch.set_num_threads(before)
     """
     checked_count("set_num_threads", count)
-    _pool.size = min(count, MOST_THREADS)
+    before, _pool.size = _pool.size, min(count, MOST_THREADS)
     _tell_kernels(_pool.size)
+    if _pool.size != before:
+        forget_all()  # plans say how many threads share their work
 
 
 def get_num_threads() -> int:

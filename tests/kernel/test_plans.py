@@ -634,3 +634,20 @@ def test_joined_images_have_plans(shape, order):
     made = [torch.cat([x, x + 1], 1) for _ in range(4)]
     assert plans_of(torch.cat) == before + 1
     assert all(torch.equal(m[:, shape[1] :], x + 1) and m.stride() == made[0].stride() for m in made)
+
+
+@pytest.mark.parametrize("text", ["torch.fft.rfft2(x)", "x.roll(3, 1)", "torch.cat([x, x], 1)"])
+def test_work_that_threads_share_is_planned_for_their_number(text):
+    """Another number of threads ends all plans: they say how many there are."""
+    x, before = torch.rand(512, 300), torch.get_num_threads()
+    with site.switched_off():
+        wanted = run(text, {"x": x})
+    try:
+        for count in (2, 1, 3):
+            torch.set_num_threads(count)
+            assert not any(table.kept for table in plan.Table.all)
+            for _ in range(6):
+                agree(run(text, {"x": x}), wanted, text)
+            assert any(table.kept for table in plan.Table.all)
+    finally:
+        torch.set_num_threads(before)

@@ -371,9 +371,7 @@ class CallWatch(Watch):
         return self._known(CallWatch.room, 0)
 
     def work(self, words: Any, threads: int, places: Any, inside: Any = (), kept: Any = None) -> None:
-        """Of one thread; how many there may be is asked for each time. Its words lie where they are as long as the plan does."""
-        if threads != -1:
-            super().work(words, threads, places, inside, kept)
+        """Its words lie where they are as long as the plan does, which another number of threads ends."""
         self.shares = True
         self.plan.keep.append(kept)
         self.calls.append((words, threads, [(p, self.at(words[p])) for p in places], inside))
