@@ -12,6 +12,9 @@ from ..._core.collector import uncollected
 from .modules import Part
 from .target import Target
 
+# An attribute of functions that are written in vectors: their module needs no passes that look for some.
+AS_WRITTEN = '"as-written"'
+
 
 class NoCompiler(ImportError):
     """A kernel would have to be compiled, and LLVM is not there."""
@@ -55,13 +58,24 @@ def improved(target: Target, text: str, context: Any, machine: Any) -> Any:
     llvm = loaded()
     module = llvm.parse_assembly(text, context)
     module.verify()
-    if not target.hurry:
-        # the third level unrolls more, which takes half as long again and made no kernel faster
-        options = llvm.create_pipeline_tuning_options(speed_level=2)
-        options.loop_vectorization = options.slp_vectorization = True
-        options.loop_interleaving = options.loop_unrolling = True
-        builder = llvm.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
+    if target.hurry:
+        return module
+    # the third level unrolls more, which takes half as long again and made no kernel faster
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = True
+    options.loop_interleaving = options.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, options)
+    passes = llvm.create_new_module_pass_manager() if AS_WRITTEN in text else builder.getModulePassManager()
+    if AS_WRITTEN in text:
+        # slots become registers, and loops ask at their end: this takes a fifth of the time, and tiles are as fast
+        passes.add_always_inliner_pass()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_loop_rotate_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+    passes.run(module, builder)
     return module
 
 

@@ -397,7 +397,7 @@ def rows(type: str) -> str:
     plan = Plan(type, 1)
     parts = [_step(plan, radix) for radix in _RADICES]
     parts += [make(plan) for make in (_from_halves, _to_halves, _to_lanes, _from_lanes)]
-    return joined(parts, _rows_main(plan))
+    return joined(parts, _rows_main(plan), as_written=False)
 
 
 @rendered("(n,a),(t),(f),(),(s)->(n,a)", "", "", "i64", "", "", "")
@@ -407,7 +407,7 @@ def columns(type: str) -> str:
     Elements of a row lie side by side, two for each of at least as many columns as a vector has lanes.
     """
     plan = Plan(type, 1)
-    return joined([_step(plan, radix) for radix in _RADICES], _columns_main(plan))
+    return joined([_step(plan, radix) for radix in _RADICES], _columns_main(plan), as_written=False)
 
 
 # -- plans ------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..building import jit
+from ..building.llvm import AS_WRITTEN
 from .value import COMPUTE, SIZE, Number, Value, is_float, is_integer, is_signed
 
 _TYPE = {
@@ -43,6 +44,7 @@ def is_neon() -> bool:
 class Llvm:
     """One LLVM function in the making."""
 
+    as_written = False  # whether it needs no passes that look for vectors and for what is computed again
     merge: Any = None  # elements that are written belong to one thread
 
     def __init__(self, name: str, parameters: list[str]):
@@ -94,6 +96,8 @@ class Llvm:
     def text(self) -> str:
         # vectors as wide as the machine has them: these loops do nothing but arithmetic
         attributes = 'nounwind "prefer-vector-width"="512"'
+        if self.as_written:
+            attributes += f" {AS_WRITTEN}"
         if is_neon():  # as for CPUs that take instructions in turn: chains are not written one after the other
             attributes += ' "tune-cpu"="generic"'
         if self.addends:

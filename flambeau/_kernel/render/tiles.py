@@ -117,6 +117,8 @@ class Plan:
 class Vectors(Llvm):
     """The renderer of scalars, with what tiles need: vectors of the compute type."""
 
+    as_written = True
+
     def __init__(self, name: str, parameters: list[str], plan: Plan):
         super().__init__(name, parameters)
         self.plan = plan
@@ -268,12 +270,13 @@ def _renumbered(text: str, first: int) -> str:
     return re.sub(r"!(\d+)\b", lambda found: f"!{int(found[1]) + first}", text)
 
 
-def joined(parts: list[Any], main: Any) -> str:
-    """One module of several functions; those in `parts` are seen only inside it."""
+def joined(parts: list[Any], main: Any, as_written: bool = True) -> str:
+    """One module of several functions; those in `parts` are seen only inside it. Those whose vectors are used again and again far from
+    where they are made are not compiled `as_written`."""
     declarations = sorted(set().union(*[part.declarations for part in (*parts, main)]))
     texts, nodes = [], 0
     for part in (*parts, main):
-        part.declarations = set()
+        part.declarations, part.as_written = set(), as_written
         text = _renumbered(part.text(), nodes)
         nodes += len(part.metadata)
         if part is not main:
