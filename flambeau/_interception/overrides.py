@@ -70,7 +70,10 @@ def _own_function(kind: type) -> Any:
 _NEVER = frozenset((Tensor, int, float, bool, str, type(None)))  # classes that take nothing over
 
 
-def overloaded(args: Any) -> list[Any]:
+_DEPTH = 8  # of lists in lists in which arguments are looked for: deeper ones are data, or hold themselves
+
+
+def overloaded(args: Any, depth: int = _DEPTH) -> list[Any]:
     """The arguments that may take over an operation, one for each class, subclasses first."""
     found: list[Any] = []
     kinds: set[type] = set()
@@ -79,8 +82,8 @@ def overloaded(args: Any) -> list[Any]:
         if kind in _NEVER or kind in kinds:
             continue
         if kind is list or kind is tuple:
-            inner = [b for b in a if type(b) is not Tensor]
-            candidates = overloaded(inner) if inner else ()
+            inner = [b for b in a if type(b) is not Tensor] if depth else None
+            candidates = overloaded(inner, depth - 1) if inner else ()
         else:
             candidates = (a,) if not isinstance(a, type) and _own_function(kind) is not None else ()
         for candidate in candidates:

@@ -426,6 +426,8 @@ def test_lists_that_hold_themselves_are_refused():
     for data in (inner, [[1, 2], inner]):
         with pytest.raises(TypeError, match="self-referential lists are incompatible"):
             torch.tensor(data)
+        with torch.overrides.BaseTorchFunctionMode(), pytest.raises(TypeError, match="self-referential lists"):
+            torch.tensor(data)
 
 
 def test_arrays_are_refused_by_their_dtype_first():

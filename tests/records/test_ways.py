@@ -47,13 +47,14 @@ HIDDEN = {
     "place_at": "records['place_at'](x[0], i[:1], tuple(x.shape), 0, None, None)",
     "batch_norm_given": "torch.nn.functional.batch_norm(x, x[0].detach(), x[1].detach().abs())",
     "class_loss": "torch.nn.functional.cross_entropy(x, i[:3])", "channel_windows": "torch.nn.functional.local_response_norm(u, 3)",
-    "sum_bags": "torch.nn.functional.embedding_bag(i.view(1, 5), x, mode='sum')", "sparse_values": "x.to_sparse().values()",
+    "sum_bags": "torch.nn.functional.embedding_bag(i.view(1, 5), x, mode='sum')",
+    "sum_spans": "torch.nn.functional.embedding_bag(i, x, i[:2] * 0, mode='sum')", "sparse_values": "x.to_sparse().values()",
     "eigvalsh_op": "torch.linalg.eigvalsh(q.detach() @ q.detach().t())", "sparse_rebuild": "x.to_sparse().to_dense()", "sparse_product": "torch.sparse.mm(x.detach().to_sparse(), m)",
     "multi_margin": "torch.nn.functional.multi_margin_loss(x, i[:3])", "multilabel_margin": "torch.nn.functional.multilabel_margin_loss(x, x.argsort().detach())",
     "distances": "torch.cdist(x.detach(), x.detach() + 1)", "largest": "torch.cdist(x, x.detach() + 1, p=float('inf'))",
 }  # fmt: skip
 HIDDEN_BEHIND = {
-    "sum_bags_backward": HIDDEN["sum_bags"], "sparse_sampled_product": HIDDEN["sparse_product"],
+    "sum_bags_backward": HIDDEN["sum_bags"], "sum_spans_backward": HIDDEN["sum_spans"], "sparse_sampled_product": HIDDEN["sparse_product"],
     "multi_margin_backward": HIDDEN["multi_margin"], "multilabel_margin_backward": HIDDEN["multilabel_margin"],
 }  # fmt: skip
 # Cells that are known to be wrong, and why.

@@ -16,7 +16,7 @@ from ..._errors.frames import warn_user
 from ..._kernel.places.embedding import sum_bag, sum_bags_back, sum_span, sum_spans_back
 from ..._tensor import Tensor, wrap
 from ..making.conversion import host_array
-from ..records.batched_places import bags
+from ..records.batched_places import bags, spans
 from ..records.primitive import primitive
 from ..records.shape_rules import dtype_of
 from ..records.tangents import linear
@@ -67,6 +67,7 @@ def sum_bags_backward(backend: Any, x: Any, index: Any, count: int) -> Any:
     meta=lambda x, index, starts, stops: ((len(starts), x.shape[1]), dtype_of(x)),
     tensors=4, name="sum_spans", backward_name="EmbeddingBagBackward0",
     grad={"x": lambda g, index, starts, stops, x_shape: sum_spans_backward(g, index, starts, stops, x_shape[0])},
+    batch=spans,
     tangent=linear("x"),
 )  # fmt: skip
 def sum_spans(backend: Any, x: Any, index: Any, starts: Any, stops: Any) -> Any:
@@ -86,6 +87,7 @@ def sum_spans(backend: Any, x: Any, index: Any, starts: Any, stops: Any) -> Any:
     tensors=4,
     name="sum_spans_backward",
     grad={"x": lambda g, index, starts, stops: sum_spans(g, index, starts, stops)},
+    batch=spans,
     tangent=linear("x"),
 )
 def sum_spans_backward(backend: Any, x: Any, index: Any, starts: Any, stops: Any, count: int) -> Any:

@@ -48,6 +48,13 @@ def bags(op: Any, size: int, mapped: Any, args: Any) -> Any:
     return parted(made, size)
 
 
+def spans(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    """The same of parts of one index: the rows of all tables side by side."""
+    if any(mapped[1:]):
+        return NotImplemented
+    return parted(op(merged(args[0], 1), *args[1:]), size, 1)
+
+
 def by_rows(scatter: str | None) -> Any:
     """(x, index, source, dim, …) with an index for each row: an index of all samples; or, of an update that `scatter` does
     with an index for each element, other indices too."""
