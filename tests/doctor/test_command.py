@@ -182,6 +182,11 @@ def test_the_library_form():
     assert [(f.id, Path(f.file).name) for f in report.findings] == [("softmax-before-cross-entropy", "test_command.py")]
 
 
+def test_the_plugin_costs_other_runs_nothing():
+    line = "import sys, flambeau_pytest; sys.exit(bool({'flambeau', 'numpy'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", line], cwd=ROOT, timeout=60).returncode == 0
+
+
 @pytest.mark.slow
 def test_the_plugin(tmp_path):
     (tmp_path / "test_train.py").write_text(
@@ -190,7 +195,7 @@ def test_the_plugin(tmp_path):
         "def test_bad():\n    x = torch.randn(4, 3, requires_grad=True)\n"
         "    torch.nn.functional.nll_loss(torch.softmax(x, 1), torch.tensor([0, 1, 2, 0]))\n"
     )
-    installed = any(e.value == "flambeau.doctor.pytest_plugin" for e in entry_points(group="pytest11"))
+    installed = any(e.value == "flambeau_pytest" for e in entry_points(group="pytest11"))
     line = [
         sys.executable,
         "-m",
@@ -198,7 +203,7 @@ def test_the_plugin(tmp_path):
         "-q",
         "-p",
         "no:cacheprovider",
-        *([] if installed else ["-p", "flambeau.doctor.pytest_plugin"]),
+        *([] if installed else ["-p", "flambeau_pytest"]),
         "--doctor",
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -1,4 +1,5 @@
-"""A plugin for pytest: with --doctor every test is watched, and one whose training shows a mistake fails."""
+"""A plugin for pytest, outside of the package, so that other runs do not import it: with --doctor every test is watched, and one
+whose training shows a mistake fails."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ def pytest_addoption(parser: Any) -> None:
 def pytest_runtest_call(item: Any) -> Iterator[None]:
     if not item.config.getoption("--doctor"):
         return (yield)
-    from . import watch  # loads flambeau: only where it is asked for
+    from flambeau.doctor import watch  # loads flambeau: only where it is asked for
 
     with watch() as report:
         result = yield
