@@ -396,7 +396,7 @@ class Lowering:
         watch.move(made, source)
         return made
 
-    def _write(self, watch: NodeWatch, target: Value, source: Any, counted: bool) -> None:
+    def _write(self, watch: NodeWatch, target: Value, source: Any, *, counted: bool) -> None:
         to = self._array(target)
         if any([n > 1 and not s for n, s in zip(to.shape, to.strides)]):
             raise Unplannable("elements that lie in one place")
