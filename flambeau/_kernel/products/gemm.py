@@ -32,7 +32,7 @@ from ..render.tiles import (
 from ..render.value import Value
 from ..threads import pool
 from .dots import dots, shape
-from .panels import left_steps, pack, pack_left, pack_turned
+from .panels import height, left_steps, pack, pack_left, pack_turned
 
 _SMALL = 64 << 10  # bytes up to which a right operand may be read where it lies
 
@@ -327,7 +327,7 @@ def _main(plan: Plan, added: bool) -> Vectors:
                     invoke(r, "pack_left", left, left_source, a_row, a_column, rows, depth)
                 with r.when(turned & (number == 0)):
                     several = minimum(m - ic, plan.rows * TOGETHER)
-                    invoke(r, "pack_turned", left, left_source, a_row, a_column, several, depth)
+                    invoke(r, "pack_turned", left, left_source, a_row, a_column, several, depth, *height(plan))
                 # while tiles are computed, the rows of the next panel come nearer
                 following = either(
                     r, ic + plan.rows < m, r.at(left_source, a_row * plan.rows), r.at(a, (pc + plan.depth) * a_column)

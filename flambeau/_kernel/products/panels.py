@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..render.register_tiles import in_order
 from ..render.streaming import prefetch
@@ -39,26 +40,40 @@ def pack_left(plan: Plan) -> Vectors:
     r.branch(end)
 
     r.start_block(other)
-    _left_elements(r, zero, r.constant("i64", width))
+    _left_elements(r, zero, r.constant("i64", width), width, lambda i: i * (n * size))
     r.branch(end)
     r.start_block(end)
     return r
 
 
 def pack_turned(plan: Plan) -> Vectors:
-    """The same for up to `TOGETHER` panels of lanes that lie side by side: what is read at once of a row belongs to several."""
-    r = Vectors("pack_turned", _PARAMETERS, plan)
-    n, size = plan.lanes, plan.size
+    """The same for up to `TOGETHER` panels of lanes that lie side by side: what is read at once of a row belongs to several.
+
+    All tiles share it: `height` gives what else it is told, the rows of a panel with what divides by them, and a panel's bytes.
+    """
+    r = Vectors("pack_turned", [*_PARAMETERS, "i64 %rows", "i64 %part", "i64 %bytes"], plan)
+    n, size, tall = plan.lanes, plan.size, r.i64("%rows")
     count, whole, zero = r.i64("%count"), r.i64("%depth") & -n, r.constant("i64", 0)
-    lanes = r.value(f"udiv i64 {(count + (plan.rows - 1)).name}, {plan.rows}", "i64") * plan.rows
+
+    def panel(lane: Value) -> Value:
+        return (lane * r.i64("%part")) >> 32
+
+    def place(lane: Value) -> Value:
+        """Where a lane begins, counted over all panels."""
+        return panel(lane) * r.i64("%bytes") + (lane - panel(lane) * tall) * (n * size)
+
+    lanes = panel(count + tall - 1) * tall
     with r.loop(zero, whole, n) as p:
         rows = [r.at("%from", (p + d) * r.i64("%step")) for d in range(n)]
+        to = r.at("%to", p * tall * size)
 
         def turn(first: Value, mask: str | None) -> None:
             block = r.transpose([r.load_elements(r.at(row, first * plan.step), mask) for row in rows])
             for i, line in enumerate(block):
-                lane = first + i if mask is None else minimum(first + i, plan.rows * TOGETHER)
-                r.store_vector(r.at("%to", p * (plan.rows * size), _left_lane(r, lane)), line)
+                lane = first + i
+                if mask is not None:
+                    lane = r.select(lane < tall * TOGETHER, lane, tall * TOGETHER)
+                r.store_vector(r.at(to, place(lane)), line)
 
         with r.loop(zero, count & -n, n) as g:
             for row in rows:  # of the next block
@@ -66,24 +81,25 @@ def pack_turned(plan: Plan) -> Vectors:
             turn(g, None)
         with r.loop(count & -n, lanes, n, brief=True) as g:
             turn(g, r.lanes_below(count - g))
-    _left_elements(r, whole, lanes)
+    _left_elements(r, whole, lanes, tall, place)
     return r
 
 
-def _left_lane(r: Vectors, lane: Value) -> Value:
-    """Where a lane begins, counted over all panels."""
-    panel = r.value(f"udiv i64 {lane.name}, {r.plan.rows}", "i64")
-    return panel * r.plan.left_bytes + (lane - panel * r.plan.rows) * (r.plan.lanes * r.plan.size)
+def height(plan: Plan) -> list[tuple[str, int]]:
+    """The last arguments of `pack_turned`. Fewer lanes than 2 ** 16 are divided by the rows as they are multiplied by their part of 2 ** 32."""
+    return [("i64", plan.rows), ("i64", 2**32 // plan.rows + 1), ("i64", plan.left_bytes)]
 
 
-def _left_elements(r: Vectors, start: Value, lanes: Value) -> None:
+def _left_elements(r: Vectors, start: Value, lanes: Value, rows: Any, at: Callable[[Value], Value]) -> None:
     """One by one, from a depth on: what is left of whole blocks, and any other strides."""
     plan, scalar, n, size = r.plan, SCALAR[r.plan.compute], r.plan.lanes, r.plan.size
-    with r.loop(start, r.i64("%depth"), brief=True) as p, r.loop(r.constant("i64", 0), lanes, brief=True) as i:
-        place = r.at("%from", p * r.i64("%step"), minimum(i, r.i64("%count") - 1) * r.i64("%lane"))
-        element = r.widened(r.raw(f"load {MEMORY[plan.type]}, ptr {place}, align {plan.step}"), 1)
-        to = r.at("%to", (p & -n) * (plan.rows * size), _left_lane(r, i) + (p & (n - 1)) * size)
-        r.emit(f"store {scalar} {element}, ptr {to}, align {size}")
+    with r.loop(r.constant("i64", 0), lanes, brief=True) as i:
+        row, line = r.at("%from", minimum(i, r.i64("%count") - 1) * r.i64("%lane")), r.at("%to", at(i))
+        with r.loop(start, r.i64("%depth"), brief=True) as p:
+            place = r.at(row, p * r.i64("%step"))
+            element = r.widened(r.raw(f"load {MEMORY[plan.type]}, ptr {place}, align {plan.step}"), 1)
+            to = r.at(line, (p & -n) * rows * size, (p & (n - 1)) * size)
+            r.emit(f"store {scalar} {element}, ptr {to}, align {size}")
 
 
 def left_steps(
