@@ -12,8 +12,9 @@ from ..._core.collector import uncollected
 from .modules import Part
 from .target import Target
 
-# An attribute of functions that are written in vectors: their module needs no passes that look for some.
-AS_WRITTEN = '"as-written"'
+# Attributes of functions whose module needs fewer passes: those that are written in vectors need none that look for some; those that
+# have a few words to do with now and then, whose loops go round once or twice, need no vectors and no copies of loops.
+AS_WRITTEN, IN_WORDS = '"as-written"', '"in-words"'
 
 
 class NoCompiler(ImportError):
@@ -62,8 +63,8 @@ def improved(target: Target, text: str, context: Any, machine: Any) -> Any:
         return module
     # the third level unrolls more, which takes half as long again and made no kernel faster
     options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = True
-    options.loop_interleaving = options.loop_unrolling = True
+    options.loop_vectorization = options.slp_vectorization = IN_WORDS not in text
+    options.loop_interleaving = options.loop_unrolling = IN_WORDS not in text
     builder = llvm.create_pass_builder(machine, options)
     passes = llvm.create_new_module_pass_manager() if AS_WRITTEN in text else builder.getModulePassManager()
     if AS_WRITTEN in text:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..building import archives, jit
+from ..building.llvm import IN_WORDS
 from ..render.llvm import Llvm
 from ..render.value import Value
 from ..threads import pool
@@ -34,7 +35,7 @@ class _Text(Llvm):
 
     def text(self) -> str:
         body = [
-            f"define {self.linkage}i64 @{self.function_name}({', '.join(self.parameters)}) nounwind {{",
+            f"define {self.linkage}i64 @{self.function_name}({', '.join(self.parameters)}) nounwind {IN_WORDS} {{",
             "entry:", *self.slots, *self.lines, "  ret i64 0", "}",
         ]  # fmt: skip
         return "\n".join([*sorted(self.declarations), *body, *self.metadata, ""])
