@@ -108,13 +108,15 @@ def _run(op: Any, args: tuple[Any, ...], k: int) -> Any:
         raise (memory_problem(error) or error) from error
     finally:
         local.captures = tapes
-    if k & GRAD and local.grad:
-        if k & ~_PLAIN:
-            op.record(args, out, bool(k & ANOMALY))
-        else:
-            recorded(op, args, out)
-    if k & CAPTURE and tapes:
-        tapes[-1].add(op, args, out)
+    try:
+        if k & GRAD and local.grad:
+            if k & ~_PLAIN:
+                op.record(args, out, bool(k & ANOMALY))
+            else:
+                recorded(op, args, out)
+    finally:  # a hook for what is saved may end a recomputation here
+        if k & CAPTURE and tapes:
+            tapes[-1].add(op, args, out)
     return out
 
 

@@ -12,6 +12,7 @@ import gc
 import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import ref
@@ -37,7 +38,7 @@ from .left import done, left_before
 from .numbers import BRANCH, Integer, Leaf, Numbers, _Live, held_at, is_live, plain
 from .returned import READS, Read, is_only_returned, kept_by
 from .standing import Inside, plain_in, stands, with_others
-from .unseen import Unseen, is_certain, is_closed, needs_elements, other_elements, shape_is_known
+from .unseen import Tried, Unseen, is_certain, is_closed, needs_elements, other_elements, shape_is_known
 from .whole import Called, Hooked, Whole, known_to, one_behind_another, tensors_in
 from .writes import WRITES, Accumulate, changes, whole_of, write, write_data
 
@@ -77,6 +78,8 @@ class Capture:
         self.reached: Callable[[Any], None] = lambda objects: None  # told what functions that run unseen may read
         # told of a module that gets other tensors for a while; whether an object was there before the run
         self.exchanging: Callable[[Any], None] = lambda module: None
+        # a block for a backward pass over some nodes
+        self.backward: Callable[[list[Any]], AbstractContextManager[Any]] = lambda nodes: nullcontext()
         self.existed: Callable[[Any], bool] = lambda a: not isinstance(a, Tensor) or self._made_here(a) is a
         self.by_steps: dict[Any, Any] = {}  # what steps changed of those, and to what: they do it again
         self.gradients: dict[int, Any] = {}  # tensors whose gradients steps changed, with those of before
@@ -216,6 +219,9 @@ class Capture:
     def add(self, op: Any, args: tuple[Any, ...], out: Any) -> None:
         """A record ran."""
         if self.problem is not None:
+            return
+        if not self.functions and any([is_live(a) for a in args]):
+            self.stop("a derivative that depends on numbers which are others in each run")
             return
         if isinstance(op, Primitive) and not op.view and not shape_is_known(op, args, {}):
             self.stop(f"the shape of {op.name}'s result depends on elements")
@@ -555,7 +561,7 @@ class Capture:
         if not born and sum([t._array.size for t in given]) > _MANY:
             return False
 
-        with Unseen():
+        with Tried():
             again = Capture()
             again.functions = False
             try:

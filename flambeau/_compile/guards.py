@@ -65,6 +65,15 @@ _FIELD = re.compile(r"\{[^{}.\[!:]*((?:\.\w+|\[[^\]]*\])+)")
 _UNCLEAR = "what this call reads cannot be found out"
 
 
+class Entered(typing.NamedTuple):
+    """Code that ran: whose it is, and of which functions."""
+
+    code: types.CodeType
+    spaces: dict[str, Any]
+    whose: int
+    functions: list[Callable[[], Any]]
+
+
 class Trail:
     """Watches a call of a function. What it reached, before the run and after it, becomes guards and effects.
 
@@ -88,17 +97,20 @@ class Trail:
         # told of what cannot be part of a program, where what follows it can; without, it is the `problem`
         self.breaks: Callable[[str, tuple[str, int]], None] | None = None
         self.effects: list[Effect] = []
+        self._compared: list[Any] = []  # all holders when the run was over; not all that a holder knows is guarded
         self.carried: list[tuple[Tensor, Callable[[Any], Tensor]]] = []
         self.counted: dict[tuple[int, Any], int] = {}
         self.appends: list[tuple[Any, int]] = []  # instructions that appended to a list, as (code, where)
         self.grown: list[Any] = []  # lists that are only appended to
+        self.ends = False  # whether what runs is given up at a problem
         self.reach = Reach()
         self.said: Said | None = None  # what it tells somebody
         self.mark: Callable[[], int] = int  # how much is recorded by now
         self.numbers: Numbers | None = None  # those of the run that change from call to call
-        self._codes: dict[
-            int, Any
-        ] = {}  # code that ran and is not trusted, with the arguments of which it takes all attributes
+        # code that ran and is not trusted, with the arguments of which it takes all attributes
+        self._codes: dict[int, Any] = {}
+        # the same with whose it is, its globals and functions: what another trail is told, if it runs where that does not look
+        self.entered: dict[int, Entered] = {}
         self._stack = [USERS]  # whose the frames are that run, innermost last
         self._inner: set[int] = set()  # code of functions that code which ran may have made
         self._outer: Any = None
@@ -125,19 +137,27 @@ class Trail:
 
     def __enter__(self) -> Trail:
         self._home = sys._getframe(1).f_code
-        self._outer = sys.getprofile()
-        self._lookups.open()
-        sys.setprofile(self._event)
+        self.watch()
         return self
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        self.look_away()
+        if error is None and self.problem is None:
+            self._compare()
+
+    def watch(self) -> None:
+        """Follows what this thread does from now on."""
+        self._outer = sys.getprofile()
+        self._lookups.open()
+        sys.setprofile(self._event)
+
+    def look_away(self) -> None:
+        """Follows it no longer."""
         if self._outer is None or callable(self._outer):
             sys.setprofile(self._outer)
         else:
             self._outer.enable()  # a profile of cProfile's, which is no function
         self._lookups.close()
-        if error is None and self.problem is None:
-            self._compare()
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:
         if (self.said is not None and self.said.inside(frame, event)) or self.problem is not None:
@@ -169,6 +189,8 @@ class Trail:
             self._break(f"{_UNCLEAR}: {type(error).__name__}: {error}", frame)
         finally:
             self._busy = busy
+        if self.ends and self.problem is not None:
+            raise self.problem
 
     def _tells(self, frame: Any, code: Any) -> bool:
         """Whether a function that is called does nothing but tell somebody something, and may do that when the program has run."""
@@ -183,8 +205,9 @@ class Trail:
 
     def changes(self) -> list[Effect]:
         """What the run has changed so far, but for gradients."""
+        holders = {id(holder): holder for holder in (*self._compared, *self.holders)}.values()
         with unobserved():
-            return [e for holder in self.holders for e in holder.changes() if e.kind != "grad"]
+            return [e for holder in holders for e in holder.changes() if e.kind != "grad"]
 
     def _receiver(self, frame: Any) -> Any:
         """The frame that gets what is returned to one, which may hand it on; None if that is the end of the run."""
@@ -237,15 +260,31 @@ class Trail:
             self._busy = False
 
     def _entered(self, frame: Any, code: Any, whose: int) -> None:
+        functions = functions_of(frame) if id(code) not in self._inner and not self.reach.knows(code) else []
+        self._enter(Entered(code, frame.f_globals, whose, [*map(weakref.ref, functions)]))
+
+    def _enter(self, entered: Entered) -> None:
+        code, spaces, whose, functions = entered
+        self.entered[id(code)] = entered
         self._codes[id(code)] = code, names_of(code).dictionaries
         if whose == CALLS:
-            self.reach.call(code, frame.f_globals)
+            self.reach.call(code, spaces)
             return
-        if id(code) not in self._inner and not self.reach.knows(code):
-            for function in functions_of(frame):
+        for known in functions:
+            function = known()
+            if function is not None:
                 self.reach.root(function, function.__qualname__)
         self._inner.update(id(c) for c in code.co_consts if isinstance(c, types.CodeType))
-        self.reach.enter(code, frame.f_globals, whose)
+        self.reach.enter(code, spaces, whose)
+
+    def expect(self, entered: Iterable[Entered]) -> None:
+        """Code is going to run where the trail does not look."""
+        try:
+            for one in entered:
+                if self.problem is None and id(one.code) not in self._codes:
+                    self._enter(one)
+        except Unguarded as error:
+            self.problem = Break(str(error), *self._place)
 
     def _called(self, frame: Any, function: Any, whose: int) -> str | None:
         """Why a function written in C cannot be part of a program; None if it can."""
@@ -318,6 +357,7 @@ class Trail:
 
     def _compare(self) -> None:
         """What the run changed."""
+        self._compared = [holder.kept() for holder in self.holders]
         for cache, before, path, problem in self.reach.caches:
             now = cache.cache_info()
             if now == before:

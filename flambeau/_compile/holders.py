@@ -95,6 +95,10 @@ class Holder:
     def close(self) -> None:
         """Told when no names are added any more: fills in `expected`."""
 
+    def kept(self) -> Holder:
+        """A holder that knows what this one knows now, whatever it will have to forget."""
+        return self
+
     def labels(self) -> Iterable[str]:
         raise NotImplementedError
 
@@ -326,6 +330,11 @@ class Namespace(Holder):
         super().__init__(path)
         self.owner = owner
         self.before: dict[str, Any] = {}
+
+    def kept(self) -> Namespace:
+        made = Namespace(self.owner, self.path)
+        made.before = dict(self.before)
+        return made
 
     def add(self, name: str) -> Any:
         """Notes the value of a name, or that there is none."""

@@ -103,7 +103,7 @@ class Pair:
         try:
             for meta in metas:
                 meta.hooks = None
-            with back, _Hooks(roots, back):
+            with tape.backward(_nodes_behind(roots)), back, _Hooks(roots, back):
                 found = engine.run(roots, starts, True, False, wanted, into_leaves=False)
         finally:
             for meta, own_hooks in zip(metas, hooks):
@@ -286,7 +286,7 @@ class _Hooks:
     """A block in which the hooks of nodes behind some tensors are recorded instead of called."""
 
     def __init__(self, roots: Sequence[Tensor], tape: Capture):
-        nodes = {id(node): node for node, _ in _edges_behind(roots) if not isinstance(node, Tensor)}.values()
+        nodes = _nodes_behind(roots)
         self.nodes = [(node, node.pre_hooks, node.hooks) for node in nodes if node.pre_hooks or node.hooks]
         for _, before, _ in self.nodes:
             if any([key.__class__ is tuple and key[0] == "retain" for key in before or ()]):
@@ -308,6 +308,10 @@ def _refuse_sums(roots: Sequence[Tensor], wanted: Sequence[Tensor]) -> None:
     reached = [key for node, number in _edges_behind(roots) if (key := (id(node), number)) in ends]
     if len(reached) != len(set(reached)):
         raise Break("gradients of a tensor that is used several times would be added in another order")
+
+
+def _nodes_behind(roots: Sequence[Tensor]) -> list[Any]:
+    return list({id(node): node for node, _ in _edges_behind(roots) if not isinstance(node, Tensor)}.values())
 
 
 def _edges_behind(roots: Sequence[Tensor]) -> Iterator[Any]:

@@ -59,6 +59,18 @@ class Unseen:
         self.quiet.__exit__()
 
 
+class Tried(Unseen):
+    """One in which something is done to see what it does: hooks for what it saves are not called either."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self.hooks, local.saved_hooks = local.saved_hooks, ()
+
+    def __exit__(self, *error: Any) -> None:
+        local.saved_hooks = self.hooks
+        super().__exit__(*error)
+
+
 def is_closed(function: Any, args: Any, named: Any) -> bool:
     """Whether a call runs code of this package alone, which recordings need not follow: a function of ours over tensors, numbers and names,
     while nobody else looks at operations. There are hundreds of events in such a call."""
@@ -95,7 +107,7 @@ def _without(t: Tensor) -> Tensor:
 
 def _tried(function: Any, args: Any, named: Any, other: Callable[[Tensor], Tensor]) -> Any:
     """What a function gives for other tensors: shapes and dtypes, or the error."""
-    with Unseen():
+    with Tried():
         try:
             out = function(*with_others(tuple(args), other), **with_others(named, other))
         except Exception as error:

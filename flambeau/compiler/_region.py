@@ -12,6 +12,7 @@ from .._compile.arguments import Arguments, is_ordinary
 from .._compile.breaks import Break, Changing, Otherwise, counters
 from .._compile.capture import Capture
 from .._compile.checks import Guards
+from .._compile.followed import Followed
 from .._compile.graph import COMPUTES, Graph
 from .._compile.guards import Trail
 from .._compile.holders import Effect, plain, same
@@ -197,6 +198,7 @@ class Region:
             Any
         ] = []  # places of numbers that change from call to call, and those that matter nevertheless
         self.fixed: list[Any] = []
+        self.followed: dict[int, Any] = {}  # code that runs in the backward passes of recorded runs
         self.pieces: dict[
             Any, tuple[Any, Graph]
         ] = {}  # what a backend has made of parts between breaks, by what these do
@@ -369,6 +371,8 @@ class Region:
         tape.found = trail.reach.tensors
         tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.knows_object
         tape.exchanging = trail.exchanging
+        tape.backward = Followed(trail, tape.live, self.followed).over
+        trail.expect(self.followed.values())
         tape.sizes = self.backend is None
         tape.branches, tape.detaches = self.unsupported is None and self.backend is None, self.backend is not None
         tape.gradients, tape.effects = trail.reach.gradients, trail.changes
