@@ -70,6 +70,8 @@ class Capture:
         self.live = Numbers(self.stop, self.decided)  # numbers that are others in each run
         self._strange = False  # whether a public function used a tensor that nobody told of
         self._depth = 0  # of public functions
+        self.drawn: Any = None  # whether random numbers were drawn; for backends of others
+        self.tied = False  # whether something knows tensors of this run as they are
         self.changed: Callable[[], dict[Any, Any]] = (
             dict  # what the run has changed of Python's objects; set by who knows
         )
@@ -249,8 +251,9 @@ class Capture:
             self._disturb()
             value, source = self.value(target), self._encoded(source)
             tracked = local.grad and target._k & GRAD
-            into = value if tracked or not (self.detaches and value.k & GRAD) else self._without_history(target, value)
             op = write if self._counts(target, value) else write_data
+            detached = self.detaches and value.k & GRAD and not tracked and op is write
+            into = self._without_history(target, value) if detached else value
             self.graph.nodes.append(Node(op, (into, source), writes=(value,), line=users_line()))
             self._written.append(target)
 
@@ -638,13 +641,12 @@ class Capture:
     def applied(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Runs a function that has a derivative of its own: in a graph for others, one node that calls it."""
         before = [(t, version_of(t)) for t in tensors_in((args, named))]
-        left_before(self, function, args, named)
-        with Unseen():
-            out = function(*args, **named)
+        out = done(self, function, args, named)
         if any([version_of(t) != version for t, version in before]):
             self.stop(f"{shown(function)} writes into its arguments")
-        if self.problem is None:
-            self._append(function, self._encoded(args), out, self._encoded(named), opaque=COMPUTES)
+            self.tied = True
+        if self.problem is None:  # what it does besides, it does in each run
+            self._append(function, self._encoded(args), out, self._encoded(named), opaque=True)
         return out
 
     def called(self, function: Any, users: Any, args: tuple[Any, ...]) -> Any:

@@ -286,8 +286,9 @@ class Lowering:
             raise Unplannable("an operand that is not plain")
         watch = NodeWatch([self.places[v][0] for v in operands])
         if op in WRITES:
+            target, source = node.args
             with uncollected(), watch:
-                self._write(watch, *node.args, counted=op is not write_data)
+                self._write(watch, target, source, counted=op is not write_data)
             self.steps += watch.steps(number)
             return
         if isinstance(op, Born):

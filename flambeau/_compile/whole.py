@@ -56,6 +56,11 @@ class Whole:
         made, kept = self.computed(args, named)[1:]
         return (*map(detached, made), kept)
 
+    def with_history(self, *args: Any, **named: Any) -> Any:
+        """The same, as a part of the history of what it is given."""
+        with Casting(self.casting):
+            return (*tensors_in(self.function(*args, **named)), ops.empty(0))
+
     def computed(self, args: Any, named: Any) -> tuple[Any, list[Tensor], Tensor]:
         """What the function gives for arguments without history, the tensors in that, and the history between."""
         given: list[Tensor] = []

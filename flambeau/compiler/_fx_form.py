@@ -10,7 +10,8 @@ import numpy as np
 from .. import fx
 from .._backend.meta import empty_meta
 from .._compile.graph import Graph, Node, Value, replaced
-from .._compile.writes import WRITES, whole_of
+from .._compile.whole import Whole
+from .._compile.writes import WRITES, whole_of, write_data
 from .._core.devices import CPU, device
 from .._core.state import CUDA, GRAD, META, modes
 from .._library.namespaces import ops
@@ -19,6 +20,7 @@ from .._ops.records.pointwise_op import Pointwise
 from .._ops.records.primitive import Primitive
 from .._subclasses.fake_tensor import FakeTensorMode
 from .._tensor import Tensor, wrap
+from .._tensor.memory import read_data
 from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
 
@@ -50,7 +52,7 @@ class _Replay:
         for step in graph.nodes:
             self.recorder.meta = {"line": step.line}
             if step.op in WRITES:
-                self.write(*step.args, graph.constants.get(whole_of(step.writes[0])))
+                self.write(step, graph.constants.get(whole_of(step.writes[0])))
             elif step.op is Tensor.detach:
                 self.tensors[step.outs[0]] = self.detached(self.tensors[step.args[0]], step.outs[0])
             elif step.op is part_at:
@@ -71,9 +73,13 @@ class _Replay:
         self.recorder.add(ops.aten.detach.default, (self.recorder.node_of(t),), {}, other)
         return other
 
-    def write(self, target: Value, source: Any, buffer: Tensor | None) -> None:
+    def write(self, step: Node, buffer: Tensor | None) -> None:
         """Buffers do not get the history of what is written to them."""
+        target, source = step.args
         t = self.tensors[target]
+        if step.op is write_data:
+            whole, t = t, self.fake(target)
+            self.recorder.add(read_data, (self.recorder.node_of(whole),), {}, t)
         if isinstance(source, Value):
             given = self.tensors[source]
             if buffer is not None and not buffer.requires_grad:
@@ -115,10 +121,12 @@ class _Replay:
 
 
 def _called(step: Node, operands: list[Value]) -> Callable[..., Any]:
+    op = step.op.with_history if isinstance(step.op, Whole) else step.op
+
     def call(*tensors: Tensor) -> Any:
         known = dict(zip(operands, tensors))
         args, named = replaced((tuple(step.args), step.named), Value, known.__getitem__)
-        return step.op(*args, **named)
+        return op(*args, **named)
 
     call.__name__, call._is_impure = step.name, True  # type: ignore[attr-defined]
     return call

@@ -24,6 +24,8 @@ from .._compile.unseen import Unseen
 from .._compile.writes import changes, whole_of
 from .._core.random import MersenneState
 from .._core.state import GRAD, local
+from .._ops.making.generator import default_generator
+from .._ops.records.saved import Packed
 from .._tensor import Tensor
 
 _BACKWARD = frozenset(("backward", "grad"))  # which go through the history of what is recorded
@@ -44,7 +46,6 @@ class Pieces(Capture):
         self.compiled, self.cuts = compiled, list[Break]()
         self.given = False  # whether the backend was given all of it
         self._made: list[Any] = []  # weak references to tensors that the piece has made
-        self._tied = False  # whether something knows the history of this run
 
     def _out(self, t: Tensor, node: Node) -> Value:
         self._made.append(ref(t))
@@ -61,7 +62,7 @@ class Pieces(Capture):
             self.cut()
             with Unseen():
                 return function(*args, **(kwargs or {}))
-        self._tied = self._tied or name in _HOOKED
+        self.tied = self.tied or name in _HOOKED
         out = super().__torch_function__(function, types, args, kwargs)
         if self.problem is None:
             return out
@@ -99,11 +100,12 @@ class Pieces(Capture):
             self.cuts.append(problem)
         self.external = None  # what the next piece meets is given to it, whoever has made it
         left = self._left()
+        self.tied = self.tied or is_tied(left) or bool(local.transforms or local.batches)
         if self.graph.nodes and (left or any(map(changes, self.graph.nodes))):
             with Unseen():
                 self._finish(left)
-        self.graph, self._values, self._numbers, self._made, self._tied = Graph(), {}, 0, [], False
-        self._given = []
+        self.graph, self._values, self._numbers, self._made, self.tied = Graph(), {}, 0, [], False
+        self._given, self.drawn = [], Drawn()
         self._births.clear()
 
     def _left(self) -> list[Tensor]:
@@ -126,7 +128,8 @@ class Pieces(Capture):
         inputs = {v: t for v, t in inputs.items() if v in wanted}
         graph.inputs, graph.constants = list(inputs), {}
         call = self.compiled(graph, list(inputs.values()))
-        if call is None or self._tied or not left or any([runs_once(node) for node in graph.nodes]):
+        once = self.drawn.more() or any([runs_once(node) for node in graph.nodes])
+        if call is None or self.tied or not left or once:
             return
         if _own_leaves(left, list(inputs.values())):  # a graph does not say that gradients of these may be asked for
             return
@@ -141,8 +144,33 @@ class Pieces(Capture):
                 _become(t, other, others)
 
 
+def _stream() -> bytes:
+    engine = default_generator._engine
+    with engine.lock:
+        return engine.get_state().tobytes()
+
+
+class Drawn:
+    """Where the stream of random numbers is."""
+
+    def __init__(self) -> None:
+        self.state = _stream()
+
+    def more(self) -> bool:
+        """Whether it is elsewhere now: what has drawn from it must not run a second time."""
+        return _stream() != self.state
+
+
 def _holds(a: Any) -> bool:
     return isinstance(a, (tuple, list)) and any([isinstance(b, Tensor) or _holds(b) for b in a])
+
+
+def is_tied(made: Iterable[Tensor]) -> bool:
+    """Whether there is something in the history of tensors of which no graph tells: hooks on gradients or on what is saved, `func.vjp`."""
+    return any([
+        node.hooks or node.pre_hooks or getattr(node.op, "name", "") == "entry" or any([s.__class__ is Packed for s in node.saved or ()])
+        for node in _history(made)
+    ])  # fmt: skip
 
 
 def _own_leaves(made: list[Tensor], given: list[Tensor]) -> bool:

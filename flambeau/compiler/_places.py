@@ -170,6 +170,8 @@ class Places:
             if was_there:
                 return ITSELF, a
             raise Break("a result that was made in a way that cannot be recorded")
+        if a.__dict__:
+            raise Break(f"a result with attributes of its own ({', '.join(a.__dict__)})")
         if type(a) is not Tensor or (a._k & GRAD and a._edge is None):
             raise Break(f"a result that is a {type(a).__name__ if type(a) is not Tensor else 'leaf'} of its own")
         shown = next((one for one in self._shown if one.view is a), None) or self._as_view(a)

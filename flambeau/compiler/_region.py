@@ -31,7 +31,7 @@ from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._forms import Forms, leaves_in, ordinary_in
 from ._inside import Entrance, copied_containers, given_back, inside_form, write_back
-from ._pieces import Pieces, outline, runs_once
+from ._pieces import Drawn, Pieces, is_tied, outline, runs_once
 from ._places import INPUT, ITSELF, OUTPUT, Places, Sources, as_tensor, change, first, found, make
 
 logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
@@ -374,6 +374,7 @@ class Region:
         tape.backward = Followed(trail, tape.live, self.followed).over
         trail.expect(self.followed.values())
         tape.sizes = self.backend is None
+        tape.drawn = None if self.backend is None else Drawn()
         tape.branches, tape.detaches = self.unsupported is None and self.backend is None, self.backend is not None
         tape.gradients, tape.effects = trail.reach.gradients, trail.changes
         tape.until = Region._recorded.__code__ if self.backend is None else None
@@ -473,9 +474,8 @@ class Region:
                 return None  # numbers or sizes that are others in each call
             from ._fx_form import graph_module  # fx is loaded by those who use it
 
-            module = graph_module(graph)
             try:
-                made = asked(self.backend, module, tensors)
+                made = asked(self.backend, graph_module(graph), tensors)
             except Exception as error:
                 if _is_backends(error):
                     raise
@@ -551,6 +551,8 @@ class Region:
         places = [*map(where.settled, places)]
         guards.effects.clear()  # they hold the tensors of this run
         if self.backend is not None:
+            if is_tied(where.outputs):
+                raise Break("hooks in the history of results, of which no graph tells")
             if isinstance(tape, Pieces):
                 tape.given = True
             program: Any = Foreign(tape, where.outputs, self.backend)
@@ -577,7 +579,8 @@ class Region:
         if self.backend is None and program.backward_program is None and not _COMPILING & trail.reach.names:
             self.forms.compare(sizes)
         counters["stats"].update(unique_graphs=1, calls_captured=len(tape.graph.nodes))
-        if self.backend is not None and any([changes(node) or runs_once(node) for node in tape.graph.nodes]):
+        once = carried or any([changes(node) or runs_once(node) for node in tape.graph.nodes])
+        if tape.drawn is not None and (once or tape.drawn.more()):  # it would find what this run has left
             return given_back(out, inputs, inside, trail)
         made = program.run(inputs) if self.backend is not None else program.with_history(program.first, inputs)
         if self.backend is None:

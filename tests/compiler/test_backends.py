@@ -3,6 +3,7 @@
 import copy
 
 import numpy as np
+import pytest
 
 import flambeau as torch
 
@@ -136,3 +137,88 @@ def test_derivatives_of_the_program_find_what_the_run_has_changed():
     for _ in range(4):
         state["factor"] = 1.0
         assert compiled(torch.ones(2, requires_grad=True)).tolist() == [3.0, 3.0]
+
+
+class Stretched(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, g):
+        state["backward"] += 1
+        return g * 2
+
+
+class Noted(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        state["forward"] += 1
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 3
+
+
+state = {"forward": 0, "backward": 0, "count": 0}
+weight = torch.nn.Parameter(torch.ones(3))
+
+
+def hooked(x):
+    y = x * 2
+    y.register_hook(lambda g: g * 3)
+    return y.sin()
+
+
+def counting(x):
+    state["count"] += 1
+    return x * state["count"]
+
+
+def drawing(x):
+    return x + torch.distributions.Normal(x, 1.0).rsample() + torch.multinomial(x.detach().softmax(-1), 1)
+
+
+def block(x):
+    state["forward"] += 1
+    return torch.dropout(x.sin(), 0.5, True)
+
+
+def decayed(x):
+    out = x * weight * weight
+    weight.data.mul_(0.5)
+    return out
+
+
+CASES = {
+    "a hook": hooked,
+    "a number that changes": counting,
+    "random numbers": drawing,
+    "a function that notes something": lambda x: Noted.apply(x + 1),
+    "a function that writes": lambda x: Stretched.apply(x + 1) * x,
+    "a gradient": lambda x: torch.func.grad(lambda a: a.sin().sum())(x),
+    "gradients of gradients": lambda x: torch.func.jacrev(lambda a: a.sin() * a.sum())(x),
+    "what is computed again": lambda x: torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False),
+    "what is computed again at once": lambda x: torch.utils.checkpoint.checkpoint(block, x, use_reentrant=True),
+    "writes through data": decayed,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_gradients_and_changes_are_the_eager_ones(name):
+    found = []
+    for function in (CASES[name], torch.compile(CASES[name], backend=eager)):
+        torch.manual_seed(0)
+        state.update(forward=0, backward=0, count=0)
+        weight.data.fill_(1)
+        seen = []
+        for _ in range(4):
+            x = torch.randn(3, requires_grad=True)
+            out = function(x)
+            between, weight.grad = dict(state), None
+            out.sum().backward()
+            seen += [out.tolist(), x.grad.tolist(), between, dict(state), weight.tolist(), torch.rand(1).tolist()]
+        found.append(seen)
+    assert found[0] == found[1]
