@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import packaging.version
+from pytorch_imports import StandIn, placeholder
 
 import flambeau
 
@@ -61,6 +62,7 @@ NAMES = {
     "_functorch.vmap": "restore_vmap",
     "_functorch.make_functional": "functional_init functional_init_with_buffers",
     "_ops": "HigherOrderOperator",
+    "_higher_order_ops.cond": "cond_op",
     "_prims_common": "DimsType",
     "_utils": "_is_privateuse1_backend_available _maybe_view_chunk_cat",
     "ao.quantization": "QConfigMapping QuantType default_symmetric_qnnpack_qat_qconfig get_default_qat_qconfig_mapping"
@@ -82,39 +84,6 @@ OPERATORS = """
     _upsample_bilinear2d_aa copy max_pool2d_with_indices_backward native_dropout_backward slice
     _new_zeros_with_same_feature_meta
 """.split()  # noqa: SIM905
-collecting = True
-
-
-class _Placeholder(type):
-    """The type of the stand-ins: classes that can be inherited from, used as decorators, and asked for anything."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if not collecting:
-            raise unittest.SkipTest(f"{cls.__name__} is an inside of PyTorch")
-        return args[0] if args and callable(args[0]) else cls
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return placeholder(name)
-
-
-def placeholder(name: str) -> Any:
-    return _Placeholder(name, (), {})
-
-
-class StandIn(ModuleType):
-    """A module that has every name."""
-
-    __path__: list[str] = []
-    __all__: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        value = placeholder(name)
-        setattr(self, name, value)
-        return value
 
 
 class Finder:

@@ -44,6 +44,8 @@ Outcomes = dict[str, dict[str, Any]]
 
 _log = os.environ.get("PYTORCH_TESTS_LOG")
 if _log:
+    import pytorch_imports
+
     if os.environ["PYTORCH_TESTS_ON"] == "flambeau":
         import flambeau
 
@@ -51,6 +53,7 @@ if _log:
         import pytorch_insides
 
         pytorch_insides.install(Path(os.environ["PYTORCH_TESTS_CHECKOUT"]))
+    pytorch_imports.install(Path(os.environ["PYTORCH_TESTS_CHECKOUT"]))
     _file = open(_log, "a", buffering=1)  # noqa: SIM115 - open until the process ends
 
     def _write(**line: Any) -> None:
@@ -60,8 +63,7 @@ if _log:
         return node.split("::", 1)[1]
 
     def pytest_collection_modifyitems(items: list[Any]) -> None:
-        if "pytorch_insides" in sys.modules:
-            pytorch_insides.collecting = False
+        pytorch_imports.collecting = False
         done = outcomes(Path(_log))
         theirs = outcomes(Path(os.environ["PYTORCH_TESTS_THEIRS"]))
         passed = {test for test, line in theirs.items() if line["outcome"] == "passed"}
