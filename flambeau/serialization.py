@@ -85,6 +85,10 @@ def save(
         with _writing(f) as write:
             _save_archive(parts, write, _archive_name(f), _disable_byteorder_record)
     else:
+        if local.skip:
+            raise RuntimeError(
+                "Cannot use skip_data=True with _use_new_zipfile_serialization=False: only archives have room for data"
+            )
         with _writing(f) as write:
             legacy.save(obj, write, pickle_module, pickle_protocol)
 

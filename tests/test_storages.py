@@ -329,3 +329,22 @@ def test_data_of_a_result_that_its_node_keeps():
     y = x.exp()
     y.data.mul_(2)
     assert torch.equal(y, x.exp() * 2) and y._version == 0
+
+
+class Wrapper(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def test_storages_of_wrappers_have_no_address():
+    storage = Wrapper(torch.ones(2)).untyped_storage()
+    assert storage.nbytes() == 8
+    for access in (storage.data_ptr, lambda: storage.resize_(4)):
+        with pytest.raises(RuntimeError, match="invalid python storage"):
+            access()
+    assert torch.ones(2, device="meta").untyped_storage().data_ptr() == 0

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import dtype, uint8
+from .._core.state import local as state
 from .._tensor import Storage, copying
 from .._tensor.storage import UntypedStorage
 from .._tensor.typed_storage import typed
 from . import names, weights_only
 from .archive import ALIGNMENT, Reader
-from .locations import empty_storage, restorer, to_meta
+from .locations import empty_storage, pretending, restorer, to_meta
 from .options import LoadEndianness, local, settings
 
 _LATEST_VERSION = 10
@@ -27,8 +28,9 @@ class Reading:
     """How pickles are to be read: what `load` was asked for."""
 
     def __init__(self, map_location: Any, pickle_module: Any, safe: bool, pickle_load_args: dict[str, Any]):
-        self.restore = restorer(map_location)
-        self.on_meta = to_meta(map_location)
+        fake = state.fake is not None
+        self.restore = pretending(map_location) if fake else restorer(map_location)
+        self.on_meta = fake or to_meta(map_location)
         self.module, self.safe = pickle_module or pickle, safe
         self.args = {"encoding": "utf-8", **pickle_load_args}
         if safe and self.args.keys() != {"encoding"}:

@@ -77,8 +77,8 @@ def location_tag(storage: Any) -> str:
     >>> torch.serialization.location_tag(torch.zeros(2).untyped_storage())
     'cpu'
     """
-    if len(_registry) == _OWN:
-        return str(storage.device)
+    if len(_registry) == _OWN or storage.pretended is not None:
+        return str(storage.pretended or storage.device)
     for _, tagger, _ in _registry:
         tag = tagger(storage)
         if tag:
@@ -121,6 +121,27 @@ def restorer(map_location: Any) -> _Restorer:
 def to_meta(map_location: Any) -> bool:
     """Whether all storages become storages without memory, so that nothing needs to be read."""
     return isinstance(map_location, (str, device)) and str(map_location) == "meta"
+
+
+def pretending(map_location: Any) -> _Restorer:
+    """The same for a fake mode: no storage has memory, and each pretends to be at its place, whether that is there or not."""
+    restorer(map_location)  # refuses what names no place
+
+    def place(storage: Any, location: str) -> Any:
+        if map_location is None:
+            return location
+        if isinstance(map_location, dict):
+            return map_location.get(location, location)
+        if not callable(map_location):
+            return map_location.decode() if isinstance(map_location, bytes) else map_location
+        made = map_location(storage, location)
+        return location if made is None else "cpu" if made is storage else made.device
+
+    def restore(storage: Any, location: str) -> Any:
+        storage.pretended = device(place(storage, location))
+        return storage
+
+    return restore
 
 
 def empty_storage(nbytes: int, on_meta: bool) -> UntypedStorage:

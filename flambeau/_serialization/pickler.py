@@ -10,20 +10,24 @@ import io
 import pickle
 import re
 import types
+import warnings
 from typing import Any
 
+import numpy as np
+
 from .._core.dtypes import BY_NAME, dtype
-from .._core.layouts import layout
+from .._core.layouts import layout, strided
 from .._core.quantizers import qscheme
-from .._core.state import CUDA
+from .._core.state import CUDA, META
 from .._dispatch import backend_of
 from .._ops.layout.striding import byte_bounds
 from .._ops.making.generator import Generator
-from .._tensor import Storage
+from .._tensor import Storage, Tensor, copying
 from .._tensor.storage import UntypedStorage, bytes_of
 from .._tensor.typed_storage import TypedStorage
 from . import names
 from .locations import location_tag
+from .options import local
 
 _NAMED = re.compile(rb"c(" + names.PACKAGE.encode() + rb"(?:\.\w+)*)\n([\w.]+)\n")
 _GLOBALS = (type, types.FunctionType, types.BuiltinFunctionType)
@@ -45,7 +49,7 @@ class Storages:
         d = storage.dtype if typed else BY_NAME["uint8"]
         memory = untyped._memory
         low, high = byte_bounds(memory.array)
-        place = (low, high) if high > low else id(memory)
+        place = (low, high) if high > low and untyped.pretended is None else id(memory)
         key, _, known = self._found.setdefault(place, (str(len(self._found)), memory, d))
         if known is not d and high > low:
             raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
@@ -60,6 +64,10 @@ class Storages:
 
 def _bytes_of(memory: Storage) -> Any:
     storage = UntypedStorage(memory)
+    if (
+        storage.device.type == "meta"
+    ):  # of fake tensors: only the length counts, and the system gives zeros when they are read
+        return memoryview(np.zeros(storage.nbytes(), np.uint8))
     return memoryview(backend_of(CUDA).asnumpy(storage._raw()) if storage.is_cuda else storage._raw())
 
 
@@ -72,7 +80,21 @@ def _reduced(obj: Any) -> Any:
         return names._get_layout, (repr(obj),)
     if kind is Generator:
         return Generator, (obj.device,), (obj.initial_seed(), None, obj.get_state())
+    if local.skip and isinstance(obj, Tensor):
+        return _without_data(obj)
     return NotImplemented
+
+
+def _without_data(t: Tensor) -> Any:
+    """How tensors are pickled inside of `skip_data`."""
+    if t.is_nested and t.layout is strided:
+        raise RuntimeError("Cannot serialize nested tensor under skip_data context manager: save its parts instead")
+    if not t._k & META:
+        return NotImplemented
+    if not hasattr(t, "fake_mode"):
+        warnings.warn("Serializing tensors on the meta device under skip_data context manager is a no-op", stacklevel=2)
+        return NotImplemented
+    return copying.reduce_fake(t) if local.materialize else NotImplemented
 
 
 class _Ambiguous(Exception):

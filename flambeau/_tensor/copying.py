@@ -18,7 +18,7 @@ from .. import _tensor
 from .._core.dtypes import ALL, COMPLEX, FLOATING, dtype, int32, int64
 from .._core.layouts import layout, sparse_coo
 from .._core.sizes import Size
-from .._core.state import CONJ, CUDA, GRAD, META, NEG, POSTPONED, QUANTIZED, SPARSE
+from .._core.state import CONJ, CUDA, GRAD, META, NEG, POSTPONED, QUANTIZED, SPARSE, local
 from .._dispatch import backend_of
 from .._ops.layout.storages import raw_bytes
 from .._ops.layout.striding import address, byte_bounds
@@ -107,7 +107,7 @@ def _on_storage(storage: UntypedStorage, d: dtype, offset: int, size: Any, strid
         view_memory(memory, d, shape, strides, offset), d, CUDA if kind == "cuda" else META if kind == "meta" else 0
     )
     t._storage = memory
-    return t
+    return t if storage.pretended is None else local.fake.fake(t, storage.pretended)
 
 
 def _rebuild_tensor_v2(
@@ -271,7 +271,19 @@ def reduce_plain(t: Tensor) -> tuple[Any, tuple[Any, ...]]:
     if t._autograd_meta is not None and t._autograd_meta.hooks:
         _warn_of_hooks(t._autograd_meta.hooks)
     memory = memory_of(t)
-    untyped = wrapper_of(memory)
+    return _reduce_on(wrapper_of(memory), memory, t)
+
+
+def reduce_fake(t: Tensor) -> tuple[Any, tuple[Any, ...]]:
+    """The same for a fake tensor, which becomes a tensor with memory where the fake one says that it is."""
+    storage = storage_of(t)
+    untyped = wrapper_of(storage)
+    untyped.pretended = t.device
+    return _reduce_on(untyped, storage, t)
+
+
+def _reduce_on(untyped: UntypedStorage, memory: Storage, t: Tensor) -> tuple[Any, tuple[Any, ...]]:
+    d, requires_grad = t.dtype, bool(t._k & GRAD)
     where = (*geometry(t, memory), requires_grad, OrderedDict())
     marks = ({name: bool(t._k & bit) for name, bit in _MARKS if t._k & bit},) if t._k & POSTPONED else ()
     if d in _STORED_UNTYPED:

@@ -27,7 +27,10 @@ from .typed_storage import TypedStorage, legacy_classes, tensor_of_storage, type
 @public("Tensor.untyped_storage")
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The memory that the tensor and its views share."""
-    return wrapper_of(storage_of(self))
+    found = wrapper_of(storage_of(self))
+    if "_wrapper_device" in self.__dict__ and not hasattr(self, "fake_mode"):
+        found.pretended = self.device  # of a wrapper: there is no memory, wherever the tensor says that it is
+    return found
 
 
 @public("Tensor.storage")

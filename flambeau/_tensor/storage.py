@@ -29,6 +29,7 @@ class StorageBase:
     """What storages that count bytes can do."""
 
     filename: str | None = None  # of the file that the memory is mapped from
+    pretended: device | None = None  # where the storage of fake tensors and wrappers says that it is
     _memory: Storage
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -79,10 +80,17 @@ class StorageBase:
     size = __len__ = nbytes
 
     def data_ptr(self) -> int:
+        self._check_pretence("access the data pointer")
         array = self._memory.array
         if not self.nbytes() or (isinstance(array, np.ndarray) and meta.holds(array)):
             return 0
         return byte_bounds(array)[0]
+
+    def _check_pretence(self, what: str) -> None:
+        if self.pretended is not None:
+            raise RuntimeError(
+                f"Attempted to {what} on an invalid python storage: ask the tensors inside of the wrapper"
+            )
 
     def _fix_weakref(self) -> None:
         """Nothing: a weak reference here never outlives its object."""
@@ -190,6 +198,7 @@ class StorageBase:
 
     def resize_(self, size: int) -> UntypedStorage:
         """Gives the storage another size; tensors over it follow. One that it has become too small for reads zeros."""
+        self._check_pretence("call resize_()")
         if size < 0:
             raise RuntimeError(f"a storage cannot have the negative size {size}")
         if not self.resizable():

@@ -9,8 +9,9 @@ import zlib
 import pytest
 
 import flambeau as torch
-from flambeau import _utils
+from flambeau import _utils, nn
 from flambeau._serialization import locations
+from flambeau._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 SERIALIZATION = torch.serialization
 
@@ -199,3 +200,48 @@ def test_writers_have_checksums_if_asked_or_by_default(asked, usual):
     with zipfile.ZipFile(file) as archive:
         has = zlib.crc32(b"hello") == archive.getinfo("archive/note").CRC
     assert has is (usual if asked is None else asked)
+
+
+def test_a_fake_mode_loads_fake_tensors():
+    weights = {"a": torch.arange(6.0).view(2, 3).t(), "b": nn.Parameter(torch.ones(2))}
+    for options in FORMATS:
+        file = saved(weights, **options)
+        for where, place in (
+            (None, "cpu"),
+            ("cuda:1", "cuda:1"),
+            ({"cpu": "meta"}, "meta"),
+            (lambda s, tag: None, "cpu"),
+        ):
+            file.seek(0)
+            with FakeTensorMode() as mode:
+                found = torch.load(file, map_location=where)
+            assert all(isinstance(t, FakeTensor) and str(t.device) == place for t in found.values())
+            assert found["a"].shape == (3, 2) and found["a"].stride() == (1, 3) and found["a"].fake_mode is mode
+            assert found["b"].requires_grad
+
+
+def test_fake_tensors_are_saved_as_room_for_data():
+    with FakeTensorMode():
+        whole = torch.ones(2, 3)
+        things = {"whole": whole, "row": whole[1], "gpu": torch.ones(2, device="cuda", dtype=torch.int16)}
+    with SERIALIZATION.skip_data(materialize_fake_tensors=True):
+        file = saved(things)
+    found = torch.load(file, map_location="cpu")
+    assert {type(t) for t in found.values()} == {torch.Tensor}
+    assert found["whole"].shape == (2, 3) and found["gpu"].dtype == torch.int16
+    found["whole"].fill_(5)
+    assert found["row"].tolist() == [5, 5, 5]
+    tags = []
+    file.seek(0)
+    torch.load(file, map_location=lambda storage, tag: tags.append(tag) or storage)
+    assert tags == ["cpu", "cuda:0"]
+
+
+def test_what_has_no_data_to_skip():
+    with SERIALIZATION.skip_data():
+        with pytest.warns(UserWarning, match="meta device under skip_data context manager is a no-op"):
+            saved(torch.ones(2, device="meta"))
+        with pytest.raises(RuntimeError, match="Cannot serialize nested tensor under skip_data"):
+            saved(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+        with pytest.raises(RuntimeError, match="_use_new_zipfile_serialization=False"):
+            saved(torch.ones(2), _use_new_zipfile_serialization=False)

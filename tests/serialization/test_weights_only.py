@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau import nn
 from flambeau._serialization.archive import Writer
 
 SERIALIZATION = torch.serialization
@@ -408,3 +409,23 @@ def test_conjugates_load():
     x = torch.tensor([1 + 2j, 3 - 1j])
     found = [torch.load(saved(part)) for part in (x.conj(), x.conj().imag)]
     assert found[0].tolist() == [1 - 2j, 3 + 1j] and found[1].tolist() == [-2.0, 1.0]
+
+
+class Pair(torch.Tensor):
+    """Keeps things of its own under names that tensors have methods for."""
+
+    @staticmethod
+    def __new__(cls, t, diag):
+        return torch.Tensor._make_subclass(cls, t)
+
+    def __init__(self, t, diag):
+        self.t, self.diag = t, diag
+
+
+def test_declared_classes_may_name_their_attributes_as_they_like():
+    things = {"x": Pair(torch.ones(2), 3), "p": nn.Parameter(Pair(torch.zeros(2), 0))}
+    things["p"].__init__(torch.zeros(2), 4)
+    file = saved(things)
+    with SERIALIZATION.safe_globals([Pair]):
+        found = torch.load(file)
+    assert [(type(t), t.t.tolist(), t.diag) for t in found.values()] == [(Pair, [1, 1], 3), (Pair, [0, 0], 4)]
