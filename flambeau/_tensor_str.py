@@ -50,8 +50,8 @@ def _add_suffixes(tensor_str: str, suffixes: list[str], indent: int, force_newli
 
 
 def _str(self: Tensor, *, tensor_contents: Any = None) -> str:
-    """The text of a tensor."""
-    return repr(self)
+    """The text of a tensor, with other words for its values if they are given."""
+    return Tensor.__repr__(self, tensor_contents=tensor_contents)
 
 
 _str_intern = _str

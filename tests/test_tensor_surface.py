@@ -310,3 +310,14 @@ def test_default_tensor_type():
         with pytest.warns(UserWarning, match="is deprecated as of PyTorch 2.1"):
             torch.set_default_tensor_type(torch.FloatTensor)
     assert torch.Tensor([1]).dtype is torch.float32
+
+
+class Marked(torch.Tensor):
+    def __repr__(self):
+        return super().__repr__(tensor_contents="...")
+
+
+def test_classes_say_what_stands_for_their_values():
+    assert repr(torch.ones(2).as_subclass(Marked)) == "Marked(...)"
+    assert repr(torch.nn.Parameter(torch.ones(2).as_subclass(Marked))) == "Parameter(Marked(..., requires_grad=True))"
+    assert torch.ones(2, dtype=torch.float64).__repr__(tensor_contents="hi") == "tensor(hi, dtype=torch.float64)"

@@ -80,12 +80,13 @@ def tensor_repr(
     is_meta: bool = False,
     shape: Sequence[int] | None = None,
     extra: Sequence[str] = (),
+    contents: str | None = None,
 ) -> str:
     """The text of a tensor holding the values of `array`.
 
     `device` is named only when given; `grad_fn` is the backward node's name and hides
     `requires_grad`. A meta tensor has no values: `array` is then ignored and `shape` told.
-    `extra` holds further `name=value` suffixes.
+    `extra` holds further `name=value` suffixes. `contents` stand for the values, if given.
     """
     if array is not None and not is_meta:
         shape = array.shape
@@ -117,7 +118,7 @@ def tensor_repr(
         suffixes.append(f"grad_fn=<{grad_fn}>")
     elif requires_grad:
         suffixes.append("requires_grad=True")
-    return _with_suffixes(prefix + body, [*suffixes, *extra], len(prefix))
+    return _with_suffixes(prefix + (body if contents is None else contents), [*suffixes, *extra], len(prefix))
 
 
 def _with_suffixes(text: str, suffixes: Sequence[str], indent: int) -> str:

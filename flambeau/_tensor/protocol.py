@@ -146,6 +146,12 @@ def _in_notebooks(self: Tensor) -> str:
 
 
 def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
+    text = _text(self, tensor_contents)
+    # A parameter of another class is one by a mark; `Parameter` itself has a text of its own.
+    return f"Parameter({text})" if type(self)._class_k and getattr(self, "_is_param", False) else text
+
+
+def _text(self: Tensor, contents: str | None) -> str:
     if self._k & BATCHED or local.transforms:
         text = transformed_text(self)
         if text is not None:
@@ -171,6 +177,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
         grad_fn="Invalid" if lost else type(gradient_function(*edge)).__name__ if edge and self._k & GRAD else None,
         is_meta=meta,
         shape=self._array.shape,
+        contents=contents,
     )
 
 

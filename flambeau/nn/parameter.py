@@ -42,7 +42,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         made = data.detach().requires_grad_(requires_grad)
         if type(made) is not type(data):
             raise RuntimeError(
-                f"Parameter: detach() of {type(data).__name__} must return the same type, got {type(made).__name__}"
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
+                f"instance of the same type, but it returned {type(made).__name__}: mend it in __torch_dispatch__"
             )
         made._is_param = True
         return made
