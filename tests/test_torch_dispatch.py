@@ -372,3 +372,79 @@ def test_operators_of_derivatives_belong_to_a_packet():
 def test_wrappers_that_name_no_device_are_on_the_cpu():
     made = torch.Tensor._make_wrapper_subclass(Wrapper, (2,), dtype=torch.float64)
     assert made.device == torch.device("cpu") and not made.is_meta and made.dtype is torch.float64
+
+
+class Passing(torch.Tensor):
+    """Leaves operations to what tensors do by themselves."""
+
+    seen: list = []
+
+    @staticmethod
+    def __new__(cls, elem):
+        return torch.Tensor._make_subclass(cls, elem, elem.requires_grad)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        cls.seen.append(str(func))
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+def test_classes_may_pass_operations_on():
+    a = torch.arange(2.0)
+    Passing.seen.clear()
+    made = Passing(a) + Passing(a)
+    assert type(made) is torch.Tensor and made.tolist() == [0, 2] and Passing.seen == ["aten.add.Tensor"]
+    assert torch.cat([Passing(a), a]).tolist() == [0, 1, 0, 1]
+    x = a.clone().requires_grad_()
+    (Passing(a) * x).sum().backward()
+    assert x.grad.tolist() == [0, 1]
+
+
+def test_what_handlers_give_for_tensors_are_tensors():
+    class Wrong(Passing):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return "words"
+
+    for call in (lambda x: x.neg(), lambda x: x + 1, lambda x: x.detach()):
+        with pytest.raises(RuntimeError, match="Unable to cast 'words' to Tensor"):
+            call(Wrong(torch.ones(2)))
+
+
+def test_modes_are_asked_by_a_method():
+    class Shared(TorchDispatchMode):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    with pytest.raises(RuntimeError, match="as a classmethod is not supported"), Shared():
+        pass
+
+
+class Shown(torch.Tensor):
+    @staticmethod
+    def __new__(cls, e, device=None):
+        made = torch.Tensor._make_wrapper_subclass(
+            cls, e.size(), dtype=e.dtype, strides=e.stride(), storage_offset=e.storage_offset(), device=device
+        )
+        made.e = e
+        return made
+
+    def __repr__(self):
+        return super().__repr__(tensor_contents=str(self.e))
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return NotImplemented
+
+
+def test_wrappers_lie_and_read_as_they_say():
+    x = torch.randn(4, 6).t().diagonal(offset=2)
+    made = Shown(x)
+    assert (made.shape, made.stride(), made.storage_offset()) == (x.shape, x.stride(), x.storage_offset())
+    assert str(Shown(torch.ones(1))) == "Shown(tensor([1.]))"
+    assert str(Shown(torch.ones(1), "cuda:0")) == "Shown(tensor([1.]), device='cuda:0')"
+    assert str(Shown(torch.ones(0, 2))) == "Shown(tensor([], size=(0, 2)), size=(0, 2))"
+    for read in (made.numpy, made.tolist):
+        with pytest.raises(RuntimeError, match="is not supported for tensor subclasses"):
+            read()

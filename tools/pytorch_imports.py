@@ -50,8 +50,11 @@ def _forgiving(importing: Any, checkout: Path) -> Any:
     places = str((checkout / "test").resolve()), str(checkout / "torch" / "testing")
 
     def forgiving(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-        ours = name.partition(".")[0] in ("torch", "functorch")
-        if not (collecting and ours and globals and str(globals.get("__file__")).startswith(places)):
+        package = name.partition(".")[0]
+        by_checkout = globals and str(globals.get("__file__")).startswith(places)
+        if by_checkout and package == "torchvision":  # tests of its models are not PyTorch's own
+            raise ModuleNotFoundError("the tests are run without torchvision", name=name)
+        if not (collecting and by_checkout and package in ("torch", "functorch")):
             return importing(name, globals, locals, fromlist, level)
         while True:
             try:

@@ -39,7 +39,7 @@ MODULES = """
 """.split()  # noqa: SIM905
 # Names that helpers take from modules which are here.
 NAMES = {
-    "": "_nnpack_available Tag _disable_dynamo _softmax_backward_data _native_batch_norm_legit"
+    "": "_nnpack_available ScriptObject Tag _disable_dynamo _softmax_backward_data _native_batch_norm_legit"
     " _scaled_mm _scaled_mm_v2 _chunk_cat _segment_reduce",
     "_C": "ScriptDict ScriptList ScriptFunction ScriptMethod ScriptModule ScriptObject Block TensorType"
     " _set_print_stack_traces_on_fatal_signal _jit_set_profiling_executor _get_graph_executor_optimize"
@@ -141,7 +141,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "autograd": {"kineto_available": lambda: False},
     "utils._mode_utils": {"no_dispatch": contextlib.nullcontext},
     "utils._import_utils": {"_check_module_exists": _check_module_exists},
-    "_utils_internal": {"IS_FBSOURCE": False},
+    "_utils_internal": {"IS_FBSOURCE": False, "get_file_path_2": lambda *parts: str(Path(*parts))},
     "_logging.scribe": {"open_source_signpost": lambda **told: None},  # told of every failure: it must not hide it
     "utils._triton": {"has_triton": lambda: False},
 }

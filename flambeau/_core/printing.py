@@ -99,13 +99,13 @@ def tensor_repr(
     silent_dtypes = {default_float}
     # Without edge items brackets may stand for anything, so the size is always told.
     show_size = PRINT_OPTIONS.edgeitems == 0
-    if array is None or is_meta:
-        body, show_size, device = "...", True, device or "meta"
-    elif array.size == 0:
-        body, show_size = "[]", len(size) != 1
+    if is_meta or (array is None and contents is None):
+        body, show_size, device = contents or "...", True, device or "meta"
+    elif 0 in size:
+        body, show_size = contents or "[]", len(size) != 1
     else:
         silent_dtypes |= {default_complex, "int64", "bool"}
-        body = _array_text(array, len(prefix))
+        body = _array_text(array, len(prefix)) if contents is None else contents  # type: ignore[arg-type]
 
     suffixes = []
     if device is not None:
@@ -118,7 +118,7 @@ def tensor_repr(
         suffixes.append(f"grad_fn=<{grad_fn}>")
     elif requires_grad:
         suffixes.append("requires_grad=True")
-    return _with_suffixes(prefix + (body if contents is None else contents), [*suffixes, *extra], len(prefix))
+    return _with_suffixes(prefix + body, [*suffixes, *extra], len(prefix))
 
 
 def _with_suffixes(text: str, suffixes: Sequence[str], indent: int) -> str:

@@ -410,13 +410,13 @@ def _offer(func: Any, args: Any, named: dict[str, Any], tensors: list[Tensor], r
         if stack:
             local.dispatch_modes = stack[:-1]
             try:
-                result = _handler(stack[-1], type(stack[-1]), rules)(func, tuple(kinds), args, named)
+                result = _checked(_handler(stack[-1], type(stack[-1]), rules)(func, tuple(kinds), args, named), func)
             finally:
                 local.dispatch_modes = stack
             if result is not NotImplemented:
                 return result
         for kind in kinds:
-            result = _handler(kind, kind, rules)(func, tuple(kinds), args, named)
+            result = _checked(_handler(kind, kind, rules)(func, tuple(kinds), args, named), func)
             if result is not NotImplemented:
                 return result
     finally:
@@ -427,6 +427,18 @@ def _offer(func: Any, args: Any, named: dict[str, Any], tensors: list[Tensor], r
     raise TypeError(
         f"Multiple dispatch failed for '{func}'; all __torch_dispatch__ handlers returned NotImplemented: {names}"
     )
+
+
+def _checked(result: Any, func: Any) -> Any:
+    """What somebody gave for an operator: a tensor, where the operator gives one (or nothing, which is passed on)."""
+    if isinstance(result, Tensor) or result is None or result is NotImplemented:
+        return result
+    returns = getattr(getattr(func, "_schema", None), "returns", ())
+    if len(returns) == 1 and str(returns[0].type) == "Tensor":
+        raise RuntimeError(
+            f"Unable to cast {result!r:.100} to Tensor: {func} gives one, and so must __torch_dispatch__"
+        )
+    return result
 
 
 def _handler(who: Any, kind: type, rules: Any) -> Callable[..., Any]:

@@ -156,7 +156,12 @@ def _make_wrapper_subclass(
     d = default.float if dtype is None else dtype
     shape = tuple(size)
     steps = None if strides is None else tuple(strides)
-    made = _make_subclass(cls, wrap(empty_meta(shape, d, steps), d, META), requires_grad)
+    offset = int(storage_offset or 0)
+    like = wrap(empty_meta(shape, d, steps), d, META)
+    if offset:  # a piece of something larger
+        strides, reach = like.stride(), offset + 1 + sum((n - 1) * s for n, s in zip(shape, like.stride()))
+        like = ops.as_strided(wrap(empty_meta((reach,), d), d, META), shape, strides, offset)
+    made = _make_subclass(cls, like, requires_grad)
     made.__dict__["_wrapper_device"] = CPU if device is None else as_device(device)
     return made
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._autograd.hooks import register_hook, register_post_accumulate_grad_hook, retain_grad
 from .._autograd.node import gradient_function
+from .._core.devices import CPU
 from .._core.dtypes import INTEGER, default, from_numpy_dtype
 from .._core.printing import tensor_repr
 from .._core.state import BATCHED, CAPTURE, CUDA, DISPATCH, DUAL, GRAD, META, QUANTIZED, SPARSE, local, modes
@@ -160,6 +161,8 @@ def _text(self: Tensor, contents: str | None) -> str:
     prefix = "tensor(" if type(self) is Tensor or not type(self)._class_k else kind + "("
     meta = bool(self._k & META)
     edge, lost = self._edge, stale(self) is not None
+    # A wrapper that says what stands for its values reads like a tensor that has them.
+    wraps, place = contents is not None and "_wrapper_device" in self.__dict__, self.device
     if self._k & SPARSE:
         return ops.sparse_text(self, type(gradient_function(*edge)).__name__ if edge is not None else None)
     if self._k & QUANTIZED:
@@ -172,10 +175,10 @@ def _text(self: Tensor, contents: str | None) -> str:
         dtype_name=self.dtype.name,
         default_float=default.float.name,
         prefix=prefix,
-        device=str(self.device) if self._k & CUDA else None,
+        device=str(place) if self._k & CUDA or (wraps and place != CPU) else None,
         requires_grad=self.requires_grad,
         grad_fn="Invalid" if lost else type(gradient_function(*edge)).__name__ if edge and self._k & GRAD else None,
-        is_meta=meta,
+        is_meta=meta and not wraps,
         shape=self._array.shape,
         contents=contents,
     )
@@ -229,8 +232,12 @@ def record_stream(self: Tensor, stream: Any) -> None:
 
 
 def _torch_dispatch(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """Operations are taken over by `__torch_function__` here; there is no level below it."""
-    return func(*args, **(kwargs or {}))
+    """What tensors do by themselves: an operator on their own memory, which nobody takes over again."""
+    off, local.dispatch_off = local.dispatch_off, True
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        local.dispatch_off = off
 
 
 PROTOCOL: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -55,6 +56,10 @@ class TorchDispatchMode:
         raise NotImplementedError(f"{type(self).__name__} does not say what it does: write __torch_dispatch__")
 
     def __enter__(self) -> Any:
+        if isinstance(inspect.getattr_static(self, "__torch_dispatch__"), classmethod):
+            raise RuntimeError(
+                "Defining your mode's `__torch_dispatch__` as a classmethod is not supported, please make it a plain method"
+            )
         local.dispatch_modes = (*local.dispatch_modes, self)
         modes.enter(DISPATCH)
         return self

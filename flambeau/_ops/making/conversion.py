@@ -391,6 +391,8 @@ def tolist(input: Tensor) -> Any:
         return taken
     if input._k <= 1 and input._array.dtype.isbuiltin == 1 and not modes.on & (CAPTURE | DISPATCH):
         return input._array.tolist()
+    if input._k & DISPATCH and input._k & META:
+        raise RuntimeError(f".tolist() is not supported for tensor subclasses, got {type(input).__name__}")
     return python_array(input).tolist()
 
 
@@ -413,6 +415,8 @@ def numpy(input: Tensor, *, force: bool = False) -> Any:
     if input._k & (CUDA | META):
         if not force:
             kind = input.device
+            if input._k & DISPATCH:
+                raise RuntimeError(".numpy() is not supported for tensor subclasses: take the tensors that it wraps")
             raise TypeError(
                 f"can't convert {kind} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
             )
