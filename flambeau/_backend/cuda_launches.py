@@ -17,7 +17,7 @@ _BYTE = np.dtype(np.uint8)
 
 
 class _List(NamedTuple):
-    """Memory goes by numbers: what is given, the results, then one piece for what is needed on the way to them."""
+    """Memory goes by numbers: numbers that differ each time, what is given, the results, then one piece for what is needed on the way to them."""
 
     makers: list[tuple[Any, Any] | None]  # shape and dtype of each result
     size: int  # bytes of memory on the way
@@ -33,52 +33,58 @@ class Launches:
         self.backend = backend
         self.lists: dict[Hashable, _List] = {}
 
-    def __call__(self, key: Hashable, function: Callable[..., Sequence[Any]], arrays: Sequence[Any]) -> Sequence[Any]:
-        """What `function(*arrays)` gives: new arrays, each with memory of its own, or None. What it launches may depend on the layout of the
-        arrays, some of which may be None, and on what the key says."""
+    def __call__(
+        self, key: Hashable, function: Callable[..., Sequence[Any]], arrays: Sequence[Any], numbers: Sequence[int] = ()
+    ) -> Sequence[Any]:
+        """What `function(*arrays, *numbers)` gives: new arrays, each with memory of its own, or None. What it launches may depend on the layout
+        of the arrays, some of which may be None, and on what the key says; numbers (addresses, too) are only handed to kernels."""
         backend = self.backend
         if watching() is not None or not backend.ready():
-            return function(*arrays)
+            return function(*arrays, *numbers)
         stream = backend.stream()
-        lies = [None if a is None else (a.shape, a.strides, a.dtype) for a in arrays]
-        full = key, backend.form(), *lies
+        full = key, stream + backend.choice, *[None if a is None else (a.shape, a.strides, a.dtype) for a in arrays]
         found = self.lists.get(full)
         if found is None:
             try:
-                found = self._written(function, arrays)
+                found = self._written(function, arrays, len(numbers))
             except Unwatchable:  # where streams share a handle, for instance
-                return function(*arrays)
+                return function(*arrays, *numbers)
             if len(self.lists) >= _KEPT:
                 self.lists.pop(next(iter(self.lists)), None)  # another thread may take it first
             self.lists[full] = found
-        made = [None if m is None else backend.xp.ndarray(*m) for m in found.makers]
-        more = [backend.xp.ndarray((found.size,), _BYTE)] if found.size else []
-        bases = array.array("q", [0 if a is None else a.data.ptr for a in (*arrays, *made, *more)])
+        make = backend.xp.ndarray
+        made = [None if m is None else make(*m) for m in found.makers]
+        more = [make((found.size,), _BYTE)] if found.size else []
+        memory = [0 if a is None else a.data.ptr for a in (*arrays, *made, *more)]
+        bases = array.array("q", [*numbers, *memory])
         places = found.words.buffer_info()[0], found.calls, bases.buffer_info()[0]
         if carrier()(*places, backend.addresses["launch"], stream):
-            return function(*arrays)  # Python finds out what is wrong
+            return function(*arrays, *numbers)  # Python finds out what is wrong
         return made
 
-    def _written(self, function: Callable[..., Sequence[Any]], arrays: Sequence[Any]) -> _List:
+    def _written(self, function: Callable[..., Sequence[Any]], arrays: Sequence[Any], told: int) -> _List:
         given = [a for a in arrays if a is not None]
         with Watch(self.backend, given) as watch:
+            watch.numbers = {}
+            words = [watch.number(None) for _ in range(told)]
             shadows = iter(watch.given)
-            outs = function(*[None if a is None else next(shadows) for a in arrays])
-        numbers = dict(enumerate([i for i, a in enumerate(arrays) if a is not None]))
+            outs = function(*[None if a is None else next(shadows) for a in arrays], *words)
+        places = {w.owner: i for i, w in enumerate(words)}
+        places.update(enumerate([told + i for i, a in enumerate(arrays) if a is not None]))
         for i, x in enumerate(outs):
             if x is not None:
-                self._check(watch, x, numbers)
-                numbers[x.owner] = len(arrays) + i
-        places, size = watch.on_the_way(numbers)
-        numbers.update(dict.fromkeys(places, len(arrays) + len(outs)))
-        words: list[int] = []
+                self._check(watch, x, places)
+                places[x.owner] = told + len(arrays) + i
+        offsets, size = watch.on_the_way(places)
+        places.update(dict.fromkeys(offsets, told + len(arrays) + len(outs)))
+        calls: list[int] = []
         for kernel, address, sizes, args in watch.calls:
-            passed = [(s, v) if s < 0 else (numbers[s], v + places.get(s, 0)) for s, v in args]
-            words += call_words(kernel, address, sizes, passed)
+            passed = [(s, v) if s < 0 else (places[s], v + offsets.get(s, 0)) for s, v in args]
+            calls += call_words(kernel, address, sizes, passed)
         makers = [None if x is None else (x.shape, x.dtype) for x in outs]
-        return _List(makers, size, array.array("q", words), len(watch.calls), watch.keep)
+        return _List(makers, size, array.array("q", calls), len(watch.calls), watch.keep)
 
-    def _check(self, watch: Watch, x: Any, numbers: dict[int, int]) -> None:
-        whole = isinstance(x, Shadow) and x._c_contiguous and x.owner not in numbers
+    def _check(self, watch: Watch, x: Any, places: dict[int, int]) -> None:
+        whole = isinstance(x, Shadow) and x._c_contiguous and x.owner not in places
         if not whole or x.nbytes != watch.made[x.owner - len(watch.given)].nbytes:
             raise Unwatchable("a result that is a part of something")

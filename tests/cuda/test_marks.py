@@ -5,6 +5,7 @@ import os
 import pytest
 
 import flambeau as torch
+from flambeau._kernel.cuda import marks
 
 from .emulated import Kernel
 from .fake_gpu import back, on_gpu
@@ -95,6 +96,22 @@ def test_long_masks(gpu):
     agree(lambda mask: mask.nonzero(), mask)
     agree(lambda mask: mask.view(-1).nonzero(), mask)
     agree(lambda x, mask: x[mask], numbers((40, 1000)), mask)
+
+
+@pytest.mark.parametrize("d", DTYPES, ids=str)
+def test_tiles_that_begin_anywhere(gpu, d):
+    tile = marks.tile(d.code)
+    for size in (tile - 1, tile, tile + 1, 3 * tile + 7):
+        for begin in (0, 1, 3):
+            agree(lambda x: x[begin:].nonzero(), numbers((size + begin,), d))
+    x, mask = numbers((tile, 3)), numbers((tile, 3), d)
+    agree(lambda x, mask: x[mask != 0], x, mask)
+    agree(lambda x, mask: x[:, 1][(mask != 0)[:, 2]], x, mask)
+    agree(lambda x, mask: x[(mask != 0)[:, 0]], x, mask)
+    agree(lambda x, mask: x.masked_scatter(mask != 0, -x), x, mask)
+    if d in (torch.float32, torch.int8, torch.int64):
+        agree(lambda x: torch.unique(x, return_inverse=True, return_counts=True), numbers((2 * tile + 5,), d))
+        agree(lambda x: torch.unique(x), torch.arange(tile + 1).to(d))
 
 
 def test_gradients_by_marked_elements(gpu):

@@ -253,34 +253,6 @@ def put_where(m: Any, mask: Any, value: Any, x: Any) -> None:
         x[()] = value[()]
 
 
-@kernel("()->()")
-def tell(m: Any, x: Any, out: Any) -> None:
-    """Writes a number where the CPU looks for it."""
-    out[()] = m.cast(x[()], "i64")
-
-
-@kernel("(),(),()->(k)")
-def take_marked(m: Any, mark: Any, run: Any, x: Any, out: Any) -> None:
-    """An element that is marked goes where the running count of marks says."""
-    if mark[()]:
-        out[run[()] - 1] = x[()]
-
-
-@kernel("(),(),(k)->()")
-def put_marked(m: Any, mark: Any, run: Any, source: Any, x: Any) -> None:
-    """An element that is marked becomes that of a source to which the running count of marks points."""
-    if mark[()]:
-        x[()] = source[run[()] - 1]
-
-
-@kernel("(),(),(),(r),(r)->(r,k)")
-def number_marked(m: Any, mark: Any, run: Any, place: Any, step: Any, size: Any, out: Any) -> None:
-    """The index of a place that is marked, in each dimension of a `size` whose indices are a `step` apart."""
-    if mark[()]:
-        for d in range(step.n):
-            out[d, run[()] - 1] = place[()] // step[d] % size[d]
-
-
 @kernel("(),()->()")
 def keep_one(m: Any, x: Any, place: Any, out: Any) -> None:
     """An element of a triangle, zero outside: where the place is negative."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
 
 from ..._backend.cpu import cpu
-from ..._backend.cuda_layout import Operand
-from ..._core.allocation import not_planned
-from ..._core.dtypes import BY_NUMPY, COMPLEX, bool_, int64
+from ..._core.dtypes import BY_NUMPY, COMPLEX, int64
 from ..._core.sizes import wrap_dim
 from ..._kernel.folds.sort import distinct
-from ..._kernel.loops.lang import kernel
-from ..._kernel.places.elements import tell
 from ..._tensor import Tensor, wrap
+from ..places import device_marks
 from ..records.batching import shaped_by_values
 from ..records.primitive import primitive
 from ..records.rules import not_implemented
@@ -71,50 +67,10 @@ def _distinct_elements(x: Any, wants_inverse: bool) -> tuple[Any, Any, Any]:
     return first[:number].copy(), inverse.reshape(x.shape), counts[:number].copy()
 
 
-@kernel("(),()->()")
-def _differ(m: Any, x: Any, y: Any, out: Any) -> None:
-    out[()] = x[()] != y[()]
-
-
-@kernel("(),(),(),(),(),()->(k),(k),(n)")
-def _run_of(
-    m: Any, new: Any, last: Any, run: Any, x: Any, order: Any, place: Any, first: Any, count: Any, inverse: Any, wants_inverse: bool
-) -> None:  # fmt: skip
-    """Writes a sorted element that begins a run among the first ones, adds the place after one that ends it, less that of its beginning, to
-    its count, and writes the run's number to where the element was."""
-    number, at = run[()] - 1, place[()]
-    if new[()]:
-        first[number] = x[()]
-        count.merge(number, -at, "add", operator.add)
-    if last[()]:
-        count.merge(number, at + 1, "add", operator.add)
-    if wants_inverse:
-        inverse[order[()]] = number
-
-
 def _distinct_there(backend: Any, x: Any, wants_inverse: bool) -> tuple[Any, Any, Any]:
     """The same of all elements on a GPU, of which there is at least one. The CPU waits once, for their number."""
-    not_planned()
-    code, size, answer = BY_NUMPY[x.dtype].code, x.size, backend.answers.place()
-
-    def run(x: Any) -> list[Any]:
-        values, order = sort_array(backend, x.reshape(-1), 0, False)
-        new, runs = backend.empty((size + 1,), bool_.numpy), backend.empty((size,), int64.numpy)
-        new.fill(1)  # before the first, and after the last
-        backend.kernel(_differ, (code, code, "b1"))(values[1:], values[:-1], new[1:-1])
-        backend.scans.run("sum", new[:-1], [runs], 0)
-        backend.kernel(tell, ("i64", "i64"))(runs[-1:].reshape(()), answer)
-        return [values, order, new, runs]
-
-    values, order, new, runs = backend.launches(("distinct", answer[0]), run, [x])
-    number = backend.answers.wait()
-    first, counts = backend.empty((number,), x.dtype), backend.zeros((number,), int64.numpy)
-    inverse = backend.empty((size,) if wants_inverse else (0,), int64.numpy)
-    outs = [backend.shared(a, size) for a in (first, counts, inverse)]
-    place = 0, Operand((size,), (1,), int64.numpy)
-    types = ("b1", "b1", "i64", code, "i64", "place", code, "i64", "i64")
-    call = backend.kernel(_run_of, types, wants_inverse=wants_inverse)
-    call(new[:-1], new[1:], runs, values, order, place, *outs)
+    sort = lambda flat: sort_array(backend, flat, 0, False)
+    first, inverse, counts = device_marks.runs(backend, x.reshape(-1), sort, wants_inverse)
     return first, inverse.reshape(x.shape) if wants_inverse else inverse, counts
 
 

@@ -1,38 +1,69 @@
-"""Elements that a mask marks, on a GPU: a running count of the marks says where each goes, and the CPU waits once, for their number."""
+"""Elements that a mask marks, on a GPU: marks are counted, for whose number the CPU waits once, then visited (`_kernel/cuda/marks.py`)."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from ..._backend.cuda_layout import Operand
+from ..._backend.cuda_layout import merged
 from ..._core.allocation import not_planned
-from ..._kernel.places.elements import number_marked, put_marked, take_marked, tell
-from .device_places import BITS, CODE
+from ..._core.dtypes import BY_NUMPY
+from ..._kernel.cuda import places
+from ..._kernel.cuda.marks import (
+    SUMMING,
+    THREADS,
+    count_marks,
+    distinct,
+    lengths,
+    move_marked,
+    number_marked,
+    sum_tiles,
+    tile,
+)
+from . import device_places
 
 _INT64 = np.dtype(np.int64)
+_BLOCKS = 1024  # that find the lengths of runs
 
 
-def _counted(backend: Any, marks: Any) -> tuple[Any, int]:
-    """The running count of a vector of marks, and how many there are."""
+def _launched(
+    backend: Any, name: str, text: str, blocks: int, arguments: tuple[Any, ...], threads: int = THREADS
+) -> None:
+    backend.compiled(name, text)((blocks,), (threads,), arguments)
+
+
+def _tiles(flat: Any) -> tuple[str, int]:
+    """The type of elements, and how many tiles they are."""
+    code = BY_NUMPY[flat.dtype].code
+    return code, -(-flat.size // tile(code))
+
+
+def _counted(backend: Any, flat: Any, begins: bool, answer: int) -> Any:
+    """How many marks there are before each tile of a vector; None for one tile. Their number goes to an address."""
+    code, tiles = _tiles(flat)
+    totals = backend.empty((tiles,), _INT64) if tiles > 1 else None
+    text = count_marks("count_marks", code, begins)
+    _launched(backend, "count_marks", text, tiles, (flat, answer if totals is None else totals, flat.size))
+    if totals is not None:
+        _launched(backend, "sum_tiles", sum_tiles("sum_tiles"), 1, (totals, answer, tiles), SUMMING)
+    return totals
+
+
+def _visited(backend: Any, kind: Any, flat: Any, totals: Any, *arguments: Any, **about: Any) -> None:
+    """Does with each mark what a kind of kernel does."""
+    (code, tiles), name = _tiles(flat), kind.__name__
+    text = kind(name, code, totals is None, **about)
+    _launched(backend, name, text, tiles, (flat, 0 if totals is None else totals, flat.size, *arguments))
+
+
+def _marked(backend: Any, x: Any) -> tuple[Any, Any, int]:
+    """Elements as a vector, how many of them before each tile are not zero, and how many are."""
     not_planned()
-    answer = backend.answers.place()
-
-    def run(marks: Any) -> list[Any]:
-        runs = backend.empty(marks.shape, np.dtype(np.int32) if marks.size < 1 << 31 else _INT64)
-        backend.scans.run("sum", marks, [runs], 0)
-        backend.kernel(tell, (CODE[runs.dtype], "i64"))(runs[-1:].reshape(()), answer)
-        return [runs]
-
-    (runs,) = backend.launches(("marks", answer[0]), run, [marks])
-    return runs, backend.answers.wait()
-
-
-def _flat(backend: Any, marks: Any) -> Any:
-    """A vector of marks: what is not zero."""
-    return (marks if marks.dtype == bool else backend.cast(marks, "b1")).reshape(-1)
+    flat, answer = x.reshape(-1), backend.answers.place()[0]
+    flat = flat if flat.flags.c_contiguous else flat.copy()
+    (totals,) = backend.launches(("marks", answer), lambda flat: [_counted(backend, flat, False, answer)], [flat])
+    return flat, totals, backend.answers.wait()
 
 
 def select(backend: Any, x: Any, mask: Any, dim: int = 0) -> Any:
@@ -40,15 +71,17 @@ def select(backend: Any, x: Any, mask: Any, dim: int = 0) -> Any:
     lead, rest, size = x.shape[:dim], x.shape[dim + mask.ndim :], mask.size
     if not size:
         return backend.empty((*lead, 0, *rest), x.dtype)
-    marks = _flat(backend, mask)
-    runs, number = _counted(backend, marks)
-    out, x = backend.empty((*lead, number, *rest), x.dtype), x.reshape(*lead, size, *rest)
-    if out.size:
-        code, column = BITS[x.dtype.itemsize][0], (size, *[1] * len(rest))
-        strides = (*out.strides[:dim], 0, *out.strides[dim + 1 :], out.strides[dim])
-        to = out, Operand((*x.shape, number), strides, x.dtype)
-        call = backend.kernel(take_marked, ("b1", CODE[runs.dtype], code, code))
-        call(marks.reshape(column), runs.reshape(column), x, to)
+    marks, totals, number = _marked(backend, mask)
+    out = backend.empty((*lead, number, *rest), x.dtype)
+    if not out.size:
+        return out
+    if not lead and not rest:
+        _move(backend, marks, totals, x, out, False)
+    elif not lead and x.flags.c_contiguous:
+        _take_rows(backend, marks, totals, x, out)
+    else:
+        index, x = _numbered(backend, marks, totals, (size,), number)[0], x.reshape(*lead, size, *rest)
+        out = device_places.read(backend, x, device_places.rows(x, dim, index, False))
     return out
 
 
@@ -56,27 +89,85 @@ def put(backend: Any, x: Any, mask: Any, source: Any) -> int:
     """Writes elements of a source, in order, where a mask of x's shape holds, if there are enough of them; how many that takes."""
     if not mask.size:
         return 0
-    marks = _flat(backend, mask)
-    runs, number = _counted(backend, marks)
+    marks, totals, number = _marked(backend, mask)
     if 0 < number <= source.size:
-        code = BITS[x.dtype.itemsize][0]
-        call = backend.kernel(put_marked, ("b1", CODE[runs.dtype], code, code))
-        call(marks.reshape(x.shape), runs.reshape(x.shape), source.reshape(-1), x)
+        _move(backend, marks, totals, x, source.reshape(-1), True)
     return number
+
+
+def _move(backend: Any, marks: Any, totals: Any, x: Any, dense: Any, puts: bool) -> None:
+    """Elements of x that are marked to a dense vector, or the other way."""
+
+    def run(marks: Any, totals: Any, x: Any, dense: Any) -> list[Any]:
+        sizes, (steps,) = merged(x.shape, [x.strides])
+        about = {"size": x.itemsize, "outer": len(sizes), "puts": puts}
+        _visited(backend, move_marked, marks, totals, x, dense, *sizes[1:], *steps, **about)
+        return []
+
+    backend.launches(("move", puts), run, [marks, totals, x], [dense.data.ptr])
+
+
+def _take_rows(backend: Any, marks: Any, totals: Any, x: Any, out: Any) -> None:
+    """Parts of x that are marked, and lie side by side."""
+    size = x.nbytes // marks.size
+    across = places.lanes(size)
+    text = places.take_rows("take_whole_rows", x.itemsize, "i64", across, False)
+
+    def run(marks: Any, totals: Any, x: Any, out: Any, number: Any) -> list[Any]:
+        index = backend.empty((marks.size,), _INT64)
+        _visited(backend, number_marked, marks, totals, index, number, rank=1)
+        wrong, _ = backend.errors.place("index")
+        blocks = -(-marks.size // (places.THREADS // across))
+        arguments = x, index, out, wrong, number, marks.size, size, size
+        _launched(backend, "take_whole_rows", text, blocks, arguments, places.THREADS)
+        return []
+
+    backend.launches("take", run, [marks, totals, x], [out.data.ptr, len(out)])
 
 
 def positions(backend: Any, x: Any) -> Any:
     """Where elements are not zero: the index in each dimension as a row of a matrix."""
-    rank, size = x.ndim, x.size
-    if not size:
-        return backend.empty((rank, 0), _INT64)
-    marks = _flat(backend, x)
-    runs, number = _counted(backend, marks)
-    out = backend.empty((rank, number), _INT64)
+    if not x.size:
+        return backend.empty((x.ndim, 0), _INT64)
+    marks, totals, number = _marked(backend, x)
+    return _numbered(backend, marks, totals, x.shape, number)
+
+
+def _numbered(backend: Any, marks: Any, totals: Any, shape: tuple[int, ...], number: int) -> Any:
+    """The indices, in each dimension of a shape, of what is marked."""
+    out = backend.empty((len(shape), number), _INT64)
+
+    def run(marks: Any, totals: Any, out: Any, number: Any) -> list[Any]:
+        _visited(backend, number_marked, marks, totals, out, number, *shape[1:], rank=len(shape))
+        return []
+
     if out.size:
-        steps = np.array([math.prod(x.shape[d + 1 :]) for d in range(rank)], np.int64)
-        tables = [backend.constant(a) for a in (steps, np.array(x.shape, np.int64))]
-        place = 0, Operand((size,), (1,), _INT64)
-        call = backend.kernel(number_marked, ("b1", CODE[runs.dtype], "place", "i64", "i64", "i64"))
-        call(marks, runs, place, *tables, backend.shared(out, size, 2))
+        backend.launches(("positions", shape), run, [marks, totals], [out.data.ptr, number])
     return out
+
+
+def runs(backend: Any, x: Any, sort: Any, wants_inverse: bool) -> tuple[Any, Any, Any]:
+    """The distinct elements of a vector in order, which of them each element is (if that is wanted), and how often they occur.
+    `sort` gives sorted elements and the places where they were."""
+    not_planned()
+    answer = backend.answers.place()[0]
+
+    def begin(x: Any) -> list[Any]:
+        values, order = sort(x)
+        return [values, order, _counted(backend, values, True, answer)]
+
+    values, order, totals = backend.launches(("distinct", answer), begin, [x])
+    number = backend.answers.wait()
+    first, counts = backend.empty((number,), x.dtype), backend.empty((number,), _INT64)
+    inverse = backend.empty((x.size if wants_inverse else 0,), _INT64)
+
+    def end(values: Any, order: Any, totals: Any, first: Any, counts: Any, inverse: Any, number: Any) -> list[Any]:
+        starts = backend.empty((values.size,), _INT64)
+        _visited(backend, distinct, values, totals, first, starts, order, inverse, inverse=wants_inverse)
+        blocks = min(-(-values.size // THREADS), _BLOCKS)
+        _launched(backend, "lengths", lengths("lengths"), blocks, (starts, counts, number, values.size))
+        return []
+
+    made = [first.data.ptr, counts.data.ptr, inverse.data.ptr, number]
+    backend.launches(("runs", wants_inverse), end, [values, order, totals], made)
+    return first, inverse, counts
