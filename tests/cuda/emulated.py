@@ -145,6 +145,7 @@ template <class To, class From> To bits(From f) { To t; __builtin_memcpy(&t, &f,
 #define __uint_as_float bits<float, unsigned>
 #define __double_as_longlong bits<long long, double>
 #define __longlong_as_double bits<double, long long>
+static void __threadfence() {}
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 """
 )

@@ -94,6 +94,57 @@ def test_folds(shape):
     same(x.cuda().t().sum(0) if len(shape) == 2 else x.cuda().sum(0), x.t().sum(0) if len(shape) == 2 else x.sum(0))
 
 
+@pytest.mark.parametrize(
+    "shape, dim",
+    [((9000,), 0), ((3, 100_001), 1), ((1, 3_000_000), 1), ((2, 50_000, 3), 1), ((300, 20_000), 1)],
+    ids=str,
+)
+def test_running_folds_of_long_rows(shape, dim):
+    """Blocks of a row wait for each other: many times, as that goes another way each time."""
+    x, whole = real(*shape), torch.arange(torch.Size(shape).numel()).reshape(shape) * 7 % 1013 - 500
+    there, whole_there = x.cuda(), whole.cuda()
+    for d in (torch.int8, torch.int64):
+        for _ in range(5):
+            assert whole_there.to(d).cumsum(dim).cpu().equal(whole.to(d).cumsum(dim))
+    for _ in range(5):
+        same(there.cumsum(dim), x.cumsum(dim))
+        same(there.double().cumsum(dim), x.double().cumsum(dim), 1e-9)
+        for got, expected in zip(whole_there.cummax(dim), whole.cummax(dim)):
+            assert got.cpu().equal(expected)
+        assert there.t().contiguous().t().cumsum(dim).cpu().allclose(x.cumsum(dim), 1e-5, 1e-4) if x.ndim == 2 else True
+    torch.use_deterministic_algorithms(True)
+    try:
+        same(there.cumsum(dim), x.cumsum(dim))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("size", [1, 4096, 4097, 100_001, 5_000_000])
+@pytest.mark.parametrize("d", [torch.bool, torch.bfloat16, torch.float32, torch.int64, torch.complex128], ids=str)
+def test_marks_and_distinct_values(size, d):
+    generator = np.random.default_rng(size)
+    x = torch.from_numpy(generator.integers(0, 3, size)).to(d)
+    there = x.cuda()
+    for part, here in ((there, x), (there[1:], x[1:]), (there[::3], x[::3])):
+        assert part.nonzero().cpu().equal(here.nonzero())
+        mask, mask_here = part != 0, here != 0
+        assert part[mask].cpu().equal(here[mask_here])
+        assert part.masked_scatter(mask, part.flip(0)).cpu().equal(here.masked_scatter(mask_here, here.flip(0)))
+    if size > 4000:
+        rows, rows_here = there[:3000].view(100, 30), x[:3000].view(100, 30)
+        assert rows.nonzero().cpu().equal(rows_here.nonzero())
+        assert rows[rows[:, 0] != 0].cpu().equal(rows_here[rows_here[:, 0] != 0])
+        assert rows[:, rows[0] != 0].cpu().equal(rows_here[:, rows_here[0] != 0])
+    if not d.is_complex:
+        values = torch.from_numpy(generator.integers(0, max(size // 3, 1), size)).to(d)
+        for got, expected in zip(
+            torch.unique(values.cuda(), return_inverse=True, return_counts=True),
+            torch.unique(values, return_inverse=True, return_counts=True),
+        ):
+            assert got.cpu().equal(expected)
+        assert torch.unique(values.cuda()).cpu().equal(torch.unique(values))
+
+
 def test_a_long_sum_is_accurate():
     x = torch.full((10_000_001,), 0.1, device="cuda")
     assert abs(x.sum().item() - 1000000.1) < 0.5  # eight units in the last place

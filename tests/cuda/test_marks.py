@@ -109,6 +109,7 @@ def test_tiles_that_begin_anywhere(gpu, d):
     agree(lambda x, mask: x[:, 1][(mask != 0)[:, 2]], x, mask)
     agree(lambda x, mask: x[(mask != 0)[:, 0]], x, mask)
     agree(lambda x, mask: x.masked_scatter(mask != 0, -x), x, mask)
+    agree(lambda x, mask: x[:, 0].masked_scatter((mask != 0)[:, 0], x[:, 1]), x, mask)
     if d in (torch.float32, torch.int8, torch.int64):
         agree(lambda x: torch.unique(x, return_inverse=True, return_counts=True), numbers((2 * tile + 5,), d))
         agree(lambda x: torch.unique(x), torch.arange(tile + 1).to(d))

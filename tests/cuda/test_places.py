@@ -273,6 +273,19 @@ def test_copies_in_another_arrangement(gpu, d):
     by_plan(lambda x: F.pad(x, (1, 2), value=1), x, launches=2)
 
 
+def test_flipped_copies(gpu):
+    x = torch.arange(24.0).view(2, 3, 4)
+    by_plan(lambda x: x.flip(0, 2), x)
+    there = on_gpu(x)
+    turned = there.flip(1)
+    assert (
+        turned.stride() == x.flip(1).stride()
+        and there.transpose(0, 2).flip(0).stride() == x.transpose(0, 2).flip(0).stride()
+    )
+    turned.zero_()
+    assert back(there).equal(x)
+
+
 def test_wrong_rows_that_are_written_are_told_of(gpu):
     x, row, wrong = on_gpu(torch.zeros(3, 2)), on_gpu(torch.ones(1, 2)), on_gpu(torch.tensor([3]))
     for write in (

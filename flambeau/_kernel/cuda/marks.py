@@ -24,7 +24,9 @@ _TEXT = """
 __device__ __forceinline__ unsigned int marks_of(char* x, long long first, long long n) {
   unsigned int set = 0;
   if (((unsigned long long)x & 15) == 0 && first + ITEMS <= n) {
-    Pack<16> whole; whole.whole = *(uint4*)(x + first * SIZE);
+    struct alignas(16) { char bytes[ITEMS * SIZE]; } whole;
+    #pragma unroll
+    for (int j = 0; j < ITEMS * SIZE / 16; ++j) ((uint4*)whole.bytes)[j] = ((uint4*)(x + first * SIZE))[j];
     #pragma unroll
     for (int j = 0; j < ITEMS; ++j) {
       char made;
@@ -107,7 +109,7 @@ def tile(code: str) -> int:
 
 
 def _items(code: str) -> int:
-    return 16 // SIZE[code]
+    return min(16, 64 // SIZE[code])
 
 
 def _text(

@@ -46,7 +46,10 @@ from .views import by_name
 )
 def flip_op(backend: Any, x: Any, dims: tuple[int, ...]) -> Any:
     dims = tuple([d for d in dims if x.shape[d] > 1])  # what is left of the others is no copy yet
-    return in_order_of(x, x[_backwards(x.ndim, dims)]) if dims else duplicate(x)
+    if not dims:
+        return duplicate(x)
+    turned = x[_backwards(x.ndim, dims)]
+    return in_order_of(x, turned) if isinstance(x, np.ndarray) else backend.duplicate(turned)
 
 
 @functools.lru_cache(1024)

@@ -57,11 +57,16 @@ def _visited(backend: Any, kind: Any, flat: Any, totals: Any, *arguments: Any, *
     _launched(backend, name, text, tiles, (flat, 0 if totals is None else totals, flat.size, *arguments))
 
 
+def _vector(x: Any) -> Any:
+    """Elements one after the other in memory."""
+    flat = x.reshape(-1)
+    return flat if flat.flags.c_contiguous else flat.copy()
+
+
 def _marked(backend: Any, x: Any) -> tuple[Any, Any, int]:
     """Elements as a vector, how many of them before each tile are not zero, and how many are."""
     not_planned()
-    flat, answer = x.reshape(-1), backend.answers.place()[0]
-    flat = flat if flat.flags.c_contiguous else flat.copy()
+    flat, answer = _vector(x), backend.answers.place()[0]
     (totals,) = backend.launches(("marks", answer), lambda flat: [_counted(backend, flat, False, answer)], [flat])
     return flat, totals, backend.answers.wait()
 
@@ -91,7 +96,7 @@ def put(backend: Any, x: Any, mask: Any, source: Any) -> int:
         return 0
     marks, totals, number = _marked(backend, mask)
     if 0 < number <= source.size:
-        _move(backend, marks, totals, x, source.reshape(-1), True)
+        _move(backend, marks, totals, x, _vector(source), True)
     return number
 
 
