@@ -15,7 +15,7 @@ from ..._core.config import memory_problem
 from ..._core.dtypes import FLOATING, INTEGER, bool_, from_numpy_dtype, int64, uint8
 from ..._core.state import CAPTURE, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, SPECIAL, local, modes
 from ..._core.steps import tell
-from ..._tensor import InferenceMeta, Tensor, bump, refuse_inference, wrap
+from ..._tensor import InferenceMeta, Tensor, bump, refuse_inference, storage_of, wrap
 from .. import registry
 from ..layout.striding import basic_part
 from ..records.batching import along
@@ -30,6 +30,7 @@ from ..records.writable import check_apart, check_writable, overlaps_itself, war
 from ..registry import expose, functions, methods, ops, position_arguments, public, records, relabel
 from .fancy import read, records_for, without_masks
 from .keys import ALL, NONE, has_tensor_bounds, is_basic, may_override, parse, positions_first, tensor_list
+from .writing import writes_there
 
 _OVERRIDDEN = OVERRIDE | FUNCTION_MODE
 
@@ -334,7 +335,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         result = registry.overridden(setitem, (self, key, value), {})
         if result is not NotImplemented:
             return
-    if not self._k | modes.on and _set_plain(self, key, value):
+    k = self._k | modes.on
+    if (not k and _set_plain(self, key, value)) or (k & CUDA and _set_there(self, key, value)):
         return
     if not isinstance(value, (Tensor, int, float, complex, np.number, np.bool_)):
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{type_name(self.dtype)}Tensor")
@@ -371,6 +373,19 @@ def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
         return False
     bump(x)
     return True
+
+
+def _set_there(x: Tensor, key: Any, value: Any) -> bool:
+    """The same on a GPU, into parts that no index tensor names."""
+    if not is_basic(key) or (x._view is not None and local.grad):
+        return False
+    try:
+        array = x._array[key]
+    except IndexError:  # in PyTorch's words
+        return False
+    part = wrap(array, x.dtype, x._k)
+    part._storage, part._autograd_meta = storage_of(x), x._autograd_meta
+    return writes_there(part, value)
 
 
 def _given(value: Any, d: Any) -> Any:

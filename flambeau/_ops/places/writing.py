@@ -24,7 +24,7 @@ from ..records.inplace import assign
 from ..records.primitive import Primitive, primitive
 from ..records.rewriting import rewrite_history
 from ..records.shape_rules import dense
-from ..records.writable import apart_or_same, check_writable, is_frozen
+from ..records.writable import apart_or_same, check_partial_overlap, check_writable, is_frozen
 from ..registry import frequent, ops, public, relabel
 
 
@@ -47,6 +47,7 @@ def _told(t: Tensor, source: Any, counted: bool = False) -> None:
 def _place_there(t: Tensor, src: Tensor) -> Tensor:
     target, source = t._array, src._array
     if t._storage is not None and t._storage is src._storage and not apart_or_same(target, source):
+        check_partial_overlap(target, source)
         source = duplicate(source)
     backend_of(CUDA).copy(source, target)
     bump(t)
@@ -66,6 +67,28 @@ _filling = Writing("fill_", ("input", "value"), _fill_there)  # of a number into
 def _has_plans(k: int) -> bool:
     """Whether writes into a tensor of these properties are planned: a plain one but for its device."""
     return k & ~GRAD == CUDA and backend_of(CUDA).ready()
+
+
+def writes_there(t: Tensor, value: Any) -> bool:
+    """Writes a number or a tensor into one on a GPU, if that needs no history, no cast and nobody's attention; whether it did."""
+    meta, array = t._autograd_meta, t._array
+    if t._k & ~GRAD != CUDA or modes.on or modes.inferring is not None or local.before_write is not None:
+        return False
+    if (meta is not None and meta.inference) or (local.grad and (t._k & GRAD or t._view is not None)):
+        return False
+    if 0 in array.strides or not backend_of(CUDA).ready():
+        return False
+    if value.__class__ is not Tensor:
+        if not _is_small(value, t.dtype):
+            return False
+        _filling(t, value)
+        return True
+    if value._k & ~GRAD != CUDA or (local.grad and value._k & GRAD) or value.dtype is not t.dtype:
+        return False
+    if value._array.shape != array.shape:
+        return False
+    _placing(t, value)
+    return True
 
 
 def _is_plain(k: int, target: Tensor) -> bool:
@@ -92,6 +115,8 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
             place(target, source)
             bump(input)
             return input
+    if k & CUDA and writes_there(input, src):
+        return input
     if k & BATCHED:
         return ops.write_batched(input, src)
     check_writable(input, (src,))
@@ -214,6 +239,8 @@ def fill_(input: Tensor, value: Any) -> Tensor:
             fill_memory(input._array, value)
             bump(input)
             return input
+    if input._k & CUDA and value.__class__ is not Tensor and writes_there(input, value):
+        return input
     if (input._k | value._k if isinstance(value, Tensor) else input._k) & BATCHED:
         return ops.write_batched(input, value)
     if isinstance(value, Tensor) and value._storage is not None and value._storage is input._storage:
@@ -253,6 +280,8 @@ def zero_(input: Tensor) -> Tensor:
     """Sets every element to zero."""
     if modes.overrides and (taken := registry.overridden(zero_, (input,), {})) is not NotImplemented:
         return taken
+    if input._k & CUDA and writes_there(input, 0):
+        return input
     if input._k & BATCHED:
         return ops.write_batched(input, 0)
     check_writable(input, expanded=True)
