@@ -83,6 +83,14 @@ class _Layer:
             self.backend.copy(w.hidden_bias[shared:], made[self.gates :])
         return made
 
+    def turned(self, hidden: Any) -> Any:
+        """Columns for the gates; of GRU's, whose number is no power of two, cuBLAS takes five times as long if they are rows in memory."""
+        if self.mode != "gru":
+            return hidden.T
+        made = self.new(self.width, self.gates)
+        self.backend.copy(hidden.T, made)
+        return made
+
     def forward(self, x: Any, h: Any, c: Any, weights: list[Weights], keep: bool) -> list[Any]:
         directions, rows, size, width = len(weights), self.steps.rows, self.size, self.width
         kernel = self.backend.compiled(*kernels.forward(self.mode, self.code, keep, self.projected))
@@ -94,12 +102,13 @@ class _Layer:
             gates = self.backend.product(x, w.input.T, None if w.input_bias is None else bias[: self.gates])
             cells: Any = self.new(rows, size) if keep and GATES[self.mode] > 1 else None
             raw: Any = self.new(rows, size) if self.projected else None
+            turned = self.turned(w.hidden)
             sums, own, side = self.new(self.steps.batch, self.gates), hidden[i], slice(i * width, (i + 1) * width)
             for t in self.order(i == 1):
                 count, here = self.counts[t], slice(self.offsets[t], self.offsets[t] + self.counts[t])
                 if not count:
                     continue
-                self.multiply(own[:count], w.hidden.T, sums[:count])
+                self.multiply(own[:count], turned, sums[:count])
                 operands = [gates[here], own, None if cell is None else cell[i], outs[here, side]]
                 operands += [None if a is None else a[here] for a in (cells, raw)]
                 self.launch(kernel, [*operands, sums, bias], count)
