@@ -31,6 +31,7 @@ _SHARE = (
     4  # packs that a thread has of a row, where there are rows enough: less of its time goes into finding and joining
 )
 _MUCH = 1 << 18  # elements from which several launches are worth their time
+_ALONE = 1 << 15  # elements of a row that one block of many threads folds sooner than two launches
 _FEW = 512  # elements that a thread folds in their own precision
 
 
@@ -162,7 +163,8 @@ class RowKernels:
         shape = tuple(n for d, n in enumerate(x.shape) if d not in dims)
         n, m = math.prod(x.shape[d] for d in dims), math.prod(shape)
         steps = []
-        pieces = self._pieces(_down_columns(x, dims), m, n)
+        columns = _down_columns(x, dims)
+        pieces = 1 if _is_alone(columns, m, n) else self._pieces(columns, m, n)
         if pieces > 1:
             wide = FOLDS[fold].wide(code)
             parts = _dense((pieces, *shape), NUMPY[wide])
@@ -203,7 +205,7 @@ class RowKernels:
         piece = -(-n // (pieces * 16)) * 16 if pieces > 1 else n
         codes = [BY_NUMPY[o.dtype].code for o in operands]
         often = len(rows.stages) + rows.each > 1 and pieces == 1 and not columns  # a row is read several times
-        threads = _threads(arrays[:count_walked], n) if often else _THREADS
+        threads = _threads(arrays[:count_walked], n) if often else _LARGEST if _is_alone(columns, m, n) else _THREADS
         how = Schedule(len(sizes), len(lengths), dense, columns, threads)
         lanes = min(_power(-(-min(piece, n) // 4)), how.threads // _ACROSS if columns else how.threads)
         if dense and often:
@@ -488,6 +490,11 @@ def _remember(table: dict[Any, Any], key: Any, value: Any) -> None:
     if len(table) >= _KEPT:
         table.clear()
     table[key] = value
+
+
+def _is_alone(columns: bool, m: int, n: int) -> bool:
+    """Whether rows, of which there are few, are folded by one block each, as large as can be."""
+    return not columns and m * 8 <= _BLOCKS and 16 * _THREADS < n <= _ALONE
 
 
 def _threads(walked: Sequence[Operand], n: int) -> int:
