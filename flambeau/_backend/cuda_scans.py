@@ -42,15 +42,17 @@ class Scans:
         pieces = -(-n // piece)
         codes = [BY_NUMPY[a.dtype].code for a in operands]
         dense = all([s == a.itemsize for s, a in zip(steps, operands)])
-        lanes = 1 if columns or pieces > 1 else min(THREADS, 1 << max(-(-n // 4) - 1, 0).bit_length())
-        lanes = THREADS if pieces > 1 and not columns else lanes
+        lanes = 1 if columns else THREADS if pieces > 1 else min(THREADS, 1 << max(-(-n // 4) - 1, 0).bit_length())
         numbers = [m, n, piece, *sizes[1:], *[s for a, b in zip(outer, steps) for s in (*a, b)]]
-        across = THREADS if columns else THREADS // lanes
+        grid = (-(-m // THREADS), pieces) if columns else (m * pieces if pieces > 1 else -(-m // (THREADS // lanes)), 1)
+        parts = ("whole",) if pieces == 1 else ("folded", "carried") if columns else ("pieces",)
         totals: Any = 0
         if pieces > 1:
-            totals = self.backend.empty((m * pieces * state_size(fold, codes[0]) // 8,), np.dtype(np.float64))
-        for part in ("folded", "carried") if pieces > 1 else ("whole",):
+            known = 0 if columns else -(-(m * pieces + 1) // 4) * 4  # words about pieces, before their states
+            totals = self.backend.empty((known + m * pieces * state_size(fold, codes[0]) // 4,), np.dtype(np.int32))
+            if known:
+                totals[:known].fill(0)
+        for part in parts:
             name = f"scan_{fold}_{part}"
             text = scan(name, fold, codes[0], tuple(codes[1:]), len(sizes), columns, lanes, dense, part)
-            launch = self.backend.compiled(name, text)
-            launch((-(-m // across), pieces), (THREADS,), (*operands, totals, *numbers))
+            self.backend.compiled(name, text)(grid, (THREADS,), (*operands, totals, *numbers))

@@ -110,7 +110,7 @@ struct alignas(16) uint4 { unsigned x, y, z, w; };
 #define __device__
 #define __forceinline__ inline
 #define __shared__ static
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __restrict__
 static void __syncthreads() { block_barrier.wait(); }
 static int __shfl_xor_sync(unsigned, int value, int away) {
@@ -179,7 +179,7 @@ def compiled(name, text):
     """A kernel's address, and the types of its arguments."""
     found = _libraries.get(text)
     if found is None:
-        parameters = re.search(rf"void (?:__launch_bounds__\(\d+\) )?{name}\(([^)]*)\)", text).group(1).split(", ")
+        parameters = re.search(rf"void (?:__launch_bounds__\([^)]*\) )?{name}\(([^)]*)\)", text).group(1).split(", ")
         kinds = [p.rpartition(" ")[0].replace("__restrict__", "").strip() for p in parameters]
         arguments = ", ".join(f"*({kind}*)given[{k}]" for k, kind in enumerate(kinds))
         source = text.replace('extern "C"', "static")

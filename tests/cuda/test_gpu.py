@@ -96,7 +96,7 @@ def test_folds(shape):
 
 @pytest.mark.parametrize(
     "shape, dim",
-    [((9000,), 0), ((3, 100_001), 1), ((1, 3_000_000), 1), ((2, 50_000, 3), 1), ((300, 20_000), 1)],
+    [((9000,), 0), ((3, 100_001), 1), ((1, 9_000_000), 1), ((2, 50_000, 3), 1), ((300, 20_000), 1)],
     ids=str,
 )
 def test_running_folds_of_long_rows(shape, dim):
@@ -112,11 +112,6 @@ def test_running_folds_of_long_rows(shape, dim):
         for got, expected in zip(whole_there.cummax(dim), whole.cummax(dim)):
             assert got.cpu().equal(expected)
         assert there.t().contiguous().t().cumsum(dim).cpu().allclose(x.cumsum(dim), 1e-5, 1e-4) if x.ndim == 2 else True
-    torch.use_deterministic_algorithms(True)
-    try:
-        same(there.cumsum(dim), x.cumsum(dim))
-    finally:
-        torch.use_deterministic_algorithms(False)
 
 
 @pytest.mark.parametrize("size", [1, 4096, 4097, 100_001, 5_000_000])

@@ -1,8 +1,9 @@
 """CUDA text of running folds (`folds/scan.py`): threads scan a row together, or each walks down a column of its own.
 
 A state is what a running fold is so far: a total, or an extremum with its place. `join` makes one of two states of which the second comes
-later in the row; it need not be commutative. Few long rows are cut into pieces, each a block's: a first kernel folds every piece, a second
-begins each with what the pieces before it give.
+later in the row; it need not be commutative. Few long rows are cut into pieces, each a block's, which folds its piece, tells the others what
+that gives, waits for what the pieces before its own give, and goes through the piece a second time. Of columns, which are cut into few
+pieces, a first kernel folds every piece, and a second begins each with what the pieces before it give.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .rows import offsets
 
 THREADS = 256
 EXTREMA = {"max": 1, "min": -1}
+_RESIDENT = ", 4"  # blocks that a processor has at once: registers enough for that many
 _TOGETHER = 4  # elements of a column that are read before any is written
 
 _TEXT = """
@@ -67,41 +69,63 @@ __device__ __forceinline__ State earlier(State mine, State before, State& whole)
 
 _ROWS = """
   int t = threadIdx.x, lane = t % LANES;
-  long long row = blockIdx.x * (long long)(THREADS / LANES) + t / LANES, begin = blockIdx.y * piece;
-  long long end = begin + piece < n ? begin + piece : n, stop = row < m ? end : begin;
+  long long pieces = (n + piece - 1) / piece, number = blockIdx.x;
+  int* known = (int*)totals + 1;  // whether the state of a piece is
+  State* told = (State*)(totals + (gridDim.x + 4) / 4 * 16);
+  if (PIECES) {{  // blocks take pieces in the order in which they begin, so that nobody waits for one that does not run
+    __shared__ int taken;
+    if (t == 0) taken = atomicAdd((int*)totals, 1);
+    __syncthreads();
+    number = taken;
+  }}
+  long long before_it = PIECES ? number % pieces : 0, row = PIECES ? number / pieces : number * (THREADS / LANES) + t / LANES;
+  long long begin = before_it * piece, end = begin + piece < n ? begin + piece : n, stop = row < m ? end : begin;
 {offsets}
   bool packed = PACKED && (({places}) & 15) == 0;
-  State carry; start(carry.bytes);
-  if (CARRIED) for (int first = 0; first < blockIdx.y; first += THREADS) {{
-    State one; start(one.bytes);
-    if (first + t < blockIdx.y) one = ((State*)totals)[row * gridDim.y + first + t];
-    earlier(one, one, carry);
-  }}
-  State own; start(own.bytes);
-  for (long long first = begin; first < end; first += LANES * ITEMS) {{
-    long long at = first + lane * ITEMS;
-    State made[ITEMS];
-    if (packed && at + ITEMS <= stop) {{
-      Pack<SIZE0 * ITEMS> whole = *(Pack<SIZE0 * ITEMS>*)(x0 + o0 + at * SIZE0);
+  State carry, own; start(carry.bytes); start(own.bytes);
+  #pragma unroll
+  for (int folding = PIECES; folding >= 0; --folding) {{
+    #pragma unroll 2
+    for (long long first = begin; first < end; first += LANES * ITEMS) {{
+      long long at = first + lane * ITEMS;
+      State made[ITEMS];
+      if (packed && at + ITEMS <= stop) {{
+        Pack<SIZE0 * ITEMS> whole = *(Pack<SIZE0 * ITEMS>*)(x0 + o0 + at * SIZE0);
+        #pragma unroll
+        for (int j = 0; j < ITEMS; ++j) lift(made[j].bytes, whole.bytes + j * SIZE0, at + j);
+      }} else {{
+        #pragma unroll
+        for (int j = 0; j < ITEMS; ++j) if (at + j < stop) lift(made[j].bytes, x0 + o0 + (at + j) * t0_0, at + j); else start(made[j].bytes);
+      }}
+      State mine = made[0];
       #pragma unroll
-      for (int j = 0; j < ITEMS; ++j) lift(made[j].bytes, whole.bytes + j * SIZE0, at + j);
-    }} else {{
+      for (int j = 1; j < ITEMS; ++j) {{ join(mine.bytes, made[j].bytes); made[j] = mine; }}
+      if (folding && ANY_ORDER) {{ join(own.bytes, mine.bytes); continue; }}  // each thread by itself: nobody waits
+      State before = carry;
+      before = earlier(mine, before, carry);
+      if (folding) continue;
       #pragma unroll
-      for (int j = 0; j < ITEMS; ++j) if (at + j < stop) lift(made[j].bytes, x0 + o0 + (at + j) * t0_0, at + j); else start(made[j].bytes);
-    }}
-    State mine = made[0];
-    #pragma unroll
-    for (int j = 1; j < ITEMS; ++j) {{ join(mine.bytes, made[j].bytes); made[j] = mine; }}
-    if (ANY_ORDER) {{ join(own.bytes, mine.bytes); continue; }}  // each thread by itself: nobody waits
-    State before = carry;
-    before = earlier(mine, before, carry);
-    if (FOLDED) continue;
-    #pragma unroll
-    for (int j = 0; j < ITEMS; ++j) {{ mine = before; join(mine.bytes, made[j].bytes); made[j] = mine; }}
+      for (int j = 0; j < ITEMS; ++j) {{ mine = before; join(mine.bytes, made[j].bytes); made[j] = mine; }}
 {written}
+    }}
+    if (!folding) break;
+    if (ANY_ORDER) earlier(own, own, carry);
+    if (t == 0) {{
+      told[number] = carry;
+      __threadfence();
+      *(volatile int*)(known + number) = 1;
+    }}
+    // Each thread joins the states of some pieces side by side.
+    long long each = (before_it + THREADS - 1) / THREADS, from = t * each, to = from + each < before_it ? from + each : before_it;
+    start(carry.bytes); start(own.bytes);
+    for (long long p = from; p < to; ++p) {{
+      long long other = number - before_it + p;
+      while (!*(volatile int*)(known + other));
+      __threadfence();
+      join(own.bytes, told[other].bytes);
+    }}
+    earlier(own, own, carry);
   }}
-  if (ANY_ORDER) earlier(own, own, carry);
-  if (FOLDED && t == 0 && row < m) ((State*)totals)[row * gridDim.y + blockIdx.y] = carry;
 """
 
 _COLUMNS = """
@@ -172,8 +196,9 @@ def scan(
 ) -> str:
     """CUDA text of a scan of elements of type `code`.
 
-    `part` is "whole" for whole rows; "folded" gives the states of pieces, with which "carried" begins them. Parameters: pointers, those
-    of states last; number of rows, their length, that of pieces; extents of dimensions around the rows, and each operand's strides there
+    `part` is "whole" for whole rows and "pieces" for rows in pieces; of columns, "folded" gives the states of pieces, with which "carried"
+    begins them. Parameters: pointers, last that of states, or of what blocks tell each other: the number of pieces that were taken, for
+    each whether its state is known, from a multiple of 16 bytes on these states; number of rows, their length, that of pieces; extents of dimensions around the rows, and each operand's strides there
     and along the rows.
     """
     types = [code, *outs]
@@ -199,7 +224,7 @@ def scan(
     words = {
         "STATE": state_size(fold, code), "THREADS": THREADS, "LANES": lanes, "ITEMS": items, "SIZE0": sizes[0],
         "CARRIED": int(part == "carried"), "FOLDED": int(part == "folded"), "PACKED": int(dense),
-        "ANY_ORDER": int(part == "folded" and fold not in EXTREMA),
+        "PIECES": int(part == "pieces"), "ANY_ORDER": int(fold not in EXTREMA),
     }  # fmt: skip
     defined = "\n".join(f"#define {word} {value}" for word, value in words.items())
     parameters = ", ".join([*(f"char* {p}" for p in [*pointers, "totals"]), *(f"long long {n}" for n in numbers)])
@@ -207,5 +232,5 @@ def scan(
 {PACKS}
 {_functions(fold, code, outs)}
 {_TEXT}
-{KERNEL} void __launch_bounds__({THREADS}) {name}({parameters}) {{{body}}}
+{KERNEL} void __launch_bounds__({THREADS}{_RESIDENT if part == "pieces" else ""}) {name}({parameters}) {{{body}}}
 """
