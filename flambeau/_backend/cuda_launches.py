@@ -1,4 +1,4 @@
-"""Work of many launches, such as one for each step of time: written down once for arrays of a layout, carried out by one native call."""
+"""Work of many launches, such as one for each step of time: written down when arrays of a layout come again, carried out by one native call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .._kernel.native.device_entry import carrier
 from .._kernel.native.device_plan import call_words
 from .cuda_watch import Shadow, Unwatchable, Watch, watching
 
-_KEPT = 128  # lists of launches that are remembered
+_KEPT = 512  # lists of launches that are remembered
+_SEEN = 4096  # layouts that have come once
 _BYTE = np.dtype(np.uint8)
 
 
@@ -32,6 +33,7 @@ class Launches:
     def __init__(self, backend: Any):
         self.backend = backend
         self.lists: dict[Hashable, _List] = {}
+        self.seen: dict[Hashable, None] = {}
 
     def __call__(
         self, key: Hashable, function: Callable[..., Sequence[Any]], arrays: Sequence[Any], numbers: Sequence[int] = ()
@@ -45,13 +47,14 @@ class Launches:
         full = key, stream + backend.choice, *[None if a is None else (a.shape, a.strides, a.dtype) for a in arrays]
         found = self.lists.get(full)
         if found is None:
+            if full not in self.seen:  # what comes once is not worth it
+                _add(self.seen, full, None, _SEEN)
+                return function(*arrays, *numbers)
             try:
                 found = self._written(function, arrays, len(numbers))
             except Unwatchable:  # where streams share a handle, for instance
                 return function(*arrays, *numbers)
-            if len(self.lists) >= _KEPT:
-                self.lists.pop(next(iter(self.lists)), None)  # another thread may take it first
-            self.lists[full] = found
+            _add(self.lists, full, found, _KEPT)
         make = backend.xp.ndarray
         made = [None if m is None else make(*m) for m in found.makers]
         more = [make((found.size,), _BYTE)] if found.size else []
@@ -88,3 +91,10 @@ class Launches:
         whole = isinstance(x, Shadow) and x._c_contiguous and x.owner not in places
         if not whole or x.nbytes != watch.made[x.owner - len(watch.given)].nbytes:
             raise Unwatchable("a result that is a part of something")
+
+
+def _add(table: dict[Hashable, Any], key: Hashable, value: Any, most: int) -> None:
+    """An entry of a table, in the place of the first one if there are too many."""
+    if len(table) >= most:
+        table.pop(next(iter(table)), None)  # another thread may take it first
+    table[key] = value
