@@ -64,6 +64,19 @@ def test_every_type_and_layout(dtype, left, right):
         check(blas.product(x, y), reference(x, y), dtype)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"], ids=str)
+@pytest.mark.parametrize("left", ["plain", "transposed"])
+def test_batches_whose_right_operands_are_read_where_they_lie(dtype, left):
+    """They are as wide as a tile, so packing would leave them as they are, or small; those of the next product are asked for."""
+    rng = np.random.default_rng(5)
+    for items, m, k in [(3, 130, 2 * tiles.depth() + 5), (4, 128, 128), (2, 130, tiles.depth())]:
+        n = blas._tile({"f4": "f32", "f8": "f64"}[dtype], m, 64)[1] * tiles.vectors()[0] // np.dtype(dtype).itemsize
+        x, y = values(rng, (items, m, k), dtype), values(rng, (items, k, n), dtype)
+        if left == "transposed":
+            x = np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
+        check(blas.product(x, y), reference(x, y), dtype)
+
+
 @pytest.mark.parametrize("dtype", ["f4", ml_dtypes.bfloat16], ids=str)
 def test_blocks_of_depth_rows_and_columns(dtype):
     rng = np.random.default_rng(1)

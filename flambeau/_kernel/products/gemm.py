@@ -35,6 +35,8 @@ from .dots import dots, shape
 from .panels import height, left_steps, pack, pack_left, pack_turned
 
 _SMALL = 64 << 10  # bytes up to which a right operand may be read where it lies
+_RESULT_ROWS = 2  # that are asked for before each block of the depth
+_LATER = 256  # bytes of the next product's right operand that are asked for there
 
 
 # -- the register tile -------------------------------------------------------------------------------------------
@@ -46,17 +48,19 @@ def _asked(plan: Plan) -> int:
 
 
 def _tile(plan: Plan) -> Vectors:
-    """tile(a, b, b step, depth, c, c strides, d, d strides, rows, columns, alpha, beta, read d, ahead, its strides):
+    """tile(a, b, b step, depth, c, c strides, d, d strides, rows, columns, alpha, beta, read d, ahead, its strides, later, pieces):
     c = alpha * (a panel @ b panel) [+ beta * d].
 
     Memory is asked for early: the place of the result, the right operand some steps on, and, once in a block of the
-    depth, some rows of what will be packed next (`ahead`).
+    depth, some rows of what will be packed next (`ahead`) and one of the pieces, if any, of what the next product of a
+    batch will read (`later`). Long vectors ask for the result block by block, too: all at once holds up the operands.
     """
     scalar = SCALAR[plan.compute]
     r = Vectors("tile", [
         "ptr noalias %a", "ptr noalias %b", "i64 %b_step", "i64 %depth", "ptr %c", "i64 %c_row", "i64 %c_column",
         "ptr %d", "i64 %d_row", "i64 %d_column", "i64 %rows", "i64 %columns",
         f"{scalar} %alpha", f"{scalar} %beta", "i1 %reads", "ptr %ahead", "i64 %ahead_step", "i64 %ahead_row",
+        "ptr %later", "i64 %pieces",
     ], plan)  # fmt: skip
     n, size = plan.lanes, plan.size
     slots = accumulators(r, plan.rows, plan.wide)
@@ -79,6 +83,14 @@ def _tile(plan: Plan) -> Vectors:
         for i in range(_asked(plan)):
             place = r.at("%ahead", number * r.i64("%ahead_step"), r.i64("%ahead_row") * i)
             prefetch(r, place, 1, cache=1 if by_lanes() else 2)
+        if by_lanes():
+            return
+        with r.when(number < r.i64("%pieces")):
+            prefetch(r, r.at("%later", number * _LATER), _LATER, cache=2)
+        with r.when(number * _RESULT_ROWS < plan.rows):
+            for i in range(_RESULT_ROWS):
+                place = r.at("%c", r.i64("%c_row") * (number * _RESULT_ROWS + i))
+                prefetch(r, place, plan.columns * size, write=True)
 
     left_steps(r, r.i64("%depth"), step, block)
     alpha, beta = r.splat("%alpha"), r.splat("%beta")
@@ -264,13 +276,16 @@ def _main(plan: Plan, added: bool) -> Vectors:
         near = minimum(k, plan.depth) * n * size
         once = (near <= 2 * _SMALL) & (m <= 8 * plan.rows) & (b_row == n * size)  # hardly read again, and dense
         even = r.value(f"urem i64 {n.name}, {plan.columns}", "i64") == 0
-        plain = plain & (once | (even & (near <= _SMALL)))
+        alike = b_row == plan.columns * size  # packing would leave it as it is
+        plain = plain & (once | (even & ((near <= _SMALL) | alike)))
     packed_step = r.constant("i64", plan.columns * size)
     strip = plan.strip_at_run_time(r)
     next_row, next_step = r.select(by_rows, a_row, zero), r.select(by_rows, a_column * plan.lanes, zero)
 
     with r.loop(zero, batch) as item:
         a, b, c = (r.at(pointer(i), outer[i] * item) for i in (0, 1, count - 1))
+        next_a, next_b = (r.at(pointer(i), outer[i] * (item + 1)) for i in (0, 1))
+        pieces = r.select((item + 1 < batch) & plain, k * b_row // _LATER, zero)
         d = r.at(pointer(2), outer[2] * item) if added else c
         alpha, beta = one, one
         if added:
@@ -321,7 +336,8 @@ def _main(plan: Plan, added: bool) -> Vectors:
             with r.loop(zero, m, plan.rows) as ic:
                 rows = minimum(m - ic, plan.rows)
                 left_source = r.at(a, ic * a_row, pc * a_column)
-                number = r.value(f"udiv i64 {ic.name}, {plan.rows}", "i64") & (TOGETHER - 1)
+                panels = r.value(f"udiv i64 {ic.name}, {plan.rows}", "i64")
+                number = panels & (TOGETHER - 1)
                 panel = r.at(left, r.select(turned, number, zero) * plan.left_bytes)
                 with r.when(~turned):
                     invoke(r, "pack_left", left, left_source, a_row, a_column, rows, depth)
@@ -329,18 +345,23 @@ def _main(plan: Plan, added: bool) -> Vectors:
                     several = minimum(m - ic, plan.rows * TOGETHER)
                     invoke(r, "pack_turned", left, left_source, a_row, a_column, several, depth, *height(plan))
                 # while tiles are computed, the rows of the next panel come nearer
-                following = either(
-                    r, ic + plan.rows < m, r.at(left_source, a_row * plan.rows), r.at(a, (pc + plan.depth) * a_column)
-                )
+                after = either(r, pc + plan.depth < k, r.at(a, (pc + plan.depth) * a_column), next_a)
+                following = either(r, ic + plan.rows < m, r.at(left_source, a_row * plan.rows), after)
                 next_panel = either(r, by_rows, following, left)
+                broad = r.value(f"udiv i64 {(columns + (plan.columns - 1)).name}, {plan.columns}", "i64")
+                blocks = r.value(f"udiv i64 {depth.name}, {plan.lanes}", "i64")
                 with r.loop(zero, columns, plan.columns) as j:
                     places, factors = result(ic, jc + j, pc == 0)
-                    row = r.value(f"udiv i64 {j.name}, {plan.columns}", "i64") * _asked(plan)
-                    ahead = r.at(next_panel, minimum(row, max(plan.rows - _asked(plan), 0)) * next_row)
+                    across = r.value(f"udiv i64 {j.name}, {plan.columns}", "i64")
+                    done = (panels * broad + across) * blocks
+                    ahead = r.at(
+                        next_panel, minimum(across * _asked(plan), max(plan.rows - _asked(plan), 0)) * next_row
+                    )
                     lies = j < packed
                     place = either(r, lies, r.at(source, j * b_column), r.at(right, j * depth * size))
                     invoke(r, "tile", panel, place, r.select(lies, b_row, packed_step), depth, *places, rows,
-                           minimum(columns - j, plan.columns), *factors, ahead, next_step, next_row)  # fmt: skip
+                           minimum(columns - j, plan.columns), *factors, ahead, next_step, next_row,
+                           r.at(next_b, done * _LATER), pieces - done)  # fmt: skip
         r.branch(end)
         r.start_block(end)
     if r.float:
