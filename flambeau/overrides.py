@@ -189,12 +189,15 @@ def get_testing_overrides() -> dict[Any, Callable[..., int]]:
 
 def is_tensor_method_or_property(func: Any) -> bool:
     """Whether a function is a method or the getter of a property of Tensor."""
-    return func in {*methods.values(), *quiet.values()} or getattr(func, "__name__", "") in ("__get__", "__set__")
+    return func in {*[method for _, method in methods.loaded()], *quiet.values()} or getattr(func, "__name__", "") in (
+        "__get__",
+        "__set__",
+    )
 
 
 def resolve_name(f: Any) -> str | None:
     """The public name of an overridable function."""
-    for path, function in functions.items():
+    for path, function in functions.loaded():
         if function is f and not path.startswith("Tensor."):
             return "torch." + path
     name = getattr(f, "__name__", "")
@@ -203,7 +206,7 @@ def resolve_name(f: Any) -> str | None:
     for own in (name, f"__{name}__"):
         if getattr(Tensor, own, None) is f:
             return "torch.Tensor." + own
-    for name, function in methods.items():
+    for name, function in methods.loaded():
         if function is f:
             return "torch.Tensor." + name
     return getattr(f, "__qualname__", None)

@@ -31,6 +31,27 @@ def test_import_is_light(tmp_path):
     assert min(float(spent) for spent, *_ in runs) < 2.5  # times NumPy's own import; about 0.8 on an idle machine
 
 
+def test_what_asks_after_one_function_leaves_the_other_families_alone():
+    """Saving, tracing and names of functions look among those that are imported."""
+    code = """
+import io
+import flambeau as torch
+from flambeau._ops.families import _waiting
+layer = torch.nn.Linear(2, 2)
+before = set(_waiting)
+buffer = io.BytesIO()
+torch.save({"weights": layer.state_dict(), "function": torch.relu}, buffer)
+buffer.seek(0)
+torch.load(buffer, weights_only=False)
+torch.fx.symbolic_trace(layer)
+torch.overrides.resolve_name(torch.add)
+print(len(before), len(before - set(_waiting)))
+"""
+    run = [sys.executable, "-c", code]
+    before, loaded = map(int, subprocess.run(run, capture_output=True, text=True, check=True).stdout.split())
+    assert loaded < 10 and (before == 0 or before > 40)  # none waits where there is no list of them yet
+
+
 def test_public_names():
     import flambeau as torch
 

@@ -66,6 +66,14 @@ class Table(dict[str, Any]):
         load_all()
         return super().items()
 
+    def loaded(self) -> list[tuple[str, Any]]:
+        """What is imported: all that a function in hand can be among."""
+        return list(super().items())
+
+    def size(self) -> int:
+        """How many entries are imported."""
+        return super().__len__()
+
     def names(self) -> list[str]:
         """All names, without importing anything."""
         return list({**dict.fromkeys(dict.keys(self)), **self.owners})

@@ -72,12 +72,12 @@ def to_torch(module: str, name: str, obj: Any) -> tuple[str, str]:
 
 def public_path(obj: Any) -> str | None:
     """The full name by which users know an operation; None for everything else."""
-    return _operations().get(id(obj))
+    return None if isinstance(obj, type) else _operations(functions.size()).get(id(obj))
 
 
-@functools.cache
-def _operations() -> dict[int, str]:
-    return {id(function): f"torch.{path}" for path, function in reversed(functions.items())}
+@functools.lru_cache(maxsize=1)
+def _operations(size: int) -> dict[int, str]:
+    return {id(function): f"torch.{path}" for path, function in reversed(functions.loaded())}
 
 
 def is_ours(module: str) -> bool:

@@ -9,7 +9,6 @@ from .._core.state import META
 from .._ops.making.conversion import to_device
 from .._ops.registry import ops
 from .._tensor import Tensor
-from ..nested._tensor import make
 
 
 def _rebuild_device_tensor_from_cpu_tensor(data: Tensor, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
@@ -25,6 +24,8 @@ def _rebuild_device_tensor_from_numpy(data: Any, dtype: Any, device: Any, requir
 
 def _rebuild_nested_tensor(buffer: Tensor, sizes: Tensor, strides: Tensor, offsets: Tensor) -> Tensor:
     """Samples of different sizes, all in the memory of one tensor."""
+    from ..nested._tensor import make  # loads every operation, which checkpoints without such tensors need not
+
     places = zip(sizes.tolist(), strides.tolist(), offsets.tolist(), strict=True)
     parts = [ops.as_strided(buffer.detach(), *place) for place in places]
     return make([part.requires_grad_(buffer.requires_grad) for part in parts], layouts.strided)

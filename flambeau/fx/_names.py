@@ -97,15 +97,15 @@ _known = [0]
 
 
 def _find(function: Any) -> tuple[str, Any] | None:
-    if _known[0] != len(functions):  # families are imported by and by
-        for path, f in functions.items():
+    if _known[0] != functions.size():  # families are imported by and by
+        for path, f in functions.loaded():
             layer = f
             while layer is not None:
                 before = _paths.get(id(layer))
                 if before is None or path.rpartition(".")[2] == f.__name__ != before[0].rpartition(".")[2]:
                     _paths[id(layer)] = (path, f)
                 layer = getattr(layer, "__wrapped__", None)
-        _known[0] = len(functions)
+        _known[0] = functions.size()
     found = _paths.get(id(function))
     return found if found is not None and functions.get(found[0]) is found[1] else None
 
