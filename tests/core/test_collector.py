@@ -1,6 +1,8 @@
-"""Who refers to an object, also among what is frozen."""
+"""Who refers to an object, also among what is frozen; what collections leave out from the import on."""
 
 import gc
+import subprocess
+import sys
 
 import pytest
 
@@ -59,3 +61,39 @@ def test_numbers_of_a_recorded_run_are_plain_afterwards(frozen):
         assert type(meter.total) is float and meter.total == 6 * i
         assert {type(number) for number in log} == {float} and log == [9.0] * i
         assert type(pairs["last"][1]) is float and pairs["last"][1] == 12
+
+
+@pytest.mark.parametrize(
+    "before, frozen, enabled",
+    [("", True, True), ("gc.disable()", True, False), ("many = [[] for _ in range(40000)]", False, True)],
+)
+def test_collections_leave_out_what_an_import_at_the_beginning_made(before, frozen, enabled):
+    """Not where a program has done something before: its objects would be left out, too."""
+    code = f"""
+import gc, sys
+{before}
+try:
+    sys.modules["numpy"] = None  # an import that fails leaves the collector as it was
+    import flambeau
+except ImportError:
+    assert gc.isenabled() is {enabled} and not gc.get_freeze_count()
+del sys.modules["numpy"]
+for name in [name for name in sys.modules if name.startswith("flambeau")]:
+    del sys.modules[name]
+import flambeau as torch
+assert gc.isenabled() is {enabled} and (gc.get_freeze_count() > 0) is {frozen}, gc.get_freeze_count()
+
+class Own:
+    pass
+
+own = Own()
+own.itself, own.tensor = own, torch.ones(3)
+import weakref
+gone = weakref.ref(own)
+torch.ones(3).untyped_storage().resize_(64)  # which looks for owners among all objects
+assert not gc.get_freeze_count()  # and leaves none out that were made since
+del own
+gc.collect()
+assert gone() is None
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
