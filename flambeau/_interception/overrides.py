@@ -236,7 +236,7 @@ class _Attributes:
     """
 
     def __init__(self) -> None:
-        self.asking: list[tuple[Any, Any, Any]] = []  # (function, its own code, the code that asks)
+        self.asking: dict[int, tuple[Any, Any, Any]] = {}  # by identity: function, its own code, the code that asks
         self.known: list[tuple[Any, Any]] = []  # (what modes are given, the function with its own code)
 
     def add(self, name: str, value: Any) -> None:
@@ -246,7 +246,7 @@ class _Attributes:
             else ((value, value),)
         )
         for function, shown in parts:
-            if not isinstance(function, FunctionType) or any(function is f for f, _, _ in self.asking):
+            if not isinstance(function, FunctionType) or id(function) in self.asking:
                 continue
             own = function.__code__
             plain = FunctionType(own, function.__globals__, name, function.__defaults__, function.__closure__)
@@ -255,7 +255,7 @@ class _Attributes:
             code = _asking(own.co_freevars)
             constants = tuple(len(self.known) if c == _NUMBER else c for c in code.co_consts)
             code = code.replace(co_consts=constants, co_name=own.co_name, co_filename=own.co_filename)
-            self.asking.append((function, own, code))
+            self.asking[id(function)] = function, own, code
             self.known.append((shown, plain))
 
     def ask(self, number: int, args: Any, named: Any) -> Any:
@@ -267,7 +267,7 @@ class _Attributes:
         return plain(*args, **named)
 
     def watch(self, on: bool) -> None:
-        for function, own, code in self.asking:
+        for function, own, code in self.asking.values():
             function.__code__ = code if on else own
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,10 +93,10 @@ def _history(args: Sequence[Any]) -> int:
     return bits
 
 
-def _described(name: str, function: Any) -> str:
-    """The docstring of a function, with its signature before it in the form that `inspect` reads of those without code."""
+def _described(name: str, function: Any, given: Mapping[str, inspect.Parameter]) -> str:
+    """The docstring of a function with these parameters, with its signature before it in the form that `inspect` reads of those without
+    code."""
     parts, named = [], False
-    given = inspect.signature(function).parameters
     for p in given.values():
         if p.kind is p.VAR_KEYWORD or (p.name == "axis" and "dim" in given):  # NumPy's name for the same
             continue
@@ -119,7 +119,8 @@ def _planned(slow: Any, name: str, views: bool = False, writes: Sequence[str] = 
     """The form of a public function whose calls are planned by watching them, or, if it gives views, by looking at these."""
     if not _native:
         return slow
-    kinds = [p for p in inspect.signature(slow).parameters.values() if p.name != "out"]
+    given = inspect.signature(slow).parameters
+    kinds = [p for p in given.values() if p.name != "out"]
     names, positional = [p.name for p in kinds], sum([p.kind is not p.KEYWORD_ONLY for p in kinds])
     if any([p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in kinds]):
         if not views:
@@ -131,7 +132,7 @@ def _planned(slow: Any, name: str, views: bool = False, writes: Sequence[str] = 
     table = Table()
     remember = (_remembering_views if views else _remembering)(slow, names, table, positional, writes)
     others = registry.numpy_names_of(names)
-    made = site(slow, remember, table, names, positional, name=name, doc=_described(name, slow), others=others)
+    made = site(slow, remember, table, names, positional, name=name, doc=_described(name, slow, given), others=others)
     slow.site, inner = made.__self__, slow
     while inner is not None:  # classes and modes that take over are given the site
         inner.public = made
