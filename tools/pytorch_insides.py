@@ -42,7 +42,7 @@ NAMES = {
     "": "_nnpack_available ScriptObject Tag _disable_dynamo _softmax_backward_data _native_batch_norm_legit"
     " _scaled_mm _scaled_mm_v2 _chunk_cat _segment_reduce",
     "_C": "ScriptDict ScriptList ScriptFunction ScriptMethod ScriptModule ScriptObject Block TensorType"
-    " _set_print_stack_traces_on_fatal_signal _jit_set_profiling_executor _get_graph_executor_optimize"
+    " _jit_set_emit_hooks _jit_get_emit_hooks _set_print_stack_traces_on_fatal_signal _jit_set_profiling_executor _get_graph_executor_optimize"
     " _get_privateuse1_backend_name _set_autograd_fallback_mode _get_autograd_fallback_mode _ConvBackend"
     " _jit_clear_class_registry _set_default_mobile_cpu_allocator _unset_default_mobile_cpu_allocator"
     " _TorchFunctionState _len_torch_function_stack _get_torch_function_state _set_torch_function_state"
@@ -124,6 +124,8 @@ VALUES: dict[str, dict[str, Any]] = {
         "_DisableFuncTorch": contextlib.nullcontext,
         "_get_cpu_capability": lambda: "DEFAULT",
         "_set_print_stack_traces_on_fatal_signal": lambda on: None,
+        "_jit_set_emit_hooks": lambda *hooks: None,
+        "_jit_get_emit_hooks": lambda: (None, None),
     },
     "_inductor.utils": {"GPU_TYPES": ["cuda", "mps", "xpu"]},
     "_inductor.test_case": {"TestCase": unittest.TestCase},

@@ -32,11 +32,27 @@ def _has(pipe: Any, *names: str) -> bool:
 
 
 def apply_sharding(datapipe: Any, num_of_instances: int, instance_id: int, sharding_group: Any = None) -> Any:
-    """Tells every sharding pipe which part is this process's own."""
-    for pipe in get_all_graph_pipes(traverse_dps(datapipe)):
+    """Tells every sharding pipe which part is this process's own; RuntimeError if one reads from another."""
+    graph = traverse_dps(datapipe)
+    _check_sharded_once(graph, None)
+    group = () if sharding_group is None else (sharding_group,)
+    for pipe in get_all_graph_pipes(graph):
         if _has(pipe, "apply_sharding"):
-            pipe.apply_sharding(num_of_instances, instance_id)
+            pipe.apply_sharding(num_of_instances, instance_id, *group)
     return datapipe
+
+
+def _check_sharded_once(graph: DataPipeGraph, above: Any) -> None:
+    for pipe, below in graph.values():
+        sharded = above
+        if _has(pipe, "apply_sharding"):
+            if above is not None:
+                raise RuntimeError(
+                    "Sharding twice on a single pipeline is likely unintended and will cause data loss: "
+                    f"{above!r} reads from {pipe!r}"
+                )
+            sharded = pipe
+        _check_sharded_once(below, sharded)
 
 
 def apply_shuffle_settings(datapipe: Any, shuffle: bool | None = None) -> Any:

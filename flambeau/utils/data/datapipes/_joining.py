@@ -7,6 +7,14 @@ from typing import Any
 from .datapipe import DataChunk
 
 
+def length_of(pipe: Any, source: Any) -> int:
+    """The length of what a pipe reads from; TypeError if it has none, so that the pipe has none either."""
+    try:
+        return len(source)
+    except TypeError as error:
+        raise TypeError(f"{type(pipe).__name__} instance doesn't have valid length") from error
+
+
 class Batching:
     """So many samples of a pipe together."""
 
@@ -19,7 +27,7 @@ class Batching:
         self.wrapper_class = wrapper_class
 
     def __len__(self) -> int:
-        whole, left = divmod(len(self.datapipe), self.batch_size)
+        whole, left = divmod(length_of(self, self.datapipe), self.batch_size)
         return whole if self.drop_last or not left else whole + 1
 
 
@@ -28,8 +36,8 @@ class Concatenating:
 
     def __init__(self, *datapipes: Any) -> None:
         if not datapipes:
-            raise ValueError("concat: at least one pipe is needed")
+            raise ValueError("concat: Expected at least one DataPipe, but got nothing")
         self.datapipes = datapipes
 
     def __len__(self) -> int:
-        return sum(len(pipe) for pipe in self.datapipes)
+        return sum(length_of(self, pipe) for pipe in self.datapipes)

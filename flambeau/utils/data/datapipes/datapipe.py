@@ -24,7 +24,7 @@ class _Steps:
         step = type(self).functions.get(name)
         if step is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return functools.partial(step, self)
+        return functools.update_wrapper(functools.partial(step, self), step)
 
     @classmethod
     def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:
@@ -122,7 +122,10 @@ def _with_one_reader(function: Callable[..., Any]) -> Callable[..., Any]:
 def _read(pipe: Any, samples: Iterator[Any], number: int) -> Iterator[Any]:
     for sample in samples:
         if pipe._valid_iterator_id != number:
-            raise RuntimeError(f"this iterator of {pipe!r} is no longer valid: a newer one was made of the same pipe")
+            raise RuntimeError(
+                "This iterator has been invalidated because another iterator has been created from the same "
+                f"pipe, {pipe!r}: make a pipe for each reader"
+            )
         pipe._number_of_samples_yielded += 1
         yield sample
 

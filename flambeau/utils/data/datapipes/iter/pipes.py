@@ -1,4 +1,4 @@
-"""The steps for streams: mapping, filtering, batching, joining, shuffling and sharding."""
+"""The steps for streams: mapping, filtering, batching, joining and shuffling."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from ....._errors.frames import warn_user
 from ..._utils.collate import default_collate
 from ...sampler import SequentialSampler, draw_seed
 from .._decorator import functional_datapipe
-from .._joining import Batching, Concatenating
+from .._joining import Batching, Concatenating, length_of
 from ..datapipe import DataChunk, IterDataPipe
+from ..utils.common import validate_input_col
 
 
 class IterableWrapperIterDataPipe(IterDataPipe[Any]):
@@ -34,6 +37,13 @@ class IterableWrapperIterDataPipe(IterDataPipe[Any]):
         return len(self.iterable)  # type: ignore[arg-type]
 
 
+def check_streams(step: str, datapipes: tuple[Any, ...]) -> None:
+    """TypeError if one of them is no stream."""
+    for pipe in datapipes:
+        if not isinstance(pipe, IterDataPipe):
+            raise TypeError(f"{step}: Expected all inputs to be `IterDataPipe`, but got {type(pipe).__name__}")
+
+
 def _picked(sample: Any, columns: Any) -> tuple[Any, ...]:
     if columns is None:
         return (sample,)
@@ -46,25 +56,28 @@ class MapperIterDataPipe(IterDataPipe[Any]):
 
     def __init__(self, datapipe: Any, fn: Callable[..., Any], input_col: Any = None, output_col: Any = None) -> None:
         if input_col is None and output_col is not None:
-            raise ValueError("map: output_col needs an input_col")
+            raise ValueError("map: `output_col` must be None when `input_col` is None")
         if isinstance(output_col, (list, tuple)):
             if len(output_col) > 1:
-                raise ValueError("map: there can be only one output_col")
+                raise ValueError("map: `output_col` must be a single-element list or tuple")
             output_col = output_col[0]
+        validate_input_col(fn, input_col)
         self.datapipe, self.fn, self.input_col, self.output_col = datapipe, fn, input_col, output_col
 
     def _apply(self, sample: Any) -> Any:
         value = self.fn(*_picked(sample, self.input_col))
         if self.input_col is None:
             return value
-        target = self.output_col
-        if target is None:
-            target = self.input_col[0] if isinstance(self.input_col, (list, tuple)) else self.input_col
         changed = list(sample) if isinstance(sample, tuple) else copy.copy(sample)
         if self.output_col == -1:
             changed.append(value)
-        else:
-            changed[target] = value
+        elif self.output_col is not None:
+            changed[self.output_col] = value
+        else:  # in place of the first column; the others are used up
+            first, *others = self.input_col if isinstance(self.input_col, (list, tuple)) else (self.input_col,)
+            changed[first] = value
+            for column in sorted(others, reverse=True):
+                del changed[column]
         return tuple(changed) if isinstance(sample, tuple) else changed
 
     def __iter__(self) -> Iterator[Any]:
@@ -72,7 +85,7 @@ class MapperIterDataPipe(IterDataPipe[Any]):
             yield self._apply(sample)
 
     def __len__(self) -> int:
-        return len(self.datapipe)
+        return length_of(self, self.datapipe)
 
 
 @functional_datapipe("collate")
@@ -88,11 +101,15 @@ class FilterIterDataPipe(IterDataPipe[Any]):
     """Lets pass the samples (or columns of them) for which a function is true."""
 
     def __init__(self, datapipe: Any, filter_fn: Callable[..., Any], input_col: Any = None) -> None:
+        validate_input_col(filter_fn, input_col)
         self.datapipe, self.filter_fn, self.input_col = datapipe, filter_fn, input_col
 
     def __iter__(self) -> Iterator[Any]:
         for sample in self.datapipe:
-            if self.filter_fn(*_picked(sample, self.input_col)):
+            passes = self.filter_fn(*_picked(sample, self.input_col))
+            if not isinstance(passes, (bool, np.bool_)):
+                raise ValueError(f"Boolean output is required for `filter_fn`, got {type(passes).__name__}")
+            if passes:
                 yield sample
 
 
@@ -138,6 +155,10 @@ class UnBatcherIterDataPipe(IterDataPipe[Any]):
 class ConcaterIterDataPipe(Concatenating, IterDataPipe[Any]):
     """Streams one after the other."""
 
+    def __init__(self, *datapipes: Any) -> None:
+        super().__init__(*datapipes)
+        check_streams("concat", datapipes)
+
     def __iter__(self) -> Iterator[Any]:
         for pipe in self.datapipes:
             yield from pipe
@@ -148,13 +169,14 @@ class ZipperIterDataPipe(IterDataPipe[Any]):
     """Tuples of one sample from each stream, until one ends."""
 
     def __init__(self, *datapipes: Any) -> None:
+        check_streams("zip", datapipes)
         self.datapipes = datapipes
 
     def __iter__(self) -> Iterator[Any]:
         return zip(*self.datapipes)
 
     def __len__(self) -> int:
-        return min(len(pipe) for pipe in self.datapipes)
+        return min(length_of(self, pipe) for pipe in self.datapipes)
 
 
 @functional_datapipe("mux")
@@ -169,7 +191,7 @@ class MultiplexerIterDataPipe(IterDataPipe[Any]):
             yield from samples
 
     def __len__(self) -> int:
-        return min(len(pipe) for pipe in self.datapipes) * len(self.datapipes)
+        return min(length_of(self, pipe) for pipe in self.datapipes) * len(self.datapipes)
 
 
 class SamplerIterDataPipe(IterDataPipe[Any]):
@@ -177,6 +199,8 @@ class SamplerIterDataPipe(IterDataPipe[Any]):
 
     def __init__(self, datapipe: Any, sampler: Any = SequentialSampler, sampler_args: Any = None,
                  sampler_kwargs: Any = None) -> None:  # fmt: skip
+        if not hasattr(datapipe, "__len__"):
+            raise AssertionError("Sampler class requires input datapipe implemented `__len__`")
         options = {**(sampler_kwargs or {}), "data_source": datapipe}
         self.datapipe, self.sampler = datapipe, sampler(*(sampler_args or ()), **options)
 
@@ -193,7 +217,7 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
 
     def __init__(self, datapipe: Any, *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         if buffer_size <= 0:
-            raise ValueError(f"shuffle: the buffer_size must be positive, but is {buffer_size}")
+            raise AssertionError(f"buffer_size should be larger than 0, but is {buffer_size}")
         self.datapipe = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
         self.buffer_size, self._enabled, self._seed, self._rng = buffer_size, True, None, random.Random()
 
@@ -228,30 +252,4 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
             yield buffer.pop(self._rng.randint(0, len(buffer) - 1))
 
     def __len__(self) -> int:
-        return len(self.datapipe)
-
-
-@functional_datapipe("sharding_filter")
-class ShardingFilterIterDataPipe(IterDataPipe[Any]):
-    """Every n-th sample, where a loader has n workers: each worker reads its own part."""
-
-    def __init__(self, source_datapipe: Any, sharding_group_filter: Any = None) -> None:
-        self.source_datapipe, self.num_of_instances, self.instance_id = source_datapipe, 1, 0
-
-    def is_shardable(self) -> bool:
-        return True
-
-    def apply_sharding(self, num_of_instances: int, instance_id: int, sharding_group: Any = None) -> None:
-        """Makes this copy number `instance_id` of so many."""
-        if not 0 <= instance_id < num_of_instances:
-            raise ValueError(f"sharding_filter: {instance_id} is not below {num_of_instances}")
-        self.num_of_instances, self.instance_id = num_of_instances, instance_id
-
-    def __iter__(self) -> Iterator[Any]:
-        for i, sample in enumerate(self.source_datapipe):
-            if i % self.num_of_instances == self.instance_id:
-                yield sample
-
-    def __len__(self) -> int:
-        whole, left = divmod(len(self.source_datapipe), self.num_of_instances)
-        return whole + (self.instance_id < left)
+        return length_of(self, self.datapipe)

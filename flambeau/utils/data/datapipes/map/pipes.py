@@ -32,11 +32,16 @@ class SequenceWrapperMapDataPipe(MapDataPipe[Any]):
         return len(self.sequence)
 
 
+def as_it_is(sample: Any) -> Any:
+    """The sample; a function with a name, so that pipes can be pickled."""
+    return sample
+
+
 @functional_datapipe("map")
 class MapperMapDataPipe(MapDataPipe[Any]):
     """Applies a function to every sample."""
 
-    def __init__(self, datapipe: Any, fn: Callable[..., Any] = lambda sample: sample) -> None:
+    def __init__(self, datapipe: Any, fn: Callable[..., Any] = as_it_is) -> None:
         self.datapipe, self.fn = datapipe, fn
 
     def __getitem__(self, index: Any) -> Any:
@@ -77,7 +82,7 @@ class ZipperMapDataPipe(MapDataPipe[Any]):
 
     def __init__(self, *datapipes: Any) -> None:
         if not datapipes:
-            raise ValueError("zip: at least one pipe is needed")
+            raise ValueError("zip: Expected at least one DataPipe, but got nothing")
         self.datapipes = datapipes
 
     def __getitem__(self, index: Any) -> Any:
