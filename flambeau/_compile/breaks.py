@@ -20,9 +20,10 @@ strict = _Strict()
 class Break(Exception):
     """Something that cannot be part of a compiled program, with the user's line."""
 
-    def __init__(self, reason: str, file: str = "", line: int = 0):
+    def __init__(self, reason: str, file: str = "", line: int = 0, ours: bool = False):
         super().__init__(reason, file, line)
         self.reason, self.file, self.line = reason, file, line
+        self.ours = ours  # whether PyTorch records it: then nobody who wants one graph is told
         self.forbidden = strict.whole
         self.passing = False  # whether the next run may be without it
         self.late = False  # whether it is about what the run leaves behind

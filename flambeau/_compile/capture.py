@@ -71,6 +71,7 @@ class Capture:
         self._strange = False  # whether a public function used a tensor that nobody told of
         self._depth = 0  # of public functions
         self.drawn: Any = None  # whether random numbers were drawn; for backends of others
+        self.choosing: Callable[[], bool] = lambda: False  # whether the least or greatest of objects is looked for
         self.tied = False  # whether something knows tensors of this run as they are
         self.changed: Callable[[], dict[Any, Any]] = (
             dict  # what the run has changed of Python's objects; set by who knows
@@ -131,10 +132,10 @@ class Capture:
             self.graph.keep_used()
         return self.graph
 
-    def stop(self, reason: str, line: Any = None) -> None:
-        """Remembers why the run cannot be recorded; it goes on unrecorded."""
+    def stop(self, reason: str, line: Any = None, ours: bool = False) -> None:
+        """Remembers why the run cannot be recorded (by PyTorch neither, unless it is `ours`); it goes on unrecorded."""
         if self.problem is None:
-            self.problem = Break(reason, *(line or users_line() or ()))
+            self.problem = Break(reason, *(line or users_line() or ("", 0)), ours)
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -226,7 +227,7 @@ class Capture:
             self.stop("a derivative that depends on numbers which are others in each run")
             return
         if isinstance(op, Primitive) and not op.view and not shape_is_known(op, args, {}):
-            self.stop(f"the shape of {op.name}'s result depends on elements")
+            self.stop(f"the shape of {op.name}'s result depends on elements", ours=True)
             return
         drawn = any([a.__class__ is MersenneState for a in args])  # each run draws once
         if any([isinstance(a, np.ndarray) for a in (args[-1] if drawn else args)]):  # elements of a tensor
@@ -280,7 +281,7 @@ class Capture:
     def born(self, t: Tensor) -> None:
         """A tensor was made from numbers."""
         if t._k & META:
-            self.stop("tensors without elements are made")
+            self.stop("tensors without elements are made", ours=True)
         if self.problem is None and self.known(t) is None:
             self._append(Born(t), (), t)
             self._births.append((self.graph.nodes[-1], t._array))
@@ -400,7 +401,7 @@ class Capture:
             return out
         if any([t._array is not array for t, array in zip(given, arrays)]):  # a tensor was turned, or got other memory
             if not all([t._array is array or self._is_made_as(array) for t, array in zip(given, arrays)]):
-                self.stop(f"{shown(function)} changes a tensor that was there before")
+                self.stop(f"{shown(function)} changes a tensor that was there before", ours=True)
                 return out
             before = [pair for pair, array in zip(before, arrays) if pair[0]._array is array]
         if isinstance(asked, Given):
@@ -427,7 +428,8 @@ class Capture:
             if read is not None:
                 return read
             hint = BRANCH if name == "__bool__" else ""
-            stop = lambda line: self.stop(f"{shown(function)} reads elements for Python{hint}", line)
+            ours = name in _NUMBERS or (name == "__bool__" and self.choosing())
+            stop = lambda line: self.stop(f"{shown(function)} reads elements for Python{hint}", line, ours)
             if self.live.said is None or not self.live.said.excuses(sys._getframe(2), stop):
                 stop(None)
             return out
@@ -600,7 +602,7 @@ class Capture:
                 del self._values[key]
                 self.graph.constants.pop(value, None)
         if not shape_is_known(function, args, named, numbers=sure):
-            self.stop(f"the shape of {shown(function)}'s result depends on elements")
+            self.stop(f"the shape of {shown(function)}'s result depends on elements", ours=True)
             return
         inner, more = (function.function, ((), {})) if isinstance(function, Given) else (function, (args, named))
         if not is_closed(inner, *more):  # it may call users' code
@@ -632,7 +634,7 @@ class Capture:
     def hooked(self, hook: Any, *args: Any) -> Any:
         """A hook is to be called for gradients, in programs alone: in its place they are copied."""
         if any([isinstance(self._made_here(t), Value) for t in known_to(hook, {}, self.existed)]):
-            raise Break("a hook on gradients that knows tensors of the run")
+            raise Break("a hook on gradients that knows tensors of the run", ours=True)
         with Unseen():
             made = tuple([None if g is None else ops.clone(g) for g in args[0]])
         self._append(Hooked(hook), self._encoded(args), made, opaque=True)
@@ -680,6 +682,7 @@ class Capture:
         return out
 
 
+_NUMBERS = frozenset(["__float__", "__int__", "__index__", "_float", "_int", "_index", "item", "numpy", "data_ptr"])
 _FEW = 16  # elements that are numbers of their own
 _MANY = 1 << 20  # elements that are not computed with twice without a reason
 

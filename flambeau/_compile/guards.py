@@ -102,6 +102,7 @@ class Trail:
         self.counted: dict[tuple[int, Any], int] = {}
         self.appends: list[tuple[Any, int]] = []  # instructions that appended to a list, as (code, where)
         self.grown: list[Any] = []  # lists that are only appended to
+        self.choosing = 0  # how many calls of `min` and `max` have not returned
         self.ends = False  # whether what runs is given up at a problem
         self.reach = Reach()
         self.said: Said | None = None  # what it tells somebody
@@ -129,7 +130,7 @@ class Trail:
             for value, path in self.arguments.objects:
                 self.reach.root(value, path)
         except Unguarded as error:
-            self.problem = Break(str(error), *self._place)
+            self.problem = Break(str(error), *self._place, ours=True)
         except Exception as error:  # the program is not to see errors of ours
             self.problem = Break(f"{_UNCLEAR}: {type(error).__name__}: {error}", *self._place)
 
@@ -175,6 +176,7 @@ class Trail:
                     self._stack.pop()
             elif event == "c_call" and self._stack[-1] > TRUSTED and id(frame.f_code) not in _TRANSPARENT:
                 name = getattr(arg, "__name__", "?")
+                self.choosing += arg is min or arg is max
                 if self.said is not None:
                     if name in CHANGING:
                         self.said.disturbed(frame)
@@ -182,9 +184,11 @@ class Trail:
                         return
                 reason = self._called(frame, arg, self._stack[-1])
                 if reason is not None:
-                    self._break(reason, frame)
+                    self._break(reason, frame, ours=arg is id)
+            elif event in ("c_return", "c_exception") and self.choosing:
+                self.choosing -= arg is min or arg is max
         except Unguarded as error:
-            self._break(str(error), frame)
+            self._break(str(error), frame, ours=True)
         except Exception as error:  # the program is not to see errors of ours
             self._break(f"{_UNCLEAR}: {type(error).__name__}: {error}", frame)
         finally:
@@ -336,7 +340,7 @@ class Trail:
             return None
         return f"{home}.{kind.__qualname__}.{name}() cannot be part of a compiled program"
 
-    def _break(self, reason: str, frame: Any) -> None:
+    def _break(self, reason: str, frame: Any, ours: bool = False) -> None:
         """Notes the first problem, at the line of the program that led there."""
         file, line, inner = *self._place, frame
         while frame is not None:
@@ -351,7 +355,7 @@ class Trail:
         if self.breaks is not None:
             self.breaks(reason, (file, line))
         else:
-            self.problem = Break(reason, file, line)
+            self.problem = Break(reason, file, line, ours)
 
     # -- afterwards --------------------------------------------------------------------------------------------------
 
@@ -370,12 +374,12 @@ class Trail:
             self.reach.add(Answer(_Keeps(cache), f"{path}.cache_info()"))
         changed = self.moment.changed()
         if changed is not None:
-            self.problem = Break(f"the run changes a switch ({changed})", *self._place)
+            self.problem = Break(f"the run changes a switch ({changed})", *self._place, ours=True)
             return
         for holder in self.holders:
             for effect in holder.changes():
                 if effect.kind == "contents" or id(effect.holder) in self.reach.met:
-                    self.problem = Break(f"the run changes {effect.path}", *self._place)
+                    self.problem = Break(f"the run changes {effect.path}", *self._place, ours=True)
                     self.problem.late = True
                     return
                 self.effects.append(effect)

@@ -165,7 +165,7 @@ def compile(
     are a change like any other; otherwise a size that has changed once, was marked (`torch._dynamo.mark_dynamic`) or, with `dynamic=True`, any
     size may change: then calls run eagerly until those with one set of sizes have taken as long as making a program takes. What cannot be recorded
     (sizes or branches that depend on elements, the clock, files, …) makes a function run eagerly; with `fullgraph` it raises
-    `_dynamo.exc.Unsupported`. A function given as `backend` is called with an `fx.GraphModule` and example inputs, and what it
+    `_dynamo.exc.Unsupported` if PyTorch could not record it either (branches, the clock, files, …). A function given as `backend` is called with an `fx.GraphModule` and example inputs, and what it
     returns runs in the place of the graph; of a function that cannot be recorded whole it gets the pieces between breaks. Named backends are all the same here. A program runs in one native call anyway, so that the mode
     "reduce-overhead" has nothing to reduce. With "max-autotune" (or the option `max_autotune`) programs are tried in several forms, and
     which one is the fastest is kept on disk. `name` is what messages call the function.

@@ -277,7 +277,7 @@ class Region:
     def _not_known(self, args: Any, named: Any, stance: str) -> Any:
         if stance == "run_only":
             return self.function(*args, **named)
-        if self.problem is not None and (self.unsupported is None or self.scattered):
+        if self.problem is not None and (self.unsupported is None or self.scattered or self._is_ours(self.problem)):
             return self._in_parts(args, named) if self.backend is None else self._recorded(args, named)
         self.problem = (
             None  # what must be recorded whole is tried again: other arguments may go another way, or it raises
@@ -371,6 +371,7 @@ class Region:
         tape.found = trail.reach.tensors
         tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.knows_object
         tape.exchanging = trail.exchanging
+        tape.choosing = lambda: trail.choosing > 0
         tape.backward = Followed(trail, tape.live, self.followed).over
         trail.expect(self.followed.values())
         tape.sizes = self.backend is None
@@ -445,11 +446,15 @@ class Region:
             if isinstance(tape, Pieces) and not tape.given:
                 tape.cut()
             self._broken([problem])
-            if self.unsupported is not None:
+            if self.unsupported is not None and not self._is_ours(problem):
                 raise self.unsupported(problem) from None
             if self.backend is None:
                 self._find_parts(args)
             return given_back(out, inputs, inside, trail)
+
+    def _is_ours(self, problem: Break) -> bool:
+        """Whether PyTorch would have no problem: then the function runs eagerly even if it must be one graph."""
+        return problem.ours and self.backend is None
 
     def _broken(self, problems: Sequence[Break]) -> None:
         """Remembers why a function is not one program."""

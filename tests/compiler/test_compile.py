@@ -210,7 +210,6 @@ def test_random_numbers_are_those_of_the_eager_run():
     (lambda x: x * 2 if x.sum() > 0 else x, "bool"),
     (lambda x: x * x.sum().tolist(), "tolist"),
     (lambda x: [print(end=""), x][1] * 2, "print"),
-    (lambda x: x[x > 0] * 2, "depends on elements"),
 ])  # fmt: skip
 def test_what_cannot_be_recorded_runs_eagerly_or_raises(function, reason):
     compiled, whole = torch.compile(function), torch.compile(function, fullgraph=True)
@@ -219,6 +218,27 @@ def test_what_cannot_be_recorded_runs_eagerly_or_raises(function, reason):
     with pytest.raises(Unsupported, match=reason) as found:
         whole(torch.ones(2))
     assert "test_compile.py" in str(found.value)
+
+
+KEPT = {}
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x[x > 0] * 2,
+    lambda x: x.nonzero(),
+    lambda x: x * float(x.sum()),
+    lambda x: min(x[0], x[1]) * max([x[1], x[0]]),
+    lambda x: x * (id(KEPT) == id(KEPT)),
+    lambda x: (lambda y: y + x)(x) if callable(lambda y: x) else x,
+    lambda x: KEPT.update(pair=(x * 2, x)) or x + KEPT["pair"][0],
+    lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8).dequantize(),
+    lambda x: torch.from_numpy(x.numpy() * 2),
+    lambda x: x.t_() + 1,
+])  # fmt: skip
+def test_what_pytorch_would_record_never_raises(function):
+    whole = torch.compile(function, fullgraph=True)
+    for x in (torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0, 3.0]), torch.tensor([5.0, 4.0])):
+        assert torch.equal(whole(x.clone()), function(x.clone()))
 
 
 def test_modules_of_a_function_that_cannot_be_recorded_are_compiled_by_themselves():
