@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.layouts import contiguous_format
+from .._higher_order_ops.auto_functionalize import auto_functionalized_v2, numbered
 from .._library.namespaces import OpOverload, ops
 from .._library.schema_texts import gives_view, schemas_of
 from .._tensor import Tensor
@@ -267,6 +268,8 @@ class _Builder:
     def _written(self, node: Node, args: Any, named: Any) -> Any:
         """An operator that writes to its first argument as one that does not; None if it has to stay as it is."""
         targets = written_by(node)
+        if targets and node.target.namespace != "aten":
+            return self._of_program(node, targets, args, named)
         if len(targets) != 1 or node.target is aten.batch_norm.default:
             return None
         target = targets[0]
@@ -300,6 +303,25 @@ class _Builder:
         if root.op == "placeholder":
             self.written[root] = new
         return new
+
+    def _of_program(self, node: Node, targets: list[Node], args: Any, named: Any) -> Any:
+        """An operator of the program that writes to its arguments as a function of them; None if it has to stay as it is."""
+        roots = [self.roots.get(target, target) for target in targets]
+        shown = [u for root in roots for u in root.users if gives_view(getattr(u.target, "_opname", "")) and u in self.made]
+        if shown or any([gives_view(getattr(target.target, "_opname", "")) for target in targets]):
+            return None
+        names = [a.name for a in node.target._schema.arguments]
+        given = {**dict(zip(names, args)), **named}
+        written = {names[i]: given.pop(names[i]) for i in node.target._schema.written if isinstance(given.get(names[i]), Node)}
+        made = self(auto_functionalized_v2, node.target, **given, **numbered(written))
+        results = len(_val(made)) - len(set(written.values()))
+        for i, base in enumerate(dict.fromkeys(written.values())):
+            new, root = part_of(made, results + i), next(r for r, t in zip(roots, targets) if self.made[t] is base)
+            for old in [root, *[t for t in targets if self.roots.get(t, t) is root], *[n for n, r in self.roots.items() if r is root]]:
+                self.made[old] = new
+            if root.op == "placeholder":
+                self.written[root] = new
+        return part_of(made, 0) if results == 1 else made
 
     def _functional(self, node: Node, args: Any, named: Any) -> Any:
         name = node.target._opname

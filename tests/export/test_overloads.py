@@ -64,3 +64,41 @@ def test_operators_of_programs_are_recorded_and_those_that_only_write_too():
     assert module.total.tolist() == [6, 6]
     module = torch.jit.trace(Model(), torch.ones(2), check_trace=False)
     assert module(torch.ones(2)).tolist() == [9, 9]  # the example run has counted, too
+
+
+@torch.library.custom_op("test_overloads::put", mutates_args={"x"})
+def put(x: torch.Tensor, v: float) -> None:
+    x.fill_(v)
+
+
+@torch.library.custom_op("test_overloads::swapped", mutates_args={"x", "y"})
+def swapped(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    before = x.clone()
+    x.copy_(y)
+    y.copy_(before)
+    return before + y
+
+
+swapped.register_fake(lambda x, y: torch.empty_like(x))
+
+
+def test_operators_that_write_become_functions():
+    class Written(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("kept", torch.zeros(3))
+
+        def forward(self, x):
+            y = x + 1
+            put(y, 3.0)
+            out = swapped(y, self.kept) + y
+            put(self.kept, 2.0)
+            return out + self.kept
+
+    exported = torch.export.export(Written(), (torch.ones(3),))
+    taken = exported.run_decompositions()
+    assert not [n for n in taken.graph.nodes if getattr(n.target, "namespace", "") == "test_overloads"]
+    assert taken.graph_signature.buffers_to_mutate == {taken.graph.output_node().args[0][0].name: "kept"}
+    module, expected = taken.module(), Written()
+    for x in (torch.ones(3), torch.zeros(3)):
+        assert torch.equal(module(x), expected(x)) and torch.equal(module.kept, expected.kept)
