@@ -135,7 +135,8 @@ class Capture:
     def stop(self, reason: str, line: Any = None, ours: bool = False) -> None:
         """Remembers why the run cannot be recorded (by PyTorch neither, unless it is `ours`); it goes on unrecorded."""
         if self.problem is None:
-            self.problem = Break(reason, *(line or users_line() or ("", 0)), ours)
+            file, number = line or users_line() or ("", 0)
+            self.problem = Break(reason, file, number, ours)
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -375,7 +376,8 @@ class Capture:
         if name == "__set__":
             if function.__self__ is Tensor.grad:
                 return self.step(function, args, named)
-            if function.__self__ is not Tensor.requires_grad:  # which guards look at
+            given_back = function.__self__ is Tensor.data and _same_memory(*args)  # what `p.data -= …` ends with
+            if not given_back and function.__self__ is not Tensor.requires_grad:  # which guards look at
                 self.stop("an attribute of a tensor is set")
         if self.live.all and name in position_arguments:
             args, named = self._with_positions(*position_arguments[name], args, named)
@@ -720,6 +722,10 @@ def _drop(values: dict[int, tuple[Any, Value]], key: int, number: int) -> None:
 
 def _shared(a: Tensor, b: Tensor) -> bool:
     return a is b or (a._storage is not None and a._storage is b._storage)
+
+
+def _same_memory(t: Tensor, other: Any) -> bool:
+    return isinstance(other, Tensor) and other._array is t._array and other.dtype is t.dtype
 
 
 def _is_part(t: Tensor, a: Tensor) -> bool:

@@ -307,17 +307,25 @@ class _Builder:
     def _of_program(self, node: Node, targets: list[Node], args: Any, named: Any) -> Any:
         """An operator of the program that writes to its arguments as a function of them; None if it has to stay as it is."""
         roots = [self.roots.get(target, target) for target in targets]
-        shown = [u for root in roots for u in root.users if gives_view(getattr(u.target, "_opname", "")) and u in self.made]
+        shown = [
+            u for root in roots for u in root.users if gives_view(getattr(u.target, "_opname", "")) and u in self.made
+        ]
         if shown or any([gives_view(getattr(target.target, "_opname", "")) for target in targets]):
             return None
         names = [a.name for a in node.target._schema.arguments]
         given = {**dict(zip(names, args)), **named}
-        written = {names[i]: given.pop(names[i]) for i in node.target._schema.written if isinstance(given.get(names[i]), Node)}
+        written = {
+            names[i]: given.pop(names[i]) for i in node.target._schema.written if isinstance(given.get(names[i]), Node)
+        }
         made = self(auto_functionalized_v2, node.target, **given, **numbered(written))
         results = len(_val(made)) - len(set(written.values()))
         for i, base in enumerate(dict.fromkeys(written.values())):
             new, root = part_of(made, results + i), next(r for r, t in zip(roots, targets) if self.made[t] is base)
-            for old in [root, *[t for t in targets if self.roots.get(t, t) is root], *[n for n, r in self.roots.items() if r is root]]:
+            for old in [
+                root,
+                *[t for t in targets if self.roots.get(t, t) is root],
+                *[n for n, r in self.roots.items() if r is root],
+            ]:
                 self.made[old] = new
             if root.op == "placeholder":
                 self.written[root] = new

@@ -207,3 +207,14 @@ def test_writes_through_data_are_not_counted_as_the_tensors_own(write, given):
                 loss.backward()
             seen.append((counted, p.tolist(), None if p.grad is None else p.grad.tolist()))
     assert seen[:4] == seen[4:]
+
+
+def test_data_that_is_written_in_place_is_recorded():
+    def step(w, x):
+        w.data -= 0.5 * x
+        return w * 2
+
+    compiled, w, expected = torch.compile(step, fullgraph=True), *[torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+    for _ in range(3):
+        assert torch.equal(compiled(w, torch.ones(3)), step(expected, torch.ones(3)))
+    assert torch.equal(w, expected) and w._version == expected._version == 0 and len(compiled._region.entries) == 1
