@@ -124,8 +124,13 @@ class _OurOverload(OpOverload):
     def __init__(self, packet: OpOverloadPacket, function: Callable[..., Any], overload: str, schema: FunctionSchema):
         super().__init__(packet, function, overload)
         self._schema = schema
+        self._most = len(schema.positional)
+        self._least = sum(not a.has_default_value() for a in schema.arguments)
+        self._names = frozenset(a.name for a in schema.arguments)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if len(args) > self._most or len(args) + len(kwargs) < self._least or not kwargs.keys() <= self._names:
+            self._schema.bind(args, kwargs)  # refuses it: the function itself takes what any of the overloads takes
         if kwargs:
             for a in self._schema.positional[len(args) :]:
                 if a.name not in kwargs:

@@ -180,3 +180,15 @@ def test_operators_number_reductions_and_give_lists():
     assert aten.nll_loss(x[0, 0], torch.tensor([1, 2]), None, 2, -100).item() == -7
     assert type(aten.split.Tensor(x, 2, 3)) is list and type(aten.unbind.int(x, 2)) is list
     assert aten.avg_pool2d.default(x, [2, 2], []).tolist() == [[[[2.5, 4.5]]]]
+
+
+def test_overloads_take_only_their_own_arguments():
+    a, add = torch.tensor(2.0), torch.ops.aten.add.Tensor
+    assert add(a, a, alpha=2).item() == add(self=a, other=a, alpha=2).item() == 6
+    for call in (lambda: add(a, a, out=a.clone()), lambda: add(a, a, beta=1)):
+        with pytest.raises(RuntimeError, match="Unknown keyword argument"):
+            call()
+    with pytest.raises(RuntimeError, match="missing value for argument 'other'"):
+        add(a)
+    with pytest.raises(RuntimeError, match="at most 2"):
+        add(a, a, a)
