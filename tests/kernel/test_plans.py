@@ -636,18 +636,37 @@ def test_joined_images_have_plans(shape, order):
     assert all(torch.equal(m[:, shape[1] :], x + 1) and m.stride() == made[0].stride() for m in made)
 
 
-@pytest.mark.parametrize("text", ["torch.fft.rfft2(x)", "x.roll(3, 1)", "torch.cat([x, x], 1)"])
+@pytest.mark.parametrize("text", [
+    "torch.fft.rfft2(x[:, :300])", "x.roll(3, 1)", "torch.cat([x, x], 1)", "torch.stack([x, x], -1)", "x.flip(0)", "x.flip(1)",
+    "torch.cat([x[:, ::2], x[:, 1::2]], 1)", "x.index_select(0, i)", "x.max(0)", "x.cumsum(0)",
+])  # fmt: skip
 def test_work_that_threads_share_is_planned_for_their_number(text):
     """Another number of threads ends all plans: they say how many there are."""
-    x, before = torch.rand(512, 300), torch.get_num_threads()
+    x, i, before = torch.rand(512, 1200), torch.arange(600) % 512, torch.get_num_threads()
     with site.switched_off():
-        wanted = run(text, {"x": x})
+        wanted = run(text, {"x": x, "i": i})
     try:
         for count in (2, 1, 3):
             torch.set_num_threads(count)
             assert not any(table.kept for table in plan.Table.all)
             for _ in range(6):
-                agree(run(text, {"x": x}), wanted, text)
+                agree(run(text, {"x": x, "i": i}), wanted, text)
             assert any(table.kept for table in plan.Table.all)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_wrong_places_are_found_by_threads_that_have_a_plan():
+    x, before = torch.rand(2000, 512), torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        for wrong in (0, 0, 0, 2000, 0, -1):
+            i = torch.arange(1000)
+            i[700] = wrong
+            if 0 <= wrong < 2000:
+                assert torch.equal(x.index_select(0, i), x[i])
+            else:
+                with pytest.raises((IndexError, RuntimeError), match="out of"):
+                    x.index_select(0, i)
     finally:
         torch.set_num_threads(before)

@@ -94,9 +94,9 @@ def _meets_wrong(
     parts = threads.ranges(length, 16)
     found = empty((len(parts), 1), _BOOL)
     jobs: list[list[Any]] = []
-    for part, word in zip(parts, found):
+    for i, part in enumerate(parts):
         own = [a if cut is None else a[(*cut, slice(*part))] for a, cut in zip(operands, cuts)]
-        jobs.append([*own, word.reshape(())])
+        jobs.append([*own, found[i].reshape(())])
     cpu.side_by_side(call, jobs)
     return _any(found)
 

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend.copies import fill
+from ..._backend.cpu import native_call
 from ..._core import allocation
 from ..._core.collector import uncollected
 from ..._core.dtypes import BY_NUMPY
@@ -42,6 +44,7 @@ _SMALL = (
     1 << 19
 )  # elements in all arrays, up to which one thread will do where loops do not share their work by themselves
 _LONG = 1 << 14  # elements in all arrays, from which other threads of the interpreter are given a chance
+_PIECE = 1 << 10  # bytes of an array's share of a row, from which joining arrays is copying them
 _QUESTIONS = 16  # that are asked of one array
 _SPAN = 1 << 22  # bytes from the first to the last element of an operand
 _lock = threading.Lock()
@@ -350,15 +353,19 @@ class CallWatch(Watch):
             raise Unplannable("too much")
         self.plan = plan
         self.shares = False  # memory with other plans
+        self.works = False  # whether the pool is given words, in which one call at a time writes its addresses
         self.schedules = (
             long  # whether there may be a better way for large operands: the short one, threads, another order
         )
         self.given = [self._known(_apart(a), i + 1) for i, a in enumerate(inputs)]
 
     def add(self, ufunc: Any, operands: list[Any]) -> None:
-        if any([self.place(a)[0] > 0 for a in operands[ufunc.nin :]]):
-            raise Unplannable("a write to an argument")
+        self.check_written(operands[ufunc.nin :])
         super().add(ufunc, operands)
+
+    def check_written(self, results: list[Any]) -> None:
+        if any([self.place(a)[0] > 0 for a in results]):
+            raise Unplannable("a write to an argument")
 
     def scratch(self, size: int) -> Any:
         """Memory that all plans write to and none reads what another wrote: loops run one after the other.
@@ -372,17 +379,33 @@ class CallWatch(Watch):
 
     def work(self, words: Any, threads: int, places: Any, inside: Any = (), kept: Any = None) -> None:
         """Its words lie where they are as long as the plan does, which another number of threads ends."""
-        self.shares = True
+        self.works = True
         self.plan.keep.append(kept)
         self.calls.append((words, threads, [(p, self.at(words[p])) for p in places], inside))
 
     def side_by_side(self, call: Any, jobs: Any) -> None:
-        self.schedules = True
-        super().side_by_side(call, jobs)
+        found = [native_call(call, operands) for operands in jobs] if len(jobs) > 1 else [None]
+        if None in found:
+            self.schedules = True
+            super().side_by_side(call, jobs)
+        else:
+            for operands in jobs:
+                self.check_written(operands[getattr(call, "ufunc", call).nin :])
+            pool.run_calls(found, min(len(found), pool.settings[0]))  # type: ignore[arg-type]
 
     def move(self, target: Any, source: Any) -> None:
-        self.schedules |= isinstance(source, Watched) and not (source.flags.c_contiguous and target.flags.c_contiguous)
+        copies = isinstance(source, Watched) and not (source.flags.c_contiguous and target.flags.c_contiguous)
+        if copies and target.nbytes >= allocation.SHARED and source.dtype == target.dtype:
+            if source.shape == target.shape and self.place(source)[0] != self.place(target)[0]:
+                fill(target, source)  # threads share it
+                return
+        self.schedules |= copies
         super().move(target, source)
+
+    def joined(self, arrays: Any, dim: int = 0, out: Any = None) -> Any:
+        short = any([not a.flags.c_contiguous or math.prod(a.shape[dim:]) * a.itemsize < _PIECE for a in arrays])
+        self.schedules |= short  # the short way walks along results
+        return super().joined(arrays, dim, out)
 
     def finish(self, returned: Sequence[Any], kept: Sequence[Any]) -> None:
         """Writes the plan: results, in the order that they are returned, what the node keeps, other memory, then loops."""
@@ -408,7 +431,7 @@ class CallWatch(Watch):
                 order.append(-i - 1)
                 plan.result(BY_NUMPY[own.dtype], own.shape, returned=False)
         size = sum(m[3].size for m in self.memory if m[2])
-        plan.long = size >= _LONG and not self.shares
+        plan.long = size >= _LONG and not self.shares and not self.works
         if size > (_SMALL if self.shares or self.schedules else _MOST) or plan.counts[0] > RESULTS:
             raise Unplannable("too much")
         self._carry_out([n for n in order[: plan.kept] if n])
