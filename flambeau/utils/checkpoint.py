@@ -12,6 +12,7 @@ from .._autograd.modes import enable_grad
 from .._core.state import GRAD, local
 from .._errors.frames import warn_user
 from .._library.namespaces import OpOverload, OpOverloadPacket
+from .._ops.records.saved import check_versions, versions_of
 from .._tensor import Tensor, detached, version_of
 from ..amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
 from ..autograd import backward as _backward
@@ -179,7 +180,7 @@ class _Recomputation:
         self, function: Any, args: Any, named: Any, preserve: bool, context: Any, early_stop: bool, check: Any
     ):
         self.function, self.args, self.named, self.context, self.early_stop = function, args, named, context, early_stop
-        self.check = check
+        self.check, self.versions = check, versions_of(args)
         self.state = _random_state() if preserve else None
         self.autocast = _autocast_now()
         self.kept: list[dict[str, Any]] = []  # what the saved tensors of the forward pass were
@@ -230,6 +231,7 @@ class _Recomputation:
     def _run_again(self) -> list[Tensor]:
         values: list[Tensor] = []
         count = len(self.kept)
+        check_versions(self.args, self.versions, "checkpoint")
 
         def keep(t: Tensor) -> Tensor:
             if (

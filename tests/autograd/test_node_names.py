@@ -196,3 +196,10 @@ def test_the_derivative_of_a_threshold_has_a_name_of_its_own():
         x = torch.tensor([1.0, -1.0], requires_grad=True)
         (g,) = torch.autograd.grad((function(x) ** 2).sum(), x, create_graph=True)
         assert g.grad_fn.name() == "ThresholdBackwardBackward0"
+
+
+@pytest.mark.parametrize("key", [slice(None, None, 2), (Ellipsis, slice(1, None)), (0, slice(1, None))])
+def test_parts_have_a_name_after_a_backward_pass(key):
+    part = (torch.ones(4, 3, requires_grad=True) * 1)[key]
+    part.sum().backward()
+    assert part.grad_fn.name() == "SliceBackward0"

@@ -227,3 +227,27 @@ def test_what_a_write_has_overwritten_is_not_taken_for_its_operand(write):
     write(y)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
+
+
+@pytest.mark.parametrize("form", ["t_", "squeeze_", "unsqueeze_", "transpose_"])
+def test_a_view_turned_in_place_follows_writes_to_its_base(form):
+    start = torch.tensor([0.5, -2.0, 0.2, 3.0], requires_grad=True)
+    base = start * 1
+    view = base.view(2, 2)
+    getattr(view, form)(*{"unsqueeze_": (0,), "transpose_": (0, 1)}.get(form, ()))
+    view.neg_()
+    base.clamp_(-1, 1)
+    (view * 3).sum().backward()
+    assert start.grad.tolist() == [-3.0, 0.0, -3.0, 0.0]
+
+
+def test_a_copy_of_itself_counts_as_a_write():
+    leaf = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        leaf.copy_(leaf)
+    x = leaf * 1
+    kept = x.sin()
+    assert x.copy_(x) is x and x._version == 1 and x.tolist() == [1, 1, 1]
+    torch.testing.assert_close(torch.autograd.grad((x * 2).sum(), leaf)[0], torch.full((3,), 2.0))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        kept.sum().backward()

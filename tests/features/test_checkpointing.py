@@ -231,3 +231,14 @@ def test_default_device_and_what_is_detached():
     assert y.is_leaf and y is not x and y.requires_grad and not z.requires_grad
     with pytest.raises(RuntimeError, match=r"Got Unsupported input type: list$"):
         detach_variable([x])
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_inputs_that_were_written_to_are_not_used_again(which):
+    """Of the numbers that are there now, the derivative would be another one."""
+    leaf = torch.full((3,), 2.0, requires_grad=True)
+    given = leaf * 1, torch.ones(3)
+    out = checkpoint(lambda x, weight: (x * weight).sin(), *given, use_reentrant=False)
+    given[which][0].abs_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()

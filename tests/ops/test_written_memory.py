@@ -94,3 +94,20 @@ def test_large_operands_in_place():
         y[1:].add_(y[:-1])
     with pytest.raises(RuntimeError, match="must match the size"):
         y.add_(torch.ones(599, 600))
+
+
+def test_rows_and_copies_must_fit():
+    one, none = torch.ones(1), torch.tensor(1.0)
+    for write in (
+        lambda: one.index_add_(0, INDEX[:1], none),
+        lambda: none.index_reduce_(0, INDEX[:1] * 0, one, "prod"),
+    ):
+        with pytest.raises(RuntimeError, match="source tensor shape must match self tensor shape"):
+            write()
+    assert torch.zeros(3).index_copy_(0, INDEX[:1], none).tolist() == [0, 0, 1]
+    for shape in ((3,), ()):
+        with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+            torch.zeros(shape).copy_(torch.ones(1, *shape))
+        x = torch.zeros(shape)
+        x[...] = torch.ones(1, *shape)  # item assignment leaves such dimensions out
+        assert x.sum() == x.numel()

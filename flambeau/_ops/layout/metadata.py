@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,9 @@ def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
     views = [
         v for v in (reference() for reference in storage.views or ()) if v is not None and v._view and v._view[0] is t
     ]
+    if t._view is not None and storage.views is not None:  # a write to the base reaches first what it was, then itself
+        place = next((i for i, reference in enumerate(storage.views) if reference() is t), len(storage.views))
+        storage.views.insert(place, weakref.ref(before))
     made = function(before, *args)
     if made._edge is not None and (name := made._edge[0].name()) in _IN_PLACE_NAMES:
         relabel(made, _IN_PLACE_NAMES[name])

@@ -81,6 +81,8 @@ def _part(x: Any, key: Any) -> Any:
 
 def _slice_name(node: Any) -> str:
     """What PyTorch calls x[key], of which the last part is a slice or an ellipsis: by the last part that does something."""
+    if node.saved is None:  # a backward pass has been here
+        return "SliceBackward0"
     key, shape = node.saved[0], node.info[0][0]
     if key.__class__ is slice:
         return "SliceBackward0"

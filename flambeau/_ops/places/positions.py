@@ -65,7 +65,7 @@ part_at = Primitive(
     batch=_of_batch,
     tangent=linear("x"),
     name="part_at",
-    backward_name=lambda node: "SelectBackward0" if node.saved[3] is None else "SliceBackward0",
+    backward_name=lambda node: "SelectBackward0" if node.saved is None or node.saved[3] is None else "SliceBackward0",
 )
 
 

@@ -85,20 +85,20 @@ def _same_dtype(name: str, input: Tensor, source: Tensor) -> None:
         )
 
 
-def _row_shapes(
-    name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, error: type[Exception] = RuntimeError
-) -> None:
-    """Checks that `source` has a row for every index, and rows like those of the input."""
+def _row_shapes(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, copies: bool = False) -> None:
+    """Checks that `source` has a row for every index, and rows like those of the input: numbers are rows only for who `copies`."""
     count = index._array.size
     shape, given = input._array.shape, source._array.shape
     have = given[dim] if given else 1
     if count != have:
-        raise error(
+        if copies:
+            raise IndexError(f"{name}(): Number of indices ({count}) should be equal to source.size(dim) ({have})")
+        raise RuntimeError(
             f"{name}(): Number of indices ({count}) should be equal to source.size(dim): ({have}), for dim: {dim}"
         )
-    alike = len(shape) == len(given) or (len(shape) <= 1 and len(given) <= 1)
+    alike = len(shape) == len(given) or (copies and len(shape) <= 1 and len(given) <= 1)
     if not alike or shape[:dim] != given[:dim] or shape[dim + 1 :] != given[dim + 1 :]:
-        raise error(
+        raise (IndexError if copies else RuntimeError)(
             f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension. "
             f"Got self.shape = {list(shape)} source.shape = {list(given)}"
         )
@@ -243,7 +243,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
         raise RuntimeError(
             f"index_copy_(): self and source expected to have the same dtype, got {type_name(input.dtype)} and {type_name(source.dtype)}"
         )
-    _row_shapes("index_copy_", input, dim, index, source, IndexError)
+    _row_shapes("index_copy_", input, dim, index, source, copies=True)
     return index_copy_op, (input, index, source, dim)
 
 

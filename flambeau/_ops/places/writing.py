@@ -107,8 +107,8 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
         return taken
     if not isinstance(src, Tensor):
         return fill_(input, src)
-    if src is input:
-        return input
+    if src is input:  # counts as a write; its gradient comes from what was there
+        src = alias(input)
     k, target, source, memory = input._k | src._k, input._array, src._array, input._storage
     if _is_plain(k, input) and src.dtype is input.dtype and target.shape == source.shape:
         if (memory is None or memory is not src._storage) and 0 not in target.strides and target.flags.writeable:
@@ -161,6 +161,8 @@ def _write(t: Tensor, src: Tensor, k: int) -> bool:
             return True
         write_array(target, source, t.dtype)
         return False
+    if source.ndim > target.ndim:  # NumPy would leave out dimensions of extent 1
+        _check_fits(target.shape, source.shape, (t, src))
     try:
         write_array(target, source, t.dtype)
     except ValueError:

@@ -134,7 +134,16 @@ def check_version(node: Node, i: int, storage: Storage) -> None:
     """Raises if the memory of a saved tensor was written to after it was saved."""
     then = 0 if node.versions is None else node.versions[i]
     if storage.version != then:
-        raise _modified(node, node.saved[i], storage, then)
+        raise _modified(node, node.name(), node.saved[i], storage, then)
+
+
+def check_versions(values: Any, versions: list[int] | None, keeper: str) -> None:
+    """The same of values that something else than a node keeps."""
+    for i, s in enumerate(values):
+        storage = s._storage if isinstance(s, Tensor) else None
+        then = 0 if versions is None else versions[i]
+        if storage is not None and storage.version != then:
+            raise _modified(None, keeper, s, storage, then)
 
 
 def unpacked(node: Node, packed: Any) -> Tensor:
@@ -152,14 +161,14 @@ def unpacked(node: Node, packed: Any) -> Tensor:
     return t
 
 
-def _modified(node: Node, s: Any, storage: Storage, then: int) -> RuntimeError:
+def _modified(node: Any, keeper: str, s: Any, storage: Storage, then: int) -> RuntimeError:
     array = s.array if s.__class__ is SavedOutput else s._array
     edge = (node, s.number) if s.__class__ is SavedOutput else s._edge
     origin = "" if edge is None else f", which is output {edge[1]} of {_forward_name(edge[0])},"
     kind = ("torch." if isinstance(array, np.ndarray) else "torch.cuda.") + type_name(array.dtype)
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{kind}Tensor {list(array.shape)}]{origin} kept for {node.name()} is at version {storage.version}; expected version "
+        f"[{kind}Tensor {list(array.shape)}]{origin} kept for {keeper} is at version {storage.version}; expected version "
         f"{then} instead. "
         "Clone it before writing, or find the forward line with torch.autograd.set_detect_anomaly(True)."
     )
