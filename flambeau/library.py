@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from ._errors.frames import warn_user
 from ._library.custom_ops import CustomOpDef, custom_op, split_name
 from ._library.infer_schema import infer_schema
 from ._library.namespaces import OpOverload, OpOverloadPacket, ops
@@ -90,6 +92,9 @@ class Library:
             _defined.add(ns)
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._names: list[str] = []
+        # Operators are there as long as the library that defines them.
+        self._destroy = weakref.finalize(self, _forget, self._names, ns if kind == "DEF" else None)
+        self._destroy.atexit = False
 
     def __repr__(self) -> str:
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
@@ -123,11 +128,13 @@ class Library:
     def _register_fake(self, op_name: str, fn: Callable[..., Any], _stacklevel: int = 1, **_: Any) -> None:
         _operator(f"{self.ns}::{op_name}").fake = fn
 
-    def _destroy(self) -> None:
-        for name in self._names:
-            operators.pop(name, None)
-        if self.kind == "DEF":
-            _defined.discard(self.ns)
+
+def _forget(names: list[str], space: str | None) -> None:
+    """The end of a library: its operators are gone, and its namespace, if it defined one, is free again."""
+    for name in names:
+        operators.pop(name, None)
+    if space is not None:
+        _defined.discard(space)
 
 
 def _new_operator(schema: FunctionSchema, tags: Any) -> Operator:
@@ -141,7 +148,11 @@ def _implement_named(op: Any, fn: Callable[..., Any], key: str) -> None:
     """Implements an operator, or keeps the implementation until it is defined."""
     name = op.removesuffix(".default") if isinstance(op, str) else ""
     if name and name not in operators:
-        split_name(name)
+        space, base = split_name(name)
+        if space == "aten" and hasattr(ops.aten, base.partition(".")[0]):
+            warn_user(
+                f"torch.library: {name} is flambeau's own; the implementation for {key!r} given for it does not run"
+            )
         _waiting.setdefault(name, []).append((fn, key))
     else:
         _implement(_operator(op), fn, key)

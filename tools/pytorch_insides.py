@@ -28,7 +28,7 @@ MODULES = """
     _utils_internal _numpy
     _dynamo.test_case _dynamo.testing _dynamo.trace_rules _dynamo.device_interface _dynamo.source _C._profiler
     _subclasses.schema_check_mode _higher_order_ops backends.python_native backends.xnnpack ao.ns ao.pruning
-    ao.nn.intrinsic.quantized fx.experimental jit.mobile jit._logging jit.quantized nested._internal
+    ao.nn.intrinsic.quantized fx.experimental jit.mobile jit._logging jit._recursive jit._state jit.quantized nested._internal
     utils._config_module utils._dtype_abbrs utils._helion utils._import_utils utils._mode_utils utils._pallas
     utils._triton utils._python_dispatch nn.parallel._functions
     nn.modules.linear_cross_entropy_options autograd._functions
@@ -126,7 +126,10 @@ VALUES: dict[str, dict[str, Any]] = {
         "_set_print_stack_traces_on_fatal_signal": lambda on: None,
         "_jit_set_emit_hooks": lambda *hooks: None,
         "_jit_get_emit_hooks": lambda: (None, None),
+        "_jit_clear_class_registry": lambda: None,
     },
+    "jit._recursive": {"ConcreteTypeStore": object},
+    "jit._state": {"_clear_class_state": lambda: None},
     "_inductor.utils": {"GPU_TYPES": ["cuda", "mps", "xpu"]},
     "_inductor.test_case": {"TestCase": unittest.TestCase},
     "_functorch.eager_transforms": {
@@ -159,6 +162,9 @@ def install(checkout: Path) -> None:
     sys.modules.pop("torch.testing._comparison", None)
     functorch = importlib.import_module("flambeau.compat.functorch")
     functorch.__path__ = getattr(functorch, "__path__", [])
+    flambeau.ops.load_library = lambda path: (
+        None
+    )  # tests that use operators of PyTorch's own libraries fail by themselves
     aten = flambeau.ops.aten
     for name in OPERATORS:
         if not hasattr(aten, name):

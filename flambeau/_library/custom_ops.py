@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .infer_schema import infer_schema
-from .operators import Operator, define
+from .operators import Operator, define, operators
 from .schema import parse_schema
 
 __all__ = ["CustomOpDef", "custom_op"]
@@ -59,12 +59,21 @@ def custom_op(
     return decorate if fn is None else decorate(fn)
 
 
+_made: dict[str, CustomOpDef] = {}  # by qualified names
+
+
 class CustomOpDef:
     """An operator made by `custom_op`. Call it, or give it kernels, a derivative, a rule for meta tensors or batches."""
 
     def __init__(self, namespace: str, name: str, schema: str, fn: Callable[..., Any], tags: Any = None):
         self._namespace, self._name, self._schema, self._init_fn = namespace, name, schema, fn
+        before = _made.get(self._qualname)
+        if before is not None:  # a notebook's cell that runs again: the new definition takes the place of the old one
+            operators.pop(self._qualname, None)
         self._operator: Operator = define(parse_schema(f"{namespace}::{name}{schema}"), tags or ())
+        if before is not None:
+            before._operator = self._operator
+        _made[self._qualname] = self
         self._operator.checked = True
         functools.update_wrapper(self, fn)
 

@@ -27,7 +27,7 @@ class OpOverload:
         self.tags: list[Any] = []
         if isinstance(function, Operator):
             function._public = self
-            self._schema, self.tags = function.schema, list(function.tags or ())
+            self._schema, self.tags = function.schema, list(function.tags)
 
     def name(self) -> str:
         """ "ns::name.overload"."""
@@ -66,6 +66,7 @@ class OpOverloadPacket:
         self._qualified_op_name, self.__name__, self._functions = qualified_op_name, op_name, overloads
         self.__module__ = f"torch.ops.{qualified_op_name.partition('::')[0]}"
         self._made: dict[str, OpOverload] = {}
+        self._of_library = any(isinstance(function, Operator) for function in overloads.values())
 
     def __getattr__(self, name: str) -> OpOverload:
         if name.startswith("__"):
@@ -200,7 +201,7 @@ class _OpNamespace(types.ModuleType):
             if key == qualified or key.startswith(qualified + "."):
                 overloads[key[len(qualified) + 1 :]] = op
         packet = self._packets.get(name)
-        if packet is not None and (packet._functions == overloads or not overloads):
+        if packet is not None and (packet._functions == overloads or not (overloads or packet._of_library)):
             return packet
         if overloads:
             packet = OpOverloadPacket(qualified, name, overloads)

@@ -40,7 +40,7 @@ class Operator:
     """One overload of an operator: its schema, and what runs for which tensors."""
 
     def __init__(self, schema: FunctionSchema, tags: Any = ()):
-        self.schema, self.tags = schema, tags
+        self.schema, self.tags = schema, list(tags) if isinstance(tags, (list, tuple)) else [tags]
         self.kernels: dict[str, Callable[..., Any]] = {}  # device type, or "" for all of them
         self.composite: Callable[..., Any] | None = None  # made of other operations, which know their derivatives
         self.own_autograd: Callable[..., Any] | None = None  # sees to derivatives itself

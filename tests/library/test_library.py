@@ -1,5 +1,6 @@
 """Operators of programs: definition, kernels, derivatives, batches, schemas."""
 
+import gc
 from collections.abc import Sequence
 
 import numpy as np
@@ -434,3 +435,51 @@ def test_products_of_bytes():
     experts = torch.stack([torch.eye(2), 2 * torch.eye(2)])
     offsets = torch.tensor([1, 3], dtype=torch.int32)
     assert torch._grouped_mm(torch.ones(3, 2), experts, offsets).sum(1).tolist() == [2.0, 4.0, 4.0]
+
+
+def test_a_custom_op_may_be_defined_again():
+    """As when a notebook's cell runs twice."""
+
+    def define(factor):
+        @torch.library.custom_op("defined_twice::scaled", mutates_args=())
+        def scaled(x: torch.Tensor) -> torch.Tensor:
+            return x * factor
+
+        return scaled
+
+    x, first = torch.ones(2), define(2)
+    assert first(x).tolist() == torch.ops.defined_twice.scaled(x).tolist() == [2, 2]
+    second = define(3)
+    for op in (second, first, torch.ops.defined_twice.scaled, torch.ops.defined_twice.scaled.default):
+        assert op(x).tolist() == [3, 3]
+
+
+def test_operators_last_as_long_as_their_library():
+    def run(keep=None):
+        library = torch.library.Library("short_lived", "DEF")
+        library.define("plus(Tensor x) -> Tensor")
+        library.impl("plus", lambda x: x + 1, "CPU")
+        result = torch.ops.short_lived.plus(torch.ones(1)).item()
+        if keep is not None:
+            keep.append(library)
+        return result
+
+    kept = []
+    assert run() == run() == run(kept) == 2
+    with pytest.raises(RuntimeError, match="Only a single TORCH_LIBRARY"):
+        run()
+    kept.pop()._destroy()
+    gc.collect()
+    with pytest.raises(AttributeError, match="plus"):
+        torch.ops.short_lived.plus  # noqa: B018
+
+
+def test_one_tag_needs_no_tuple():
+    torch.library.define("tagged_once::same", "(Tensor x) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
+    assert torch.ops.tagged_once.same.default.tags == [torch.Tag.pt2_compliant_tag]
+
+
+def test_kernels_for_operators_of_ours_are_not_ignored_in_silence():
+    library = torch.library.Library("aten", "IMPL")
+    with pytest.warns(UserWarning, match="aten::sum is flambeau's own"):
+        library.impl("sum", lambda x: x, "CPU")
