@@ -15,6 +15,7 @@ from ..fx import Graph, Node, map_arg
 from ..fx._recorded import part_of
 from ..fx.experimental.proxy_tensor import make_fx
 from ._conversion import drop_unused, written_by
+from ._scatter import scattered
 from .exported_program import ExportedProgram
 from .graph_signature import ConstantArgument, ExportGraphSignature, InputKind, OutputKind, OutputSpec, TensorArgument
 
@@ -208,7 +209,7 @@ class _Builder:
     def __init__(self, ep: ExportedProgram, table: dict[Any, Any]):
         self.ep, self.table, self.graph = ep, table, Graph()
         self.made: dict[Node, Any] = {}
-        self.roots: dict[Node, Node] = {}  # a written value -> the value that it is of the old graph
+        self.same: dict[Node, Node] = {}  # nodes of the old graph that give what they have written to
         self.written: dict[Node, Node] = {}  # inputs -> their last values
         self.old: Any = None
         for node in ep.graph.nodes:
@@ -239,7 +240,7 @@ class _Builder:
         for old, new in list(self.made.items()):
             if new is target:
                 self.made[old] = value
-                root = self.roots.get(old, old)
+                root, _ = self._shown(old)
                 if root.op == "placeholder":
                     self.written[root] = value
 
@@ -266,79 +267,87 @@ class _Builder:
         return made
 
     def _written(self, node: Node, args: Any, named: Any) -> Any:
-        """An operator that writes to its first argument as one that does not; None if it has to stay as it is."""
+        """An operator that writes to its arguments as one that does not; None if it has to stay as it is."""
         targets = written_by(node)
-        if targets and node.target.namespace != "aten":
-            return self._of_program(node, targets, args, named)
-        if len(targets) != 1 or node.target is aten.batch_norm.default:
+        ours = not targets or node.target.namespace == "aten"
+        if not targets or (ours and (len(targets) != 1 or node.target is aten.batch_norm.default)):
             return None
-        target = targets[0]
-        root = self.roots.get(target, target)
-        if target.op == "call_function" and gives_view(getattr(target.target, "_opname", "")):
-            base: Any = target
-            while (
-                isinstance(base, Node)
-                and base.op == "call_function"
-                and gives_view(getattr(base.target, "_opname", ""))
-            ):
-                base = base.args[0]
-            if self.roots.get(base, base).op == "placeholder":
-                raise NotImplementedError(
-                    "run_decompositions: a buffer or argument is written through a view of it; write all of it"
-                )
-            return None
-        later = [u for u in root.users if gives_view(getattr(u.target, "_opname", "")) and u in self.made]
-        if later:
-            return None
-        new = self._functional(node, args, named)
-        if new is None:
-            if root.op == "placeholder":
+        made = self._functional(node, args, named) if ours else self._of_program(node, args, named)
+        out, parts = (made, [made]) if ours else made
+        shown = [self._shown(target) for target in targets]
+        wholes = [None if part is None else self._whole(*way, part) for way, part in zip(shown, parts)]
+        if None in wholes or len({id(root) for root, _ in shown}) < len(shown):
+            if any(root.op == "placeholder" for root, _ in shown):
                 raise NotImplementedError(
                     f"run_decompositions: {node.target} writes to an input and has no form that does not"
                 )
             return None
-        for old in [target, root, *[n for n, r in self.roots.items() if r is root]]:
-            self.made[old] = new
-        self.roots[node] = root
-        if root.op == "placeholder":
-            self.written[root] = new
-        return new
+        if ours:
+            self.same[node] = targets[0]
+        for (root, _), whole in zip(shown, wholes):
+            self.made[root] = whole
+            if root.op == "placeholder":
+                self.written[root] = whole
+            for view in [
+                n for n in self.made if n is not root and (n in self.same or _is_view(n)) and self._shown(n)[0] is root
+            ]:
+                self.made[view] = self._again(view)
+        return out
 
-    def _of_program(self, node: Node, targets: list[Node], args: Any, named: Any) -> Any:
-        """An operator of the program that writes to its arguments as a function of them; None if it has to stay as it is."""
-        roots = [self.roots.get(target, target) for target in targets]
-        shown = [
-            u for root in roots for u in root.users if gives_view(getattr(u.target, "_opname", "")) and u in self.made
-        ]
-        if shown or any([gives_view(getattr(target.target, "_opname", "")) for target in targets]):
-            return None
+    def _shown(self, node: Node) -> tuple[Node, list[Node]]:
+        """What a node of the old graph shows a part of, and the views that lead there."""
+        views: list[Node] = []
+        while node in self.same or _is_view(node):
+            if node not in self.same:
+                views.append(node)
+            node = self.same.get(node) or node.args[0]  # type: ignore[assignment]
+        return node, views[::-1]
+
+    def _whole(self, root: Node, views: list[Node], part: Node) -> Node | None:
+        """The new value of what views show a part of, of which the part is new."""
+        values = [self.made[root], *[self.made[view] for view in views[:-1]]]
+        for view, value in zip(reversed(views), reversed(values)):
+            self.result = None
+            found = scattered(self, view, value, part)
+            if found is None:
+                return None
+            part = found
+        return part
+
+    def _again(self, view: Node) -> Any:
+        """What a view shows now."""
+        if view in self.same:
+            return self.made[self.same[view]]
+        now = self.old, self.result
+        self.old, self.result = view, view.meta.get("val")
+        try:
+            return self._node(view)
+        finally:
+            self.old, self.result = now
+
+    def _of_program(self, node: Node, args: Any, named: Any) -> tuple[Any, list[Node]]:
+        """What an operator of the program gives, and what it would have written, each as a part of a function's result."""
         names = [a.name for a in node.target._schema.arguments]
         given = {**dict(zip(names, args)), **named}
         written = {
             names[i]: given.pop(names[i]) for i in node.target._schema.written if isinstance(given.get(names[i]), Node)
         }
         made = self(auto_functionalized_v2, node.target, **given, **numbered(written))
-        results = len(_val(made)) - len(set(written.values()))
-        for i, base in enumerate(dict.fromkeys(written.values())):
-            new, root = part_of(made, results + i), next(r for r, t in zip(roots, targets) if self.made[t] is base)
-            for old in [
-                root,
-                *[t for t in targets if self.roots.get(t, t) is root],
-                *[n for n, r in self.roots.items() if r is root],
-            ]:
-                self.made[old] = new
-            if root.op == "placeholder":
-                self.written[root] = new
-        return part_of(made, 0) if results == 1 else made
+        results = len(_val(made)) - len(written)
+        return (part_of(made, 0) if results == 1 else made), [part_of(made, results + i) for i in range(len(written))]
 
     def _functional(self, node: Node, args: Any, named: Any) -> Any:
         name = node.target._opname
         x, val = args[0], _val(node)
         if name == "copy_":
             source = args[1]
-            if isinstance(source, Node) and _val(source).shape == val.shape and _val(source).dtype is val.dtype:
-                return self(aten.clone.default, source)
-            return None
+            if not isinstance(source, Node) or (_val(source).shape != val.shape and _changing(x, source)):
+                return None
+            if _val(source).dtype is not val.dtype:
+                source = self(aten._to_copy.default, source, dtype=val.dtype)
+            if _val(source).shape != val.shape:
+                source = self(aten.expand.default, source, list(val.shape))
+            return self(aten.clone.default, source)
         if name in ("fill_", "zero_"):
             number = 0 if name == "zero_" else args[1]
             return None if isinstance(number, Node) else self(aten.full_like.default, x, number)
@@ -373,6 +382,21 @@ class _Builder:
                 made = values[node] = self.graph.node_copy(node, lambda n: values[n])
                 made.meta.update({k: v for k, v in self.old.meta.items() if k != "val"})
         return None
+
+
+def _is_view(node: Node) -> bool:
+    """Whether what a node gives lies in the memory of its first argument."""
+    name = getattr(node.target, "_opname", "")
+    if node.target is operator.getitem:  # of several
+        return isinstance(node.args[0], Node) and _is_view(node.args[0])
+    if node.op != "call_function" or not gives_view(name):
+        return False
+    if name in ("reshape", "reshape_as", "flatten"):  # where that is possible
+        try:
+            _val(node.args[0]).view(_val(node).shape)
+        except RuntimeError:
+            return False
+    return True
 
 
 def decomposed(ep: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:

@@ -102,3 +102,58 @@ def test_operators_that_write_become_functions():
     module, expected = taken.module(), Written()
     for x in (torch.ones(3), torch.zeros(3)):
         assert torch.equal(module(x), expected(x)) and torch.equal(module.kept, expected.kept)
+
+
+class Cached(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(2, 5, 3))
+
+    def forward(self, x):
+        raise NotImplementedError
+
+
+def cached(self, x):
+    self.kept[:, 2] = x
+    self.kept[0].add_(1)
+    return self.kept.sum(1) + self.kept[:, 2]
+
+
+def turned(self, x):
+    part = self.kept.transpose(0, 2)[1]
+    self.kept += x[:, None]
+    part.mul_(2)
+    part.t()[0].sub_(1)
+    return part, self.kept.diagonal(0, 1, 2), self.kept.narrow(1, 1, 2).fill_(3).unsqueeze(0)
+
+
+def flattened(self, x):
+    flat = self.kept.view(-1)
+    copied = self.kept.permute(2, 0, 1).reshape(-1)
+    flat[3:9:2] = 4
+    copied.add_(5)
+    self.kept.diagonal(0, 1, 2).add_(x)
+    return flat + copied, self.kept * 2
+
+
+def argument(self, x):
+    y = x * 2
+    rows = y.unbind(0)[0]
+    x[1].add_(1)
+    y[0] = x[1]
+    return x.t(), y, rows * 1
+
+
+@pytest.mark.parametrize("forward", [cached, turned, flattened, argument])
+def test_writes_through_views_become_functions(forward, monkeypatch):
+    monkeypatch.setattr(Cached, "forward", forward)
+    exported = torch.export.export(Cached(), (torch.ones(2, 3),))
+    taken, expected = exported.run_decompositions(), Cached()
+    assert not [n for n in taken.graph.nodes if getattr(n.target, "_opname", "").endswith("_")]
+    module = taken.module()
+    for _ in range(2):
+        x, y = torch.randn(2, 3), torch.zeros(2, 3)
+        y.copy_(x)
+        out, wanted = module(x), expected(y)
+        out, wanted = [a if isinstance(a, tuple) else (a,) for a in (out, wanted)]
+        assert all(map(torch.equal, (*out, x, module.kept), (*wanted, y, expected.kept)))
