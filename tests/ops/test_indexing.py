@@ -425,3 +425,16 @@ def test_meta_tensors_take_masks_that_have_elements():
     x[mask] = 1.0
     with pytest.raises(NotImplementedError):
         x[mask.to("meta")]
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32])
+def test_places_from_the_end_are_added_to_as_those_from_the_front(kind):
+    x, given = torch.zeros(200, 300), torch.arange(500.0)
+    i, j = torch.arange(500) % 200, torch.arange(500) * 7 % 300
+    wanted = np.zeros((200, 300), np.float32)
+    np.add.at(wanted, (i.numpy(), j.numpy()), given.numpy())
+    for rows, columns in [(i, j), (i - 200, j), (i, torch.where(j % 2 > 0, j, j - 300))]:
+        made = x.clone().index_put_((rows.to(kind), columns.to(kind)), given, accumulate=True)
+        assert np.array_equal(made.numpy(), wanted)
+    with pytest.raises(IndexError, match="index -201 is out of bounds for dimension 0"):
+        x.index_put_((i - 201, j), given, accumulate=True)

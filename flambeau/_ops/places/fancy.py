@@ -70,21 +70,30 @@ def _covers(x: Any, mask: Any, dim: int) -> bool:
 
 
 def _broadcast(arrays: Any) -> Any:
-    if len(arrays) == 1:
-        return arrays[0].shape
+    shapes = [a.shape for a in arrays]
+    if shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
     try:
-        return broadcast_shapes(*[a.shape for a in arrays])
+        return broadcast_shapes(*shapes)
     except RuntimeError:
-        shapes = ", ".join(str(list(a.shape)) for a in arrays)
+        listed = ", ".join(str(list(s)) for s in shapes)
         raise IndexError(
-            f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {listed}"
         ) from None
 
 
-def _check(x_shape: Any, arrays: Any, dims: Any) -> None:
+def _checked(x_shape: Any, arrays: Any, dims: Any) -> list[Any]:
+    """The indices, none of them negative, if all name elements."""
+    made = []
     for array, dim in zip(arrays, dims):
-        if kernels.first_outside(cpu, array, -x_shape[dim], x_shape[dim]) is not None:
-            raise _index_error(arrays, dims, x_shape)
+        n = x_shape[dim]
+        if kernels.first_outside(cpu, array, 0, n) is not None:  # some count from the end, at least
+            if kernels.first_outside(cpu, array, -n, n) is not None:
+                raise _index_error(arrays, dims, x_shape)
+            array = array.astype(np.int64)
+            array += (array < 0) * n
+        made.append(array)
+    return made
 
 
 def _adjacent(dims: Any) -> bool:
@@ -105,14 +114,11 @@ def _on_device(backend: Any, x: Any, arrays: Any, dims: Any, common: Any) -> dev
 
 
 def _linear(x_shape: Any, arrays: Any, dims: Any, common: Any) -> Any:
-    """Indices over several dimensions as one over their product, none negative; they must have been checked."""
-    total: Any = None
-    for array, dim in zip(arrays, dims):
-        n = x_shape[dim]
-        array = array.astype(np.int64)
-        array += (array < 0) * n
-        total = array if total is None else total * n + array
-    return np.broadcast_to(total, common)
+    """Indices over several dimensions as one over their product; they have been checked."""
+    total = arrays[0].astype(np.int64, copy=False)
+    for array, dim in zip(arrays[1:], dims[1:]):
+        total = total * x_shape[dim] + array
+    return total if total.shape == common else np.broadcast_to(total, common)
 
 
 def read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
@@ -189,7 +195,7 @@ def _read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
             if made is None:
                 raise _index_error(arrays, dims, x.shape)
             return made.reshape(shape)
-        _check(x.shape, arrays, dims)
+        arrays = _checked(x.shape, arrays, dims)
         if _adjacent(dims) and x.flags.c_contiguous:
             merged = x.reshape(*x.shape[: dims[0]], math.prod(x.shape[d] for d in dims), *x.shape[dims[-1] + 1 :])
             flat = _linear(x.shape, arrays, dims, common).reshape(-1)
@@ -238,7 +244,7 @@ def write(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, accumulate:
         how = "add" if accumulate else "set"
         device_places.write(backend, x, _on_device(backend, x, arrays, dims, common), values, how)
         return
-    _check(x.shape, arrays, dims)
+    arrays = _checked(x.shape, arrays, dims)
     if accumulate:
         if values.shape != shape:
             values = np.broadcast_to(values, shape)
