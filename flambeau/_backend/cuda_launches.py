@@ -27,6 +27,9 @@ class _List(NamedTuple):
     keep: Any
 
 
+_NEVER = _List([], 0, array.array("q"), 0, None)  # what cannot be written down
+
+
 class Launches:
     """The lists of one GPU, by what they were made for."""
 
@@ -53,8 +56,10 @@ class Launches:
             try:
                 found = self._written(function, arrays, len(numbers))
             except Unwatchable:  # where streams share a handle, for instance
-                return function(*arrays, *numbers)
-            _add(self.lists, full, found, _KEPT)
+                found = None
+            _add(self.lists, full, found or _NEVER, _KEPT)
+        if found is None or found is _NEVER:
+            return function(*arrays, *numbers)
         make = backend.xp.ndarray
         made = [None if m is None else make(*m) for m in found.makers]
         more = [make((found.size,), _BYTE)] if found.size else []

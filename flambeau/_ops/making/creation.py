@@ -40,6 +40,7 @@ from .factory import (
     fill,
     finished,
     formatted_memory,
+    made_there,
     memory,
     number_of,
     remembered,
@@ -72,7 +73,7 @@ def _filled(
         d = d or out.dtype
     d = d or default.float
     k, index = device_bits(device) if device is not None or out is None else (out._k & (CUDA | META), None)
-    array = formatted_memory(shape, d, k, index, memory_format, value is not None)
+    array = formatted_memory(shape, d, k, index, memory_format, value == 0)
     if value is None:
         unwritten(array, d, k)
     elif value and not k & META:
@@ -111,6 +112,7 @@ def _quick_constant(value: Any) -> Any:
 
 
 @quick(_quick_constant(0))
+@made_there
 @public(method=False)
 def zeros(
     *size: Any, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
@@ -127,6 +129,7 @@ def zeros(
 
 
 @quick(_quick_constant(1))
+@made_there
 @public(method=False)
 def ones(
     *size: Any, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
@@ -142,6 +145,7 @@ def ones(
 
 
 @quick(_quick_constant(None))
+@made_there
 @public(method=False)
 def empty(
     *size: Any, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
@@ -174,6 +178,7 @@ _QUICK_DTYPES = {int: int64, bool: bool_}
 
 
 @quick(_quick_full)
+@made_there
 @public(method=False)
 def full(
     size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,

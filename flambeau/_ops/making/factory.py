@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +17,7 @@ from ..._core import allocation
 from ..._core.config import OutOfMemoryError, config
 from ..._core.devices import _local
 from ..._core.devices import device as torch_device
-from ..._core.dtypes import COMPLEX, FLOATING, PYTHON_TYPES, QUANTIZED, bool_, default, dtype
+from ..._core.dtypes import COMPLEX, FLOATING, PYTHON_TYPES, QUANTIZED, bool_, default, dtype, uint8
 from ..._core.layouts import channel_order, channels_last, channels_last_3d, check_format, strided, strides_in_order
 from ..._core.sizes import overflow_error, size_argument
 from ..._core.state import CAPTURE, CUDA, GRAD, META, local, modes
@@ -23,8 +25,9 @@ from ..._core.steps import tell
 from ..._dispatch import backend_of
 from ..._tensor import Tensor, wrap
 from ..layout.striding import strided as strided_array
+from ..plans.sites import planned_call
 from ..records.casting import checked_array
-from ..registry import quick
+from ..registry import put_before, quick
 
 
 def as_dtype(d: Any, name: str) -> dtype | None:
@@ -150,8 +153,73 @@ def finished(array: Any, d: dtype, k: int, requires_grad: bool = False) -> Tenso
     return t
 
 
-_SETTINGS = {int, float, bool, str, dtype, type(None), torch_device}
+_SETTINGS = {int, float, bool, str, tuple, dtype, type(None), torch_device}
+_CALLS = 1024  # of one function that have numbers
 _REMEMBERED, _RESULTS = 1 << 13, 256  # bytes of a result that is kept, and how many of one function are
+
+
+def _key(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """What tells a call of numbers alone, and sizes of them, from others; None if it is none."""
+    values = (*args, *named.values()) if named else args
+    kinds = [v.__class__ for v in values]
+    if tuple in kinds:
+        sizes = [n.__class__ for v in values if v.__class__ is tuple for n in v]
+        if sizes.count(int) < len(sizes):
+            return None
+    if not _SETTINGS.issuperset(kinds):
+        return None
+    # zeros have signs
+    return repr(values) if float in kinds and 0.0 in values else values, *kinds, *named, default.float
+
+
+@functools.cache
+def _anchor() -> Tensor:
+    """A tensor on the GPU: calls that are given one have plans there."""
+    return wrap(backend_of(CUDA).empty((1,), np.dtype(np.uint8)), uint8, CUDA)
+
+
+def made_there(slow: Any) -> Any:
+    """Gives calls of a function that makes tensors of numbers alone plans on a GPU: what comes again has a number, which its plan is for."""
+    seen: set[Any] = set()
+    numbers: dict[Any, int] = {}
+    calls: dict[int, Any] = {}
+    fresh = itertools.count()
+
+    def again(anchor: Tensor, number: int) -> Any:
+        args, named = calls[number]
+        return slow(*args, **named)
+
+    planned = planned_call(again, ("anchor", "number"))
+
+    def fast(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        device = named.get("device")
+        if (device if device.__class__ is str else getattr(device, "type", ""))[:4] != "cuda" or named.get(
+            "requires_grad"
+        ):
+            return NotImplemented
+        described = None if local.batches else _key(args, named)
+        if described is None:
+            return NotImplemented
+        key = config.deterministic, described
+        number = numbers.get(key)
+        if number is None:
+            if key not in seen or len(calls) >= _CALLS or not backend_of(CUDA).ready():
+                if len(seen) >= _CALLS:
+                    seen.clear()
+                seen.add(key)
+                return NotImplemented
+            number = next(fresh)
+            calls[number], numbers[key] = (args, named), number
+        return planned(_anchor(), number)
+
+    def call(*args: Any, **named: Any) -> Any:
+        if named and not modes.on and allocation.watcher is None:
+            made = fast(args, named)
+            if made is not NotImplemented:
+                return made
+        return slow(*args, **named)
+
+    return put_before(slow, functools.wraps(slow)(call))
 
 
 def remembered(slow: Any) -> Any:
@@ -162,20 +230,10 @@ def remembered(slow: Any) -> Any:
     def fast(*args: Any, **named: Any) -> Any:
         if _local.device is not None or modes.inferring is not None:
             return NotImplemented
-        values = (*args, *named.values()) if named else args
-        kinds = [v.__class__ for v in values]
-        if not _SETTINGS.issuperset(kinds):
+        key = _key(args, named)
+        if key is None:
             return NotImplemented
-        try:
-            key: Any = (
-                repr(values) if float in kinds and 0.0 in values else values,
-                *kinds,
-                *named,
-                default.float,
-            )  # zeros have signs
-            found = kept.get(key)
-        except TypeError:  # a list, or the like
-            return NotImplemented
+        found = kept.get(key)
         watching = allocation.watcher is not None and allocation.watcher.here()
         if found is None:
             found = slow(*args, **named)

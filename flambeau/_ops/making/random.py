@@ -29,7 +29,7 @@ from ..records.writable import check_writable
 from ..registry import ops, public, put_before, quick
 from .conversion import host_array
 from .creation import like
-from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, shape_argument
+from .factory import as_dtype, check_layout, device_bits, finished, made_there, memory, number_of, shape_argument
 from .generator import default_generator, default_of, draw, draw_at, drawing, engine_of
 
 _empty, _SINGLE = np.empty, np.dtype(np.float32)
@@ -244,6 +244,7 @@ def _quick_order(n: Any) -> Any:
 
 
 @_quickly(MersenneState.write_floats)
+@made_there
 @public(method=False)
 def rand(*size: Any, **options: Any) -> Tensor:
     """Uniform random numbers in [0, 1).
@@ -260,6 +261,7 @@ def rand(*size: Any, **options: Any) -> Tensor:
 
 
 @_quickly(transforms.write_normals)
+@made_there
 @public(method=False)
 def randn(*size: Any, **options: Any) -> Tensor:
     """Random numbers of the standard normal distribution."""
@@ -270,6 +272,7 @@ def randn(*size: Any, **options: Any) -> Tensor:
 
 
 @quick(_quick_integers)
+@made_there
 @public(method=False)
 def randint(*args: Any, **options: Any) -> Tensor:
     """Random integers in [low, high): randint(high, size) or randint(low, high, size).
