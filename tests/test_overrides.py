@@ -427,3 +427,25 @@ def test_parts_that_loops_give_are_of_the_subclass():
     with Recorder() as mode:
         list(torch.ones(2))
     assert mode.log == ["ones", "dim", "unbind", "__len__"]
+
+
+class Foreign:
+    """No tensor, but it knows what to do with functions of tensors."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func, sorted(kwargs or {})
+
+
+def test_foreign_objects_are_asked_for_writes_and_out():
+    it, x = Foreign(), torch.ones(2)
+    for function in (torch.log_, torch.relu_, torch.nan_to_num_, torch.ldexp_):
+        assert function(it, *[x] * (function is torch.ldexp_))[0] is function
+    for function, args in ((torch.sigmoid, (x,)), (torch.add, (x, x)), (torch.sum, (x,)), (torch.matmul, (x, x))):
+        assert function(*args, out=it) == (function, ["out"])
+    assert torch.sort(x, out=(it, it)) == (torch.sort, ["out"]) and torch.fft.fft(x, out=it) == (torch.fft.fft, ["out"])
+    assert torch.where(x > 0, x, other=it) == (torch.where, ["other"])
+    with pytest.raises(TypeError, match="argument 'out' must be Tensor"):
+        torch.sigmoid(x, out=3)
+    with pytest.raises(TypeError, match="'input' must be Tensor"):
+        torch.log_(3)

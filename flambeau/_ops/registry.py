@@ -183,6 +183,10 @@ def _overridable(function: Any, out: bool = False) -> Any:
                 return result
         if out and "out" in named:
             target = named.pop("out")
+            if target is not None and not isinstance(target, Tensor):
+                taken = ask_foreign(call, args, {**named, "out": target})
+                if taken is not NotImplemented:
+                    return taken
             if target is not None:
                 return into_out(target, function, args, _numpy_named(function, named))
         try:
@@ -230,10 +234,18 @@ def numpy_names_of(own: Sequence[str]) -> dict[str, str]:
     return {name: theirs for theirs, name in found.items()}
 
 
+def ask_foreign(function: Any, args: Any, named: Any) -> Any:
+    """What an argument that is no tensor gives for a call (`__torch_function__`); NotImplemented if there is none such."""
+    for a in flat((*flat(args), *named.values())):
+        if not isinstance(a, Tensor) and hasattr(a, "__torch_function__"):
+            return overridden(function, args, named)
+    return NotImplemented
+
+
 def _for_foreign(function: Any, args: Any, named: Any) -> Any:
     """A call that failed: an argument that is no tensor may know what to do (`__torch_function__`)."""
-    if not modes.overrides and any(hasattr(a, "__torch_function__") and not isinstance(a, Tensor) for a in flat(args)):
-        result = overridden(function, args, named)
+    if not modes.overrides:
+        result = ask_foreign(function, args, named)
         if result is not NotImplemented:
             return result
     if not _NUMPY_NAMES.keys().isdisjoint(named):  # PyTorch also takes the names that NumPy has for arguments

@@ -318,13 +318,21 @@ def assign(t: Tensor, result: Tensor, name: str, check: bool = True) -> Tensor:
     return t
 
 
+def _foreign(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """A function in place of something that is no tensor, which may know what to do."""
+    taken = registry.ask_foreign(registry.functions.get(function.__name__, function), args, named)
+    if taken is NotImplemented:
+        raise TypeError(f"{function.__name__}(): argument 'input' must be Tensor, not {type(args[0]).__name__}")
+    return taken
+
+
 def in_place_form(name: str, function: Any) -> Any:
     """The form with an underscore of any function whose result has its first argument's shape."""
 
     @functools.wraps(function)
     def call(input: Tensor, *args: Any, **named: Any) -> Tensor:
         if not isinstance(input, Tensor):
-            raise TypeError(f"{name}_(): argument 'input' must be Tensor, not {type(input).__name__}")
+            return _foreign(call, (input, *args), named)
         if modes.overrides:
             taken = registry.overridden(call, (input, *args), named)
             if taken is not NotImplemented:
@@ -342,7 +350,7 @@ def in_place_form(name: str, function: Any) -> Any:
 def pointwise_in_place_form(op: Pointwise) -> Any:
     def call(input: Tensor, *args: Any) -> Tensor:
         if not isinstance(input, Tensor):
-            raise TypeError(f"{op.name}_(): argument 'input' must be Tensor, not {type(input).__name__}")
+            return _foreign(call, (input, *args), {})
         return pointwise_in_place(op, input, *args)
 
     call.__name__ = call.__qualname__ = op.name + "_"

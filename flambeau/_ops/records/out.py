@@ -30,6 +30,11 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
     record: Any = records.get(function.__name__)
     pointwise = record.__class__ is Pointwise
     plain = isinstance(target, Tensor)
+    if not plain:
+        public = function if record is None else registry.public_form(record)
+        taken = NotImplemented if public is None else registry.ask_foreign(public, args, {**named, "out": target})
+        if taken is not NotImplemented:
+            return taken
     if pointwise and not record.takes_out:
         raise TypeError(f"{function.__name__}() got an unexpected keyword argument 'out'")
     if pointwise and plain and args and function is record.call and write_plain(record, target, args[0], args[1:]):

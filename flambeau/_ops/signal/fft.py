@@ -25,7 +25,7 @@ from ..records.out import into_out, write_out
 from ..records.primitive import primitive
 from ..records.rules import type_name
 from ..records.tangents import linear
-from ..registry import ops, public, relabel
+from ..registry import ask_foreign, functions, ops, public, relabel
 
 # How a transform is scaled: by nothing, by one over the root of the number of points, by one over that number.
 PLAIN, ROOT, MEAN = 0, 1, 2
@@ -357,6 +357,10 @@ def _with_out(name: str, run: Callable[..., Tensor], out: Any, *args: Any) -> Te
         raise TypeError(f"fft_{name}(): argument 'input' (position 1) must be Tensor, not {type(args[0]).__name__}")
     if out is None:
         return run(*args)
+    if not isinstance(out, Tensor):
+        taken = ask_foreign(functions[f"fft.{name}"], args, {"out": out})
+        if taken is not NotImplemented:
+            return taken
     real = "irfft" in name or name.startswith("hfft")
     if isinstance(out, Tensor) and out.dtype.category != (FLOATING if real else COMPLEX):
         kind = "floating point" if real else "complex"
