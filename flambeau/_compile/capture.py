@@ -71,6 +71,7 @@ class Capture:
         self._strange = False  # whether a public function used a tensor that nobody told of
         self._depth = 0  # of public functions
         self.drawn: Any = None  # whether random numbers were drawn; for backends of others
+        self.outside: Callable[[Any], Any] = lambda t: t  # the argument that another tensor stands for
         self.choosing: Callable[[], bool] = lambda: False  # whether the least or greatest of objects is looked for
         self.tied = False  # whether something knows tensors of this run as they are
         self.changed: Callable[[], dict[Any, Any]] = (
@@ -115,6 +116,7 @@ class Capture:
         """Lets go of the tensors of the block."""
         self._given.clear()
         self._values.clear()
+        self.outside = lambda t: t
 
     def finish(self, outputs: Any, whole: bool = False) -> Graph:
         """The program that computes these tensors and does all writes (or all that was recorded); raises `Break` if there is none."""
@@ -370,9 +372,12 @@ class Capture:
 
     def _called(self, function: Any, args: Any, named: Any) -> Any:
         """Runs a public function, and records what it does."""
+        name = getattr(function, "__name__", "")  # a record that is asked for directly has none
+        if name in HOOKS and self.outside(args[0]) is not args[0]:
+            self.stop(f"{name} of an argument", ours=True)
+            return function(self.outside(args[0]), *args[1:], **named)
         if self.problem is not None:
             return function(*args, **named)
-        name = getattr(function, "__name__", "")  # a record that is asked for directly has none
         if name == "__set__":
             if function.__self__ is Tensor.grad:
                 return self.step(function, args, named)
@@ -422,6 +427,9 @@ class Capture:
                     return out
             if name == "register_hook" and given[0]._edge is not None and self._is_made(given[0]):
                 return out  # the backward pass will call it
+            if name in HOOKS:
+                self.stop(f"{name} of a tensor that was there before", ours=True)
+                return out
             read = (
                 self._read(name, given[0], out)
                 if name in READS and len(args) == 1 and not any(named.values())
@@ -684,6 +692,7 @@ class Capture:
         return out
 
 
+HOOKS = frozenset(["register_hook", "register_post_accumulate_grad_hook", "retain_grad"])
 _NUMBERS = frozenset(["__float__", "__int__", "__index__", "_float", "_int", "_index", "item", "numpy", "data_ptr"])
 _FEW = 16  # elements that are numbers of their own
 _MANY = 1 << 20  # elements that are not computed with twice without a reason

@@ -116,7 +116,9 @@ class _Elements:
 
 
 def _by_place(effects: Iterable[Effect]) -> dict[tuple[int, Any], Effect]:
-    return {(id(e.holder), e.key): e for e in effects}
+    return {
+        (id(e.holder), e.key): e for e in effects if e.holder is not Tensor
+    }  # whose methods are made when they are asked for
 
 
 def _put(effect: Effect, value: Any) -> None:

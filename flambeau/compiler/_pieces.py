@@ -18,7 +18,7 @@ import numpy as np
 
 from .._compile.births import Born
 from .._compile.breaks import Break
-from .._compile.capture import Capture
+from .._compile.capture import HOOKS, Capture
 from .._compile.graph import Graph, Node, Value, replaced
 from .._compile.unseen import Unseen
 from .._compile.writes import changes, whole_of
@@ -29,7 +29,6 @@ from .._ops.records.saved import Packed
 from .._tensor import Tensor
 
 _BACKWARD = frozenset(("backward", "grad"))  # which go through the history of what is recorded
-_HOOKED = frozenset(("register_hook", "retain_grad"))  # which tie something to the history of this run
 
 
 class Pieces(Capture):
@@ -62,14 +61,14 @@ class Pieces(Capture):
             self.cut()
             with Unseen():
                 return function(*args, **(kwargs or {}))
-        self.tied = self.tied or name in _HOOKED
+        self.tied = self.tied or name in HOOKS
         out = super().__torch_function__(function, types, args, kwargs)
         if self.problem is None:
             return out
         made = isinstance(out, Tensor) or out is None or _holds(out)
         self._forget(mark, numbers)
         self.cut()
-        if made:
+        if made or name in HOOKS:
             return out
         with Unseen():  # what is read now are the elements that the backend's function has computed
             return function(*args, **(kwargs or {}))

@@ -371,6 +371,7 @@ class Region:
         tape.found = trail.reach.tensors
         tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.knows_object
         tape.exchanging = trail.exchanging
+        tape.outside = lambda t: next((given for given, own in zip(inputs, inside) if own is t), t)
         tape.choosing = lambda: trail.choosing > 0
         tape.backward = Followed(trail, tape.live, self.followed).over
         trail.expect(self.followed.values())

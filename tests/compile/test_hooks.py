@@ -161,3 +161,46 @@ def test_hooks_for_what_is_saved_hold_in_each_call():
     assert [function(x).tolist() for _ in range(3)] == [[2.0] * 3] * 3
     settings["scale"] = 3.0
     assert function(x).tolist() == [3.0] * 3
+
+
+def hooks_itself(x):
+    x.register_hook(lambda g: g * 2)
+    return x
+
+
+def hooks_twice(x):
+    y = x * 3
+    x.register_hook(lambda g: g * 2)
+    y.register_hook(lambda g: g + 1)
+    return y * x
+
+
+def hooks_and_lets_go(x):
+    x.register_hook(lambda g: g * 2).remove()
+    return x * x
+
+
+def accumulates(x):
+    (x if x.is_leaf else LEAF).register_post_accumulate_grad_hook(doubles)
+    return x * x
+
+
+def doubles(t):
+    t.grad.mul_(2)
+
+
+LEAF = torch.ones(3, requires_grad=True)
+
+
+@pytest.mark.parametrize("function", [hooks_itself, hooks_twice, hooks_and_lets_go, accumulates])
+@pytest.mark.parametrize("leaf", [True, False])
+@pytest.mark.parametrize("options", [{}, {"backend": lambda graph, _: graph.forward}, {"fullgraph": True}])
+def test_hooks_of_arguments_are_theirs(function, leaf, options):
+    found = []
+    for run in (function, torch.compile(function, **options)):
+        for i in range(3):
+            x = torch.full((3,), i + 1.0, requires_grad=True)
+            given = x if leaf else x * 2
+            (run(given).sum() + (given * given).sum()).backward()  # also for what is made of it elsewhere
+            found.append(x.grad.tolist())
+    assert found[:3] == found[3:]
