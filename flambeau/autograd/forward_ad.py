@@ -261,12 +261,16 @@ def _with_memory_of_its_own(t: Tensor | None, others: list[Tensor]) -> Tensor | 
     """A tangent that can be written to: a copy where the derivative handed on another one, or a view of it."""
     if t is None:
         return None
-    whole: Any = t
-    while whole._k & BATCHED:
-        whole = whole.value
-    if whole._view is None and not any(t is other for other in others):
+    if _values(t)._view is None and not any(t is other for other in others):
         return t
     return ops.clone(t)
+
+
+def _values(t: Any) -> Tensor:
+    """The tensor that holds all samples."""
+    while t._k & BATCHED:
+        t = t.value
+    return t
 
 
 def _input(t: Tensor, tracked: bool) -> Tensor:
@@ -362,7 +366,7 @@ def _write_tangent(t: Tensor, tangent: Tensor | None) -> None:
     own = tangent_of(t)
     if own is None and tangent is None:
         return
-    if own is not None and not (own._k & GRAD and own._edge is None and local.grad):
+    if own is not None and not (own._k & GRAD and _values(own)._edge is None and local.grad):
         ops.zero_(own) if tangent is None else ops.copy_(own, tangent)
         return
     tangent = ops.zeros_like(detached(own)) if tangent is None else ops.clone(tangent)

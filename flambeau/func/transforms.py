@@ -13,6 +13,7 @@ from .._core.dtypes import FLOATING
 from .._core.layouts import contiguous_format
 from .._core.state import GRAD, local, modes
 from .._functorch.vmap import vmap
+from .._ops.records.writable import overlaps_itself
 from .._ops.registry import ops
 from .._tensor import BirthMeta, Tensor, alias, detached, is_inference, meta_of
 from ..autograd import grad as _autograd_grad
@@ -71,7 +72,8 @@ def _lift(t: Tensor) -> Tensor:
 def _lifted_copy(t: Tensor) -> Tensor:
     """The same with memory of its own for each sample: tangents are written to."""
     lifted = _lift(t)
-    return lifted if lifted is t else _rewrap(lifted, ops.clone(_root(lifted)))
+    shared = lifted is not t or (isinstance(t, Batched) and overlaps_itself(_root(t)._array))
+    return _rewrap(lifted, ops.clone(_root(lifted))) if shared else lifted
 
 
 def _is_batched_at(t: Any, level: int) -> bool:

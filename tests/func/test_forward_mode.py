@@ -188,3 +188,26 @@ def test_second_derivatives_agree_however_they_are_taken(name):
         torch.testing.assert_close(vmap(jacfwd(jacrev(f)))(samples)[0] @ t, wanted)
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("write", [
+    lambda y: y[0].mul_(2), lambda y: y[:1].sin_(), lambda y: y[0].copy_(y[-1] * 2), lambda y: y.t()[0].exp_(), lambda y: y[0].fill_(2.0),
+])  # fmt: skip
+def test_writes_to_views_in_second_derivatives(write):
+    """A backward pass writes to parts of gradients: with batched tangents these were written apart from their whole."""
+
+    def f(z):
+        y = z.clone()
+        write(y)
+        return (y.sin() * z).sum()
+
+    x = torch.randn(3, 3, dtype=torch.float64)
+    expected = jacrev(jacrev(f))(x)
+    for way in (jacfwd(jacrev(f)), jacrev(jacfwd(f)), jacfwd(jacfwd(f))):
+        torch.testing.assert_close(way(x), expected)
+
+
+def test_samples_that_share_memory_have_tangents_of_their_own():
+    x, directions = torch.tensor([[1.0, 2.0]]).expand(3, 2), torch.arange(6.0).view(3, 2)
+    made = vmap(lambda a, b: jvp(lambda z: z * z, (a,), (b,))[1])(x, directions)
+    torch.testing.assert_close(made, 2 * x * directions)
