@@ -26,8 +26,8 @@ _NUMBERED = re.compile(r"(.*)_(\d+)$")
 def snake_case(text: str) -> str:
     """`MyFunction` as `my_function`.
 
-    >>> snake_case("OrderedDict"), snake_case("relu_")
-    ('ordered_dict', 'relu_')
+    >>> snake_case("OrderedDict"), snake_case("blocks.Conv2D"), snake_case("relu_")
+    ('ordered_dict', 'blocks.conv2d', 'relu_')
     """
     made = []
     previous = False  # whether the letter before was small
@@ -35,7 +35,7 @@ def snake_case(text: str) -> str:
         if c.isupper() and previous:
             made.append("_")
         made.append(c.lower())
-        previous = c != "_" and not c.isupper()
+        previous = c.islower()
     return "".join(made)
 
 

@@ -319,3 +319,9 @@ def test_other_threads_call_modules_meanwhile():
     assert called == [(1, 2), ["placeholder", "call_module", "output"]]
     assert [n.op for n in graph.nodes] == ["placeholder", "call_function", "output"]
     assert layer(torch.ones(1, 2)).shape == (1, 2)
+
+
+def test_names_of_modules_in_capitals():
+    names = {"blocks.PascalCase": "blocks_pascal_case", "blocks.ALL_CAPS": "blocks_all_caps", "Conv2D_3": "conv2d_3"}
+    graph = torch.fx.Graph()
+    assert [graph.create_node("call_module", target).name for target in names] == list(names.values())
