@@ -1,7 +1,7 @@
 """Programs as graphs: tracing, changing and running them (`symbolic_trace`, `Graph`, `GraphModule`, `Interpreter`)."""
 
 from .._core.submodules import submodule
-from ._symbolic_trace import PH, Tracer, symbolic_trace, wrap
+from ._symbolic_trace import PH, ProxyableClassMeta, Tracer, symbolic_trace, wrap
 from .graph import CodeGen, Graph
 from .graph_module import GraphModule
 from .immutable_collections import immutable_dict, immutable_list
@@ -11,7 +11,7 @@ from .proxy import Proxy
 from .subgraph_rewriter import replace_pattern
 
 __all__ = [
-    "PH", "CodeGen", "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer",
+    "PH", "CodeGen", "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "ProxyableClassMeta", "Tracer", "Transformer",
     "has_side_effect", "immutable_dict", "immutable_list", "map_arg", "replace_pattern", "symbolic_trace", "wrap",
 ]  # fmt: skip
 

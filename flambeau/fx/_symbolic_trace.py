@@ -30,7 +30,7 @@ from .graph_module import GraphModule
 from .node import Argument
 from .proxy import ParameterProxy, Proxy, Scope, TracerBase, _tracer_of
 
-__all__ = ["PH", "Tracer", "is_fx_symbolic_tracing", "is_fx_tracing", "symbolic_trace", "wrap"]
+__all__ = ["PH", "ProxyableClassMeta", "Tracer", "is_fx_symbolic_tracing", "is_fx_tracing", "symbolic_trace", "wrap"]
 
 _PACKAGE = __name__.partition(".")[0]
 _original_call = Module.__call__
@@ -73,6 +73,26 @@ is_fx_symbolic_tracing = is_fx_tracing
 def _assert_is_none(value: Any, msg: str) -> None:
     if value is not None:
         raise AssertionError(msg)
+
+
+class ProxyableClassMeta(type):
+    """The metaclass of classes whose instances can be made inside of traces: of proxies, such a call becomes one node.
+
+    >>> import flambeau as torch
+    >>> class Pair(metaclass=torch.fx.ProxyableClassMeta):
+    ...     def __init__(self, left, right):
+    ...         self.left, self.right = left, right
+    >>> [node.name for node in torch.fx.symbolic_trace(lambda x: Pair(x, x)).graph.nodes]
+    ['x', 'pair', 'output']
+    """
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        tracer = _tracer_of((args, kwargs))
+        return (
+            super().__call__(*args, **kwargs)
+            if tracer is None
+            else tracer.create_proxy("call_function", cls, args, kwargs)
+        )
 
 
 # -- functions that become one node ------------------------------------------------------------------------------
@@ -276,6 +296,12 @@ class Tracer(TracerBase):
             return self.create_node("get_attr", self.path_of_module(a), (), {})
         if isinstance(a, tuple) and hasattr(a, "_fields"):
             return self.create_node("call_function", type(a), tuple(self.create_arg(x) for x in a), {})
+        if isinstance(type(a), ProxyableClassMeta):  # made of values that are known
+            name = self.tensor_attrs.get(id(a))
+            if name is None:
+                name = self.tensor_attrs[id(a)] = self.get_fresh_qualname(f"_{type(a).__name__}_constant_")
+                setattr(self.root, name, a)
+            return self.create_node("get_attr", name, (), {})
         return super().create_arg(a)
 
     def _constant(self, a: Tensor, prefix: str) -> str:

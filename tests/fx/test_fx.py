@@ -325,3 +325,21 @@ def test_names_of_modules_in_capitals():
     names = {"blocks.PascalCase": "blocks_pascal_case", "blocks.ALL_CAPS": "blocks_all_caps", "Conv2D_3": "conv2d_3"}
     graph = torch.fx.Graph()
     assert [graph.create_node("call_module", target).name for target in names] == list(names.values())
+
+
+class Couple(metaclass=torch.fx.ProxyableClassMeta):
+    def __init__(self, left, right):
+        self.left, self.right = left, right
+
+    def add(self, other):
+        return Couple(self.left + other.left, self.right + other.right)
+
+
+def test_instances_made_of_proxies():
+    traced = torch.fx.symbolic_trace(lambda x, y: x.add(Couple(y, 2 * y)))
+    assert [node.op for node in traced.graph.nodes].count("call_function") == 2
+    made = traced(Couple(1, 2), 10)
+    assert (type(made), made.left, made.right) == (Couple, 11, 22)
+    traced = torch.fx.symbolic_trace(lambda x: (x, Couple(1, 2)))
+    x, pair = traced(torch.ones(1))
+    assert pair.right == 2 and traced(x)[1] is pair
