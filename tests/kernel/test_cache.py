@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from flambeau._kernel.building import cache, jit
 from flambeau._kernel.building.cache import Cache
+from flambeau._kernel.loops import pointwise
 
 posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes of POSIX")
 PROGRAM = """
@@ -217,6 +219,24 @@ def test_texts_are_made_only_if_nothing_is_known_by_their_key(folder, monkeypatc
         file.write_bytes(file.read_bytes()[:-1])
     with pytest.warns(UserWarning, match="is not used"):
         assert _call(jit.compile_rendered("seven", "a key", render)) == 9
+
+
+@pytest.mark.parametrize("home, times", [("flambeau._ops.some", 1), ("a_program", 2)])
+def test_bodies_of_files_that_are_watched_are_known_without_their_text(folder, monkeypatch, home, times):
+    made, render = [], pointwise.render_pointwise
+    monkeypatch.setattr(pointwise, "render_pointwise", lambda *facts: made.append(facts) or render(*facts))
+    monkeypatch.setattr(jit._setting(), "cache", Cache.open())
+    monkeypatch.setattr(jit, "_addresses", {})
+
+    def doubled(factor):
+        body = lambda m, x: x * factor
+        body.__module__ = home
+        return pointwise.pointwise_ufunc("scaled", body, ("f32",), ("f32",), ("f32",))(np.float32(3))
+
+    assert doubled(2.0) == 6 and len(made) == 1
+    jit._addresses.clear()
+    assert doubled(2.0) == 6 and len(made) == times
+    assert doubled(3.0) == 9 and len(made) == times + 1  # what is closed over is part of it
 
 
 def _call(address):

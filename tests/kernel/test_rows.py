@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from flambeau._backend.cpu import cpu
-from flambeau._kernel.folds.rows import Rows, _described, row_kernel, visits
+from flambeau._kernel.folds.rows import Rows, row_kernel, visits
+from flambeau._kernel.loops.keys import described
 
 RANDOM = np.random.default_rng(0)
 
@@ -127,12 +128,12 @@ def test_programs_are_known_by_their_text_and_constants():
     def made(number):
         return lambda m, x: x + number
 
-    assert _described(made(1)) == _described(made(1)) != _described(made(2))
-    assert _described(lambda m, x: x) != _described(lambda m, x: -x)
-    assert _described(made(object())) is None
+    assert described(made(1)) == described(made(1)) != described(made(2))
+    assert described(lambda m, x: x) != described(lambda m, x: -x)
+    assert described(made(object())) is None
     one, two = made(1), made(2)
-    assert _described(lambda m, f=one: f) != _described(lambda m, f=two: f)
-    assert _described(one, "flambeau.") is None  # files that nobody looks at
+    assert described(lambda m, f=one: f) != described(lambda m, f=two: f)
+    assert described(one, "flambeau.") is None  # files that nobody looks at
 
 
 @pytest.mark.parametrize("count", [3, 150, 3000])  # the last by all threads

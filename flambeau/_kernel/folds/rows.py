@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..building import archives
-from ..loops.lang import Array, Kernel, KernelScope, Local, Variable, _is_constant
+from ..loops.keys import described
+from ..loops.lang import Array, Kernel, KernelScope, Local, Variable
 from ..loops.ufunc import addresses
 from ..render.llvm import Llvm
 from ..render.streaming import ask_for, hand_over, whole_lines, width
@@ -506,7 +507,7 @@ class RowKernel(Kernel):
         self.rows, self.layout = rows, layout
 
     def key(self) -> Any:
-        return _described(tuple(self.rows), archives.MODULES)
+        return described(tuple(self.rows), archives.MODULES)
 
     def build(self, types: tuple[str, ...], options: dict[str, Any]) -> Any:
         made, rows = super().build(types, options), self.rows
@@ -568,27 +569,3 @@ def variances(root: bool) -> Rows:
 
     mean = ("sum", lambda m, x, free, count: x, lambda m, total, count: total / m.cast(count, "f64"))
     return Rows((mean, ("squares", squared)), last, each=False, fixed=1, numbers=1, moments=True)
-
-
-def _described(value: Any, home: str | tuple[str, ...] = "") -> Any:
-    """What, together with the files of `home`, says all about functions and constants; None if nothing does."""
-    if isinstance(value, tuple):
-        parts = [_described(v, home) for v in value]
-        return None if None in parts else tuple(parts)
-    code = getattr(value, "__code__", None)
-    if code is None:
-        return repr(value) if _is_constant(value) else None
-    if not value.__module__.startswith(home):
-        return None
-    given = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-    cells = _described((*[cell.cell_contents for cell in value.__closure__ or ()], *given), home)
-    constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
-    named = (
-        value.__module__,
-        value.__qualname__,
-        code.co_firstlineno,
-        code.co_code.hex(),
-        code.co_names,
-        repr(constants),
-    )
-    return None if cells is None else (*named, cells)

@@ -20,6 +20,7 @@ from ..building import archives, jit
 from ..render.llvm import Llvm
 from ..render.symbols import Complex, symbols
 from ..render.value import PART, SIZE, Value, is_float
+from .keys import is_constant
 from .pointwise import _PARAMETERS, _pointer, _word, load, store
 from .ufunc import make_ufunc
 
@@ -544,16 +545,9 @@ class Kernel:
             return self.render(types, options)
 
         own = self.key()
-        if own is None or not all(_is_constant(v) for v in options.values()):
+        if own is None or not all(is_constant(v) for v in options.values()):
             return jit.compile("kernel", render())
         return jit.compile_rendered("kernel", (*own, self.signature, types, sorted(options.items())), render)
-
-
-def _is_constant(value: Any) -> bool:
-    """Whether what `repr` says of a value is all there is."""
-    if isinstance(value, tuple):
-        return all(map(_is_constant, value))
-    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def kernel(signature: str, along: str = "") -> Callable[[Callable[..., Any]], Kernel]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from ..building import jit
+from ..building import archives, jit
 from ..building.llvm import NoCompiler
 from ..render.llvm import Llvm
 from ..render.streaming import AHEAD, LINES, lines_from, prefetch, prepare, width, write_lines
@@ -17,6 +17,7 @@ from ..render.value import PART, SIZE, Value
 from ..threads import pool
 from . import chains
 from .gathering import gathered
+from .keys import described
 from .ufunc import make_ufunc
 
 _BLOCK = 512  # elements that are searched for rare cases together: few, so that memory and arithmetic overlap
@@ -306,6 +307,18 @@ def render_pointwise(
     return r.text()
 
 
+def _compiled(body: Callable[..., Any], *facts: Any) -> int:
+    """The address of a body's loop, whose text is not made if it is known by the body's own: that takes as long as most of these are run."""
+    own = described((body, *[tuple(f) if isinstance(f, list) else f for f in facts]), archives.MODULES)
+
+    def render() -> str:
+        return render_pointwise("kernel", body, *facts)
+
+    return (
+        jit.compile("kernel", render()) if own is None else jit.compile_rendered("kernel", ("pointwise", own), render)
+    )
+
+
 def pointwise_ufunc(
     name: str, body: Callable[..., Any], inputs: Sequence[str], outputs: Sequence[str], compute: Sequence[str]
 ) -> Any:
@@ -323,9 +336,9 @@ def _made(
     compute: Sequence[str],
     stream: bool = False,
 ) -> Any:
-    text = render_pointwise("kernel", body, inputs, outputs, compute, stream)
+    address = _compiled(body, inputs, outputs, compute, stream)
     weight = 1 + survey(body, compute)[2] // _LIGHT
-    address, data = pool.splitting(jit.compile("kernel", text), len(inputs) + len(outputs), 1, weight, len(outputs))
+    address, data = pool.splitting(address, len(inputs) + len(outputs), 1, weight, len(outputs))
     return make_ufunc(name, address, inputs, outputs, "", data)
 
 
@@ -356,7 +369,7 @@ def pointwise_loop(
     """The loop of a body for operands that lie so many bytes apart: its address, and address and data of the loop that splits itself.
 
     If results are in other memory than operands, that is said by `apart`."""
-    address = jit.compile("kernel", render_pointwise("kernel", body, inputs, outputs, compute, stream, steps, apart))
+    address = _compiled(body, inputs, outputs, compute, stream, steps, apart)
     weight = 1 + survey(body, compute)[2] // _LIGHT
     return address, *pool.splitting(address, len(inputs) + len(outputs), 1, weight, len(outputs))
 
