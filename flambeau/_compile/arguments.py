@@ -31,6 +31,11 @@ from .numbers import Place, held_at
 _Chain = tuple[tuple[Attributes, str], ...]
 
 
+def is_inference(t: Tensor) -> bool:
+    """Whether a tensor was made in inference mode."""
+    return t._autograd_meta is not None and bool(t._autograd_meta.inference)
+
+
 class Arguments:
     """How the arguments of later calls have to look: conditions over `args` and `kwargs`, as text, each with words for it.
 
@@ -303,6 +308,12 @@ class Arguments:
             none = self._grads[id(t)] is None
             self.need(f"({self.constant(grad_of)}({place}) is None) is {none}", f"({path}.grad is None) is {none}")
             self.need(f"({place}._edge is None) is {leaf}", f"{path}.is_leaf == {leaf}")
+
+    def guard_inference(self) -> None:
+        """Code asks which tensors were made in inference mode."""
+        for t, place, path in self.tensors:
+            known = is_inference(t)
+            self.need(f"{self.constant(is_inference)}({place}) is {known}", f"{path}.is_inference() == {known}")
 
     def guard_memory(self, externals: list[Tensor]) -> None:
         """Which tensors are one object, and which lie in the same memory, as each other or as tensors from elsewhere."""

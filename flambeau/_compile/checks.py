@@ -38,6 +38,8 @@ class Guards:
         arguments.guard_memory([t for t, _ in reach.tensors.values()])
         if reach.names & _LEAVES:
             arguments.guard_leaves()
+        if "is_inference" in reach.names:
+            arguments.guard_inference()
         arguments.guard_identity({type(effect.holder) for effect in effects}, reach.seen)
         self.find = arguments.finder()
         self._holders: list[Holder] = [*moment.holders, *reach.holders]

@@ -284,8 +284,9 @@ _OPTIONAL = {"Tensor": False, "Tensor | None": True}  # what functions declare
 
 def public_form(op: Any) -> Any:
     """The function that programs know a record by; None if it works inside one that asks for overrides itself."""
-    if op.public is not op.call or hasattr(op.call, "public"):
-        return op.public
+    public = getattr(op, "public", op.call)
+    if public is not op.call or hasattr(op.call, "public"):
+        return public
     found = functions.get(op.name) or functions.get(f"nn.functional.{op.name}") or op.call
     return None if hasattr(found, "__wrapped__") else found
 

@@ -204,7 +204,7 @@ class Region:
         ] = {}  # what a backend has made of parts between breaks, by what these do
         self.parts: dict[Module, Region] = {}  # modules that are compiled by themselves, as the function cannot be
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         if modes.on & CAPTURE and local.captures:  # a part of another region
             return self.function(*args, **named)
         forms, before = self.forms, self.surprises

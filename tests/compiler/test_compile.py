@@ -599,3 +599,29 @@ def test_graphs_for_backends_tell_where_there_is_no_history():
         x, w = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
         (made,), (wanted,) = (torch.autograd.grad(g(x, w).sum(), x) for g in (compiled, f))
         assert torch.equal(made, wanted) and not compiled(x.detach(), w).requires_grad
+
+
+def test_results_go_to_tensors_that_are_given():
+    compiled = torch.compile(lambda x, out: torch.sort(x, out=out)[0] * 2)
+    for _ in range(3):
+        x, out = torch.randn(3), (torch.empty(3), torch.empty(3, dtype=torch.int64))
+        assert torch.equal(compiled(x, out), x.sort()[0] * 2) and torch.equal(out[0], x.sort()[0])
+
+
+def test_who_asks_for_inference_tensors_is_answered():
+    def function(x):
+        return x + 1 if x.is_inference() else x - 1
+
+    with torch.inference_mode():
+        made = torch.ones(2)
+    for options in ({}, {"backend": lambda graph, _: graph.forward}):
+        compiled = torch.compile(function, **options)
+        for x in (torch.ones(2), made, torch.ones(2), made):
+            assert torch.equal(compiled(x), function(x))
+
+
+def test_an_argument_may_be_called_self():
+    def added(self, x):
+        return self + x
+
+    assert torch.compile(added)(self=torch.ones(2), x=1).tolist() == [2.0, 2.0]
