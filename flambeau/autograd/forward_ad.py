@@ -368,6 +368,8 @@ def _write_tangent(t: Tensor, tangent: Tensor | None) -> None:
         return
     if own is not None and not (own._k & GRAD and _values(own)._edge is None and local.grad):
         ops.zero_(own) if tangent is None else ops.copy_(own, tangent)
+        if own._k & BATCHED:
+            _tell_of_history(t)
         return
     tangent = ops.zeros_like(detached(own)) if tangent is None else ops.clone(tangent)
     if t._view is None or own is not None:
@@ -390,6 +392,20 @@ def _write_tangent(t: Tensor, tangent: Tensor | None) -> None:
     ops.copy_(part, tangent)
     set_tangent(t, part)
     _share_with_views(base, whole)
+
+
+def _tell_of_history(t: Tensor) -> None:
+    """Batched tangents of a tensor and its views learn what history a write to one of them gave their values."""
+    base = _base(t)
+    views = [view() for view in base._storage.views or ()] if base._storage is not None else []
+    for owner in (base, *views):
+        tangent: Any = None if owner is None else tangent_of(owner)
+        stacks = []
+        while tangent is not None and tangent._k & BATCHED:
+            stacks.append(tangent)
+            tangent = tangent.value
+        for stack in reversed(stacks):
+            stack.refresh()
 
 
 def _way_from_base(t: Tensor) -> tuple[list[Any], Tensor]:

@@ -191,15 +191,17 @@ def test_second_derivatives_agree_however_they_are_taken(name):
 
 
 @pytest.mark.parametrize("write", [
-    lambda y: y[0].mul_(2), lambda y: y[:1].sin_(), lambda y: y[0].copy_(y[-1] * 2), lambda y: y.t()[0].exp_(), lambda y: y[0].fill_(2.0),
+    lambda y, z: y[0].mul_(2), lambda y, z: y[:1].sin_(), lambda y, z: y[0].copy_(y[-1] * 2), lambda y, z: y.t()[0].exp_(),
+    lambda y, z: y[0].fill_(2.0), lambda y, z: y[:, 0].mul_(z[:, 1]), lambda y, z: y[0].add_(z[1] * z[0]),
 ])  # fmt: skip
-def test_writes_to_views_in_second_derivatives(write):
-    """A backward pass writes to parts of gradients: with batched tangents these were written apart from their whole."""
+@pytest.mark.parametrize("last", [torch.sin, torch.clone])
+def test_writes_to_views_in_second_derivatives(write, last):
+    """Gradients and tangents are written in parts, too; their whole must have what was written, and its history."""
 
     def f(z):
         y = z.clone()
-        write(y)
-        return (y.sin() * z).sum()
+        write(y, z)
+        return (last(y) * z).sum() + y.sum()
 
     x = torch.randn(3, 3, dtype=torch.float64)
     expected = jacrev(jacrev(f))(x)
