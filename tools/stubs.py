@@ -188,7 +188,10 @@ def write_functions(path: str) -> str:
 def reexports(file: Path) -> list[str]:
     """The imports of a file, as a stub shows them on."""
     found = []
+    lines: list[ast.stmt] = []
     for node in ast.parse(file.read_text()).body:
+        lines += node.body if isinstance(node, ast.With) else [node]
+    for node in lines:
         if isinstance(node, ast.ImportFrom) and (node.level or node.module == "math"):
             for a in node.names:
                 shown = a.asname or a.name
