@@ -41,13 +41,12 @@ def sum_rows_flat(m, index, g, first, padding, out):
     _sum_rows(m, index, g, True, first, padding, out)
 
 
-@kernel("(l),(v,d)->(d),()")
-def sum_bag(m, index, table, out, wrong):
-    """The sum of the rows that `index` names; `wrong` says whether one of them does not exist."""
+@inline
+def _sum_named(m, index, start, stop, table, out, wrong):
     bad = m.value(0, "b1")
     for j in independent(table.n):
         out[j] = m.value(0, out.type)
-    for i in range(index.n):
+    for i in range(start, stop):
         at = m.cast(index[i], "i64")
         if (at < 0) | (at >= table.shape[0]):
             bad = m.value(1, "b1")
@@ -55,22 +54,18 @@ def sum_bag(m, index, table, out, wrong):
             for j in independent(table.n):
                 out[j] = out[j] + table[at, j]
     wrong[()] = bad
+
+
+@kernel("(l),(v,d)->(d),()")
+def sum_bag(m, index, table, out, wrong):
+    """The sum of the rows that `index` names; `wrong` says whether one of them does not exist."""
+    _sum_named(m, index, 0, index.n, table, out, wrong)
 
 
 @kernel("(i),(),(),(v,d)->(d),()")
 def sum_span(m, index, start, stop, table, out, wrong):
     """The same for the part of `index` from `start` to `stop`."""
-    bad = m.value(0, "b1")
-    for j in independent(table.n):
-        out[j] = m.value(0, out.type)
-    for i in range(start[()], stop[()]):
-        at = m.cast(index[i], "i64")
-        if (at < 0) | (at >= table.shape[0]):
-            bad = m.value(1, "b1")
-        else:
-            for j in independent(table.n):
-                out[j] = out[j] + table[at, j]
-    wrong[()] = bad
+    _sum_named(m, index, start[()], stop[()], table, out, wrong)
 
 
 @kernel("(i),(b),(b),(b,d),()->(v,d)")
