@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
+from weakref import ref
 
 from .._autograd.node import Node, edge_of
 from .._compile.guards import Trail
 from .._compile.numbers import is_live
 from .._compile.numbers import plain as plain_number
 from .._core.state import GRAD, local
+from .._ops.records.primitive import view_link
 from .._tensor import Tensor, detached
+from .._tensor.constructors import alias_op
 from ..utils._pytree import tree_flatten, tree_unflatten
 
 
@@ -34,6 +37,71 @@ def inside_form(t: Tensor) -> Tensor:
     own._k |= GRAD
     own._edge = (Node(Entrance, (edge_of(t),)), 0)
     return own
+
+
+class Linked:
+    """A block in which stand-ins of tensors that share memory with others become their views before the first write to one of them:
+    what is written then reaches the history of all."""
+
+    def __init__(self, inputs: list[Tensor], inside: list[Tensor]):
+        self.pairs = [(t, own) for t, own in zip(inputs, inside) if own is not t]
+        self.waits = any([_is_shared(t) for t, _ in self.pairs])
+
+    def __enter__(self) -> Linked:
+        self.outer = local.before_write
+        if self.waits:
+            local.before_write = self._link
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        local.before_write = self.outer
+
+    def _link(self, written: Tensor) -> None:
+        if self.outer is not None:
+            self.outer(written)
+        if not self.waits or all([own._storage is not written._storage for _, own in self.pairs]):
+            return
+        self.waits = False
+        for t, own in self.pairs:
+            own._view = view_link(own, t, alias_op, (), None)
+            views = own._storage.views  # type: ignore[union-attr]
+            if views is None:
+                own._storage.add_view(own)  # type: ignore[union-attr]
+            else:  # those of `own` come after it, as their history begins with its own
+                views.insert(next((i + 1 for i, known in enumerate(views) if known() is t), 0), ref(own))
+
+
+def _is_shared(t: Tensor) -> bool:
+    """Whether a tensor is a view, or has views."""
+    views = None if t._storage is None else t._storage.views
+    return t._view is not None or any([known() is not None for known in views or ()])
+
+
+def is_changed(t: Tensor, own: Tensor) -> bool:
+    """Whether a run wrote to the form that a tensor had inside, or made another tensor of it."""
+    return own is not t and (own._edge is None or own._edge[0].op is not Entrance or own._array is not t._array)
+
+
+def take_over(t: Tensor, own: Tensor) -> None:
+    """What became of its form inside becomes of a tensor: history, shape, memory."""
+    if own._view is None or own._view[0] is not t:  # a write to a view has told the tensor that it is a view of
+        t._edge, t._k = own._edge, t._k & ~GRAD | own._k & GRAD
+    if own._array is not t._array:
+        t._array, t.dtype, t._storage = own._array, own.dtype, own._storage
+
+
+def leads_to(outputs: Iterable[Tensor], leaves: list[Tensor]) -> bool:
+    """Whether a backward pass from one of the outputs would come to one of the leaves."""
+    wanted, seen = {id(t) for t in leaves}, set[int]()
+    waiting: list[Any] = [t._edge[0] for t in outputs if t._k & GRAD and t._edge is not None] if leaves else []
+    while waiting:
+        node = waiting.pop()
+        if id(node) in wanted:
+            return True
+        if id(node) not in seen and isinstance(node, Node) and node.saved is not None:  # no backward pass has been here
+            seen.add(id(node))
+            waiting += [edge[0] for edge in node.edges if edge is not None]
+    return False
 
 
 def copied_containers(a: Any, b: Any) -> Iterator[tuple[Any, Any]]:

@@ -30,7 +30,7 @@ from ..nn.modules.container import ModuleDict, ModuleList
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._forms import Forms, leaves_in, ordinary_in
-from ._inside import Entrance, copied_containers, given_back, inside_form, write_back
+from ._inside import Linked, copied_containers, given_back, inside_form, is_changed, leads_to, take_over, write_back
 from ._pieces import Drawn, Pieces, is_tied, outline, runs_once
 from ._places import INPUT, ITSELF, OUTPUT, Places, Sources, as_tensor, change, first, found, make
 
@@ -388,7 +388,7 @@ class Region:
         places = [arguments.place_of(place) for place in self.plants if not _among(place, self.fixed)]
         tape.live.plant([place for place in places if place is not None])
         try:
-            with uncollected(), trail, tape:  # finalizers are no part of what is recorded
+            with uncollected(), Linked(inputs, inside), trail, tape:  # finalizers are no part of what is recorded
                 if held and held - arguments.exchange(others):
                     trail.problem = trail.problem or Break("an argument holds a tensor with a history")
                 try:
@@ -414,9 +414,9 @@ class Region:
         self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor], args: Any, named: Any, sizes: Any
     ) -> Any:  # fmt: skip
         """Keeps what a run did, if it can be a program; gives what it gave."""
-        written = [(t, own) for t, own in zip(inputs, inside) if own is not t and own._edge[0].op is not Entrance]
-        for t, own in written:  # the history of what was written belongs to the tensor that was given
-            t._edge = own._edge
+        written = [(t, own) for t, own in zip(inputs, inside) if is_changed(t, own)]
+        for t, own in written:
+            take_over(t, own)
         if isinstance(tape, Pieces) and (tape.cuts or tape.problem is not None):
             tape.cut()
             self._broken(tape.cuts)
@@ -554,6 +554,8 @@ class Region:
             done |= {(id(e.holder), e.key) for e in so_far if e.kind == "append"}
         effects = [to(e) for e in changed]
         where.settle()
+        if leads_to(where.outputs, [own for own, v in zip(inside, tape.graph.inputs) if own._k & ~v.k & GRAD]):
+            raise Break("an argument begins to require gradients, and results have its history")
         places = [*map(where.settled, places)]
         guards.effects.clear()  # they hold the tensors of this run
         if self.backend is not None:

@@ -214,3 +214,76 @@ def test_programs_take_tensors_in_data_classes():
     for i in range(4):
         assert compiled(Batch(torch.full((2,), float(i)))).tolist() == [2.0 * i] * 2
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + 1
+
+
+def _views(whole):
+    return whole[:1], whole, whole[0]
+
+
+_WRITES = {
+    "scale": lambda v: v.mul_(2),
+    "chain": lambda v: v.mul_(2).add_(1).sin_(),
+    "zero": lambda v: v.zero_(),
+    "item": lambda v: v.__setitem__(0, 5.0),
+    "unsqueeze": lambda v: v.unsqueeze_(0),
+    "turn": lambda v: v.t_().mul_(3),
+    "data": lambda v: setattr(v, "data", v.data * 2),
+}
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("write", _WRITES)
+def test_arguments_with_a_history_that_share_memory_are_written_to(write, which):
+    """The first call, which is recorded, writes to stand-ins of arguments: bases and views learn of it."""
+
+    def function(v):
+        _WRITES[write](v)
+        return (v * v).sum()
+
+    def run(f):
+        found = []
+        for _ in range(3):
+            start = torch.arange(1.0, 5.0).view(2, 2).requires_grad_()
+            whole = start * 1
+            given = _views(whole)[which]
+            (f(given) + whole.sum()).backward()
+            found.append((start.grad.tolist(), whole.tolist(), given.tolist(), given.shape))
+        return found
+
+    assert run(torch.compile(function)) == run(function)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_view_and_its_base_are_arguments(order):
+    def function(written, read):
+        written.mul_(2)
+        return (read * read).sum()
+
+    def run(f):
+        start = torch.arange(1.0, 5.0).view(2, 2).requires_grad_()
+        whole = start * 1
+        both = whole[0], whole
+        f(*[both[i] for i in order]).backward()
+        return start.grad.tolist()
+
+    compiled = torch.compile(function)
+    assert [run(compiled) for _ in range(3)] == [run(function)] * 3
+
+
+def test_an_argument_begins_to_require_gradients():
+    def function(x):
+        x.requires_grad_()
+        return (x * 3).sum()
+
+    compiled = torch.compile(function)
+    for _ in range(3):
+        x = torch.ones(2)
+        compiled(x).backward()
+        assert x.grad.tolist() == [3, 3]
+
+
+def test_an_argument_is_detached_in_place():
+    compiled = torch.compile(lambda x: (x.detach_() * 3).sum())
+    for _ in range(3):
+        x = torch.ones(2, requires_grad=True) * 2
+        assert compiled(x) == 12 and not x.requires_grad and x.is_leaf

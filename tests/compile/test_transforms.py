@@ -591,7 +591,7 @@ def test_the_flag_of_an_argument_is_set_in_each_call():
     def setting(flag):
         def function(x):
             x.requires_grad = flag
-            return x * 2
+            return x.detach() * 2
 
         return function
 
@@ -599,8 +599,7 @@ def test_the_flag_of_an_argument_is_set_in_each_call():
         compiled = torch.compile(setting(flag), fullgraph=True)
         for _ in range(3):
             x = torch.ones(3, requires_grad=not flag)
-            out = compiled(x)
-            assert x.requires_grad is out.requires_grad is flag
+            assert compiled(x).sum() == 6 and x.requires_grad is flag
     assert programs() == 2
 
 

@@ -154,6 +154,8 @@ def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
     check_inference(t)
     if modes.inferring is not None and local.transforms:
         check_captured(t)
+    if local.before_write is not None:
+        local.before_write(t)
     if t._k & BATCHED:
         return ops.take_over_batched(t, function(t, *args))
     before = alias(t)
