@@ -84,7 +84,7 @@ def _tile(plan: Plan) -> Vectors:
         for i in range(_asked(plan)):
             place = r.at("%ahead", number * r.i64("%ahead_step"), r.i64("%ahead_row") * i)
             prefetch(r, place, 1, cache=1 if by_lanes() else 2)
-        if by_lanes():
+        if vectors()[0] < 64:  # the sums would leave the registers where there are 16
             return
         with r.when(number < r.i64("%pieces")):
             prefetch(r, r.at("%later", number * _LATER), _LATER, cache=2)
