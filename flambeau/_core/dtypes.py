@@ -136,11 +136,15 @@ FLOAT8 = frozenset(d for d in ALL if d.name.startswith("float8"))
 
 
 def from_numpy_dtype(numpy_dtype: Any) -> dtype:
-    """The dtype of a NumPy array; TypeError names the ones that can be."""
+    """The dtype of a NumPy array; TypeError names the ones that can be, ValueError a foreign order of bytes."""
     found = BY_NUMPY.get(numpy_dtype)
     if found is None:
         found = BY_NUMPY.get(numpy_dtype.newbyteorder("="))
-        if found is None or not numpy_dtype.isnative:
+        if found is not None and not numpy_dtype.isnative:
+            raise ValueError(
+                "given numpy array has byte order different from the native one; convert it with astype first"
+            )
+        if found is None:
             raise TypeError(
                 f"can't convert np.ndarray of type numpy.{numpy_dtype.type.__name__}: no dtype of tensors stands for it; use "
                 "numbers or booleans"

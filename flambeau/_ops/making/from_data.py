@@ -55,8 +55,6 @@ def _checked(array: Any) -> Any:
             raise ValueError(
                 "given numpy array strides not a multiple of the element byte size; copy it first (array.copy())"
             )
-    if not array.dtype.isnative:
-        raise ValueError("given numpy array has byte order different from the native one; convert it with astype first")
     return array
 
 
@@ -148,6 +146,7 @@ def array_from(data: Any, d: dtype | None) -> tuple[Any, dtype]:
             data = _without_tensors(data, _depth(data))
         return _converted(data, d)
     except RecursionError:
+        first_leaf(data)  # raises if the first elements go on without end
         raise TypeError("new(): self-referential lists are incompatible with tensors") from None
 
 
