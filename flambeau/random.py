@@ -6,9 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from ._backend.placement import cuda_problem
 from ._core.state import CUDA
-from ._ops.making.generator import Generator, default_generator, default_of
+from ._ops.making.generator import Generator, default_generator, default_of, forked, has_gpu
 from ._tensor import Tensor
 
 
@@ -21,14 +20,9 @@ def manual_seed(seed: int) -> Generator:
     """
     seed = int(seed)
     default_generator.manual_seed(seed)
-    if _has_gpu():
+    if has_gpu():
         default_of(CUDA).manual_seed(seed)
     return default_generator
-
-
-def _has_gpu() -> bool:
-    """Whether a GPU was looked for, and found."""
-    return cuda_problem.cache_info().currsize > 0 and cuda_problem() is None
 
 
 def seed() -> int:
@@ -60,16 +54,8 @@ def fork_rng(
     device_type: str = "cuda",
 ) -> Iterator[None]:
     """Inside, random numbers may be drawn (and seeds set) without moving the stream outside."""
-    if not enabled:
+    with forked() if enabled else contextlib.nullcontext():
         yield
-        return
-    state, on_gpu = get_rng_state(), default_of(CUDA).get_state() if _has_gpu() else None
-    try:
-        yield
-    finally:
-        set_rng_state(state)
-        if on_gpu is not None:
-            default_of(CUDA).set_state(on_gpu)
 
 
 __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]

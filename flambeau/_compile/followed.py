@@ -11,10 +11,10 @@ from typing import Any
 
 from .._autograd.functions import FunctionRecord
 from .._core.state import GRAD
+from .._ops.making.generator import forked
 from .._ops.records.saved import Packed
 from .._ops.registry import ops
 from .._tensor import Tensor, detached, storage_of, version_of
-from ..random import fork_rng
 from .breaks import Break
 from .guards import Entered, Trail
 from .holders import MISSING, Effect, base_of, put_item, same
@@ -51,7 +51,7 @@ class Followed:
             self.tensors = [_Elements(t) for t, _ in trail.reach.tensors.values() if not t._k & GRAD]
             self.tensors += [_Elements(t) for t, _ in trail.arguments.inputs if not t._k & GRAD]
             self.listeners, trail.numbers, trail.said = (trail.numbers, trail.said), None, None
-            self.drawn = fork_rng()
+            self.drawn = forked()
             self.drawn.__enter__()
             trail.ends = True  # nobody needs what it gives
             trail.watch()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from ..._backend.cuda_watch import watching
 from ..._backend.meta import empty_meta
-from ..._backend.placement import as_device, bits
+from ..._backend.placement import as_device, bits, cuda_problem
 from ..._core import random_samplers
 from ..._core.allocation import not_planned
 from ..._core.devices import device
@@ -127,6 +128,23 @@ def _cuda_default() -> Generator:
 def default_of(k: int) -> Generator:
     """The generator that tensors with these bits are drawn from if none is given."""
     return _cuda_default() if k & CUDA else default_generator
+
+
+def has_gpu() -> bool:
+    """Whether a GPU was looked for, and found."""
+    return cuda_problem.cache_info().currsize > 0 and cuda_problem() is None
+
+
+@contextmanager
+def forked() -> Iterator[None]:
+    """A block after which the default streams go on as if nothing had been drawn inside."""
+    state, on_gpu = default_generator.get_state(), default_of(CUDA).get_state() if has_gpu() else None
+    try:
+        yield
+    finally:
+        default_generator.set_state(state)
+        if on_gpu is not None:
+            default_of(CUDA).set_state(on_gpu)
 
 
 def engine_of(generator: Any, name: str, k: int = 0) -> MersenneState:
