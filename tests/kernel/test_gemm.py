@@ -77,20 +77,6 @@ def test_batches_whose_right_operands_are_read_where_they_lie(dtype, left):
         check(blas.product(x, y), reference(x, y), dtype)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i4"], ids=str)
-@pytest.mark.parametrize("cores", [1, 2])
-def test_turned_left_operands_are_kept_for_all_strips(dtype, cores, monkeypatch):
-    code = {"f4": "f32", "f8": "f64", "i4": "i32"}[dtype]
-    monkeypatch.setattr(threads._pool, "size", cores)
-    rng = np.random.default_rng(6)
-    for m, k in [(131, tiles.depth() + 7), (500, 70)]:
-        n = 2 * cores * tiles.strip_bytes() // (tiles.depth() * np.dtype(dtype).itemsize) + 9
-        assert gemm.kept(code, *blas._tile(code, m, n), m, n)
-        x, y = values(rng, (k, m), dtype).T, values(rng, (k, n), dtype)
-        check(blas.product(x, y), reference(x, y), dtype)
-        check(blas.product(x[3:], y), reference(x[3:], y), dtype)
-
-
 @pytest.mark.parametrize("dtype", ["f4", ml_dtypes.bfloat16], ids=str)
 def test_blocks_of_depth_rows_and_columns(dtype):
     rng = np.random.default_rng(1)
