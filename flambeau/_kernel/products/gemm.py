@@ -310,21 +310,21 @@ def _main(plan: Plan, added: bool) -> Vectors:
 
         end = r.label()
         if plan.few:
-            along, panels = r.label(), r.label()
+            along, packing = r.label(), r.label()
             # sums of a row with a column are added up across vectors, which must be little beside a deep product
             deep = k * (plan.lanes.bit_length() - 1) >= m * (2 * plan.lanes)
-            r.branch_if(by_rows & (b_row == size) & deep, along, panels)
+            r.branch_if(by_rows & (b_row == size) & deep, along, packing)
             r.start_block(along)
-            tall, broad = shape(plan.rows)
+            tall, wide = shape(plan.rows)
             with r.loop(zero, maximum(k, 1), plan.length) as pc:
                 depth, first = minimum(k - pc, plan.length), pc == 0
-                with r.loop(zero, n, broad) as j, r.loop(zero, m, tall) as i:
+                with r.loop(zero, n, wide) as j, r.loop(zero, m, tall) as i:
                     places, factors = result(i, j, first)
                     lines = r.at(a, i * a_row, pc * size), a_row, r.at(b, j * b_column, pc * size), b_column
                     invoke(r, "dots", *lines, depth, *places, minimum(m - i, tall),
-                          minimum(n - j, broad), *factors)  # fmt: skip
+                          minimum(n - j, wide), *factors)  # fmt: skip
             r.branch(end)
-            r.start_block(panels)
+            r.start_block(packing)
         with r.loop(zero, n, strip) as jc, r.loop(zero, maximum(k, 1), plan.depth) as pc:
             depth, columns = minimum(k - pc, plan.depth), minimum(n - jc, strip)
             source = r.at(b, pc * b_row, jc * b_column)
@@ -336,8 +336,8 @@ def _main(plan: Plan, added: bool) -> Vectors:
             with r.loop(zero, m, plan.rows) as ic:
                 rows = minimum(m - ic, plan.rows)
                 left_source = r.at(a, ic * a_row, pc * a_column)
-                panels = r.value(f"udiv i64 {ic.name}, {plan.rows}", "i64")
-                number = panels & (TOGETHER - 1)
+                above = r.value(f"udiv i64 {ic.name}, {plan.rows}", "i64")
+                number = above & (TOGETHER - 1)
                 panel = r.at(left, r.select(turned, number, zero) * plan.left_bytes)
                 with r.when(~turned):
                     invoke(r, "pack_left", left, left_source, a_row, a_column, rows, depth)
@@ -353,7 +353,7 @@ def _main(plan: Plan, added: bool) -> Vectors:
                 with r.loop(zero, columns, plan.columns) as j:
                     places, factors = result(ic, jc + j, pc == 0)
                     across = r.value(f"udiv i64 {j.name}, {plan.columns}", "i64")
-                    done = (panels * broad + across) * blocks
+                    done = (above * broad + across) * blocks
                     ahead = r.at(
                         next_panel, minimum(across * _asked(plan), max(plan.rows - _asked(plan), 0)) * next_row
                     )
