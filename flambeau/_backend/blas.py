@@ -261,10 +261,11 @@ def _product_of_matrices(code: str, x: Any, y: Any, c: Any, beta: Any, alpha: An
     along = x.strides[1] == size == y.strides[0]  # both lie depth by depth, as the input and the weight of a layer do
     turned = along and _better_turned(code, m, n)
     sizes = (n, k, m) if turned else (m, k, n)
-    function, needed = _planned(code, None, 1, *sizes, c is not None, threads.get_num_threads())
     out = empty((m, n), x.dtype)
-    scratch = workspace.take(needed)
     a, b, to = (y.T, x.T, out.T) if turned else (x, y, out)
+    across = a.strides[0] == size != a.strides[1]
+    function, needed = _planned(code, None, 1, *sizes, c is not None, threads.get_num_threads(), across=across)
+    scratch = workspace.take(needed)
     if c is None:
         function(a, b, scratch, to)
     else:
@@ -313,11 +314,12 @@ def _planned_pairs(pairs: str, m: int, k: int, n: int, added: bool, cores: int) 
 
 @functools.lru_cache(4096)
 def _planned(
-    code: str, pairs: str | None, items: int, m: int, k: int, n: int, added: bool, cores: int, inner: int = 1
-) -> tuple[Any, int]:
+    code: str, pairs: str | None, items: int, m: int, k: int, n: int, added: bool, cores: int, inner: int = 1,
+    across: bool = False,
+) -> tuple[Any, int]:  # fmt: skip
     """(ufunc, bytes of scratch) of a product that is cut along its batch or its rows and columns, if that pays.
 
-    `inner` is the extent of the last dimension of the batch, along which that is cut.
+    `inner` is the extent of the last dimension of the batch, along which that is cut. The left operand may lie `across`, column by column.
     """
     work = abs(items) * (m + FETCH) * n * k // PRODUCTS
     if pairs:
@@ -326,8 +328,10 @@ def _planned(
     count = min(cores, worth(work))
     if count > 1 and m:
         parts = (min(inner, EACH * count), 1, 1) if inner >= count else (1, *cells(m, n, count))
-    rows, wide = _tile(code, -(-m // parts[1]), -(-n // parts[2]))
-    function, size = gemm.gemm(code, rows, added, parts, wide, m <= tiles.FEW, count)
+    part = -(-m // parts[1]), -(-n // parts[2])
+    rows, wide = _tile(code, *part)
+    kept = gemm.kept(code, rows, wide, *part) if across else 0
+    function, size = gemm.gemm(code, rows, added, parts, wide, m <= tiles.FEW, count, kept)
     return (quickly(function) if work < SOON else function), size
 
 

@@ -17,6 +17,7 @@ from flambeau._kernel.render import tiles
 
 TYPES = ["f4", "f8", "f2", ml_dtypes.bfloat16, "i8", "i4", "i2", "i1", "u1"]
 SHAPES = [(1, 1, 1), (2, 3, 4), (14, 16, 32), (15, 17, 33), (70, 300, 37), (33, 31, 97), (5, 0, 3)]
+_BEYOND = 1 << 20
 TOLERANCE = {np.dtype("f4"): 1e-4, np.dtype("f8"): 1e-12, np.dtype("f2"): 2e-3, np.dtype(ml_dtypes.bfloat16): 1.6e-2}
 
 
@@ -75,6 +76,42 @@ def test_batches_whose_right_operands_are_read_where_they_lie(dtype, left):
         if left == "transposed":
             x = np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
         check(blas.product(x, y), reference(x, y), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4"], ids=str)
+@pytest.mark.parametrize("cores", [1, 2])
+def test_turned_left_operands_are_kept_for_all_strips(dtype, cores, monkeypatch):
+    code = {"f4": "f32", "f8": "f64", "i4": "i32"}[dtype]
+    monkeypatch.setattr(threads._pool, "size", cores)
+    rng = np.random.default_rng(6)
+    for m, k in [(131, tiles.depth() + 7), (500, 70)]:
+        n = 2 * cores * tiles.strip_bytes() // (tiles.depth() * np.dtype(dtype).itemsize) + 9
+        assert gemm.kept(code, *blas._tile(code, m, n), m, n)
+        x, y = values(rng, (k, m), dtype).T, values(rng, (k, n), dtype)
+        check(blas.product(x, y), reference(x, y), dtype)
+        check(blas.product(x[3:], y), reference(x[3:], y), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"], ids=str)
+@pytest.mark.parametrize("cores", [1, 2])
+def test_nothing_is_written_beyond_the_scratch(dtype, cores, monkeypatch):
+    """Also not by the lanes of a vector that no panel of few rows has a place for, where panels are kept for all strips."""
+    monkeypatch.setattr(threads._pool, "size", cores)
+    rooms = []
+
+    def take(size):
+        rooms.append(np.full(size + _BEYOND, 0xA5, np.uint8))
+        return rooms[-1][:size]
+
+    monkeypatch.setattr(blas.workspace, "take", take)
+    rng = np.random.default_rng(8)
+    k, n = 600, 2 * cores * tiles.strip_bytes() // (tiles.depth() * np.dtype(dtype).itemsize) + 9
+    for m in (1, 3, 5, 17, 23, 31, 113):
+        x, y = values(rng, (k, m), dtype).T, values(rng, (k, n), dtype)
+        for left, right in ((x, y), (x.copy(), y), (x, np.asfortranarray(y)), (x.copy(), np.asfortranarray(y))):
+            check(blas.product(left, right), reference(x, y), dtype)
+            size = len(rooms[-1]) - _BEYOND
+            assert (rooms[-1][size:] == 0xA5).all(), (m, left.strides, right.strides)
 
 
 @pytest.mark.parametrize("dtype", ["f4", ml_dtypes.bfloat16], ids=str)

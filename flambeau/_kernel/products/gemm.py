@@ -35,6 +35,7 @@ from .dots import dots, shape
 from .panels import height, left_steps, pack, pack_left, pack_turned
 
 _SMALL = 64 << 10  # bytes up to which a right operand may be read where it lies
+_KEPT = 16 << 20  # bytes of panels of a turned left operand that are kept at most
 _RESULT_ROWS = 2  # that are asked for before each block of the depth
 _LATER = 256  # bytes of the next product's right operand that are asked for there
 
@@ -280,6 +281,13 @@ def _main(plan: Plan, added: bool) -> Vectors:
         plain = plain & (once | (even & ((near <= _SMALL) | alike)))
     packed_step = r.constant("i64", plan.columns * size)
     strip = plan.strip_at_run_time(r)
+    # A turned left operand is packed once for all strips if there is room: to fetch its rows from afar each time takes long.
+    strips, depths = (n + strip - 1) // strip, (maximum(k, 1) + (plan.depth - 1)) // plan.depth
+    store = plan.left_bytes * (TOGETHER + 1) + strip * (plan.depth * size)
+    panels = r.value(f"udiv i64 {(m + (plan.rows - 1)).name}, {plan.rows}", "i64")
+    keeps = turned & (strips > 1) & (store + (panels + 1) * plan.left_bytes + 64 <= word("%dims", 4))
+    inner = r.select(keeps, strips, depths)
+    store = r.select(keeps, store, zero)
     next_row, next_step = r.select(by_rows, a_row, zero), r.select(by_rows, a_column * plan.lanes, zero)
 
     with r.loop(zero, batch) as item:
@@ -325,7 +333,10 @@ def _main(plan: Plan, added: bool) -> Vectors:
                           minimum(n - j, wide), *factors)  # fmt: skip
             r.branch(end)
             r.start_block(packing)
-        with r.loop(zero, n, strip) as jc, r.loop(zero, maximum(k, 1), plan.depth) as pc:
+        with r.loop(zero, strips * depths) as turn:
+            slow = turn // inner
+            fast = turn - slow * inner
+            jc, pc = r.select(keeps, fast, slow) * strip, r.select(keeps, slow, fast) * plan.depth
             depth, columns = minimum(k - pc, plan.depth), minimum(n - jc, strip)
             source = r.at(b, pc * b_row, jc * b_column)
             whole = columns - r.value(f"urem i64 {columns.name}, {plan.columns}", "i64")
@@ -338,12 +349,13 @@ def _main(plan: Plan, added: bool) -> Vectors:
                 left_source = r.at(a, ic * a_row, pc * a_column)
                 above = r.value(f"udiv i64 {ic.name}, {plan.rows}", "i64")
                 number = above & (TOGETHER - 1)
-                panel = r.at(left, r.select(turned, number, zero) * plan.left_bytes)
+                which = r.select(keeps, above, r.select(turned, number, zero))
+                panel = r.at(left, store + which * plan.left_bytes)
                 with r.when(~turned):
                     invoke(r, "pack_left", left, left_source, a_row, a_column, rows, depth)
-                with r.when(turned & (number == 0)):
+                with r.when(turned & (number == 0) & (~keeps | (jc == 0))):
                     several = minimum(m - ic, plan.rows * TOGETHER)
-                    invoke(r, "pack_turned", left, left_source, a_row, a_column, several, depth, *height(plan))
+                    invoke(r, "pack_turned", panel, left_source, a_row, a_column, several, depth, *height(plan))
                 # while tiles are computed, the rows of the next panel come nearer
                 after = either(r, pc + plan.depth < k, r.at(a, (pc + plan.depth) * a_column), next_a)
                 following = either(r, ic + plan.rows < m, r.at(left_source, a_row * plan.rows), after)
@@ -388,19 +400,28 @@ def gemm(
     wide: int = 2,
     few: bool = False,
     threads: int = 1,
+    kept: int = 0,
 ) -> tuple[Any, int]:
     """The ufunc a, b, [d, alpha, beta,] scratch -> c for a tile of so many rows and vectors, and its bytes of scratch.
 
     c = a @ b, or alpha * a @ b + beta * d. The scratch (uint8) is written to; each thread has its own. With `grid`, the
     batch, the rows and the columns are cut into so many parts, which the threads share. `few` is right for products of
-    at most `tiles.FEW` rows.
+    at most `tiles.FEW` rows. There is scratch for `kept` panels, which are not packed again for each strip then.
     """
     plan = Plan(type, rows, wide, few and COMPUTE[type] == type)
     key = "gemm", type, rows, added, wide, plan.few, plan.lanes
     address = jit.compile_rendered("kernel", key, lambda: render(plan, added))
     inner = (type, type, plan.result, plan.compute, plan.compute) if added else (type, type)
     name, units = f"gemm_{type}_{rows}x{wide}", (rows, plan.columns)
-    return on_grid(name, address, (*inner, "u8"), plan.result, added, plan.scratch, grid, units, threads)
+    scratch = plan.scratch + kept * plan.left_bytes
+    return on_grid(name, address, (*inner, "u8"), plan.result, added, scratch, grid, units, threads)
+
+
+def kept(type: str, rows: int, wide: int, m: int, n: int) -> int:
+    """How many panels of a turned left operand are worth keeping for an (m, n) product; a power of two, as each number has a ufunc."""
+    plan = Plan(type, rows, wide)
+    panels = 1 << (-(-m // rows)).bit_length()  # at least one more than there are
+    return panels if n > plan.strip and panels * plan.left_bytes <= _KEPT else 0
 
 
 def on_grid(

@@ -50,6 +50,7 @@ def pack_turned(plan: Plan) -> Vectors:
     """The same for up to `TOGETHER` panels of lanes that lie side by side: what is read at once of a row belongs to several.
 
     All tiles share it: `height` gives what else it is told, the rows of a panel with what divides by them, and a panel's bytes.
+    Lanes of a vector beyond the last panel are written to where the next one would begin.
     """
     r = Vectors("pack_turned", [*_PARAMETERS, "i64 %rows", "i64 %part", "i64 %bytes"], plan)
     n, size, tall = plan.lanes, plan.size, r.i64("%rows")
@@ -72,7 +73,7 @@ def pack_turned(plan: Plan) -> Vectors:
             for i, line in enumerate(block):
                 lane = first + i
                 if mask is not None:
-                    lane = r.select(lane < tall * TOGETHER, lane, tall * TOGETHER)
+                    lane = r.select(lane < lanes, lane, lanes)
                 r.store_vector(r.at(to, place(lane)), line)
 
         with r.loop(zero, count & -n, n) as g:

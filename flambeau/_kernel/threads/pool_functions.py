@@ -227,7 +227,7 @@ def cell(m, w, job, me):
     m.put(extents, 8, m.call("bound", m.word(given, 8), rows, row + 1, m.word(data, 56)) - top)
     m.put(extents, 16, m.word(given, 16))
     m.put(extents, 24, m.call("bound", m.word(given, 24), columns, column + 1, m.word(data, 64)) - left)
-    m.put(extents, 32, m.word(given, 32))
+    m.put(extents, 32, m.word(data, 24))
     if m.word(extents) * m.word(extents, 8) * m.word(extents, 24) <= 0:
         return
     for p in range(m.word(data, 8)):
