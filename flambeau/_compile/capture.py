@@ -93,6 +93,7 @@ class Capture:
         # Values by the arrays of their tensors, which detached and saved forms of them share.
         self._values: dict[int, tuple[Any, Value]] = {} if of is None else dict(of._values)
         self._given = list(inputs)
+        self._versions = list(map(version_of, inputs))
         self.graph.inputs = [self._new(t) for t in inputs]
 
     # -- the block -------------------------------------------------------------------------------------------------
@@ -117,6 +118,10 @@ class Capture:
         self._given.clear()
         self._values.clear()
         self.outside = lambda t: t
+
+    def writes_to_inputs(self) -> list[int]:
+        """How many writes to each input the run has counted."""
+        return [version_of(t) - before for t, before in zip(self._given, self._versions)]
 
     def finish(self, outputs: Any, whole: bool = False) -> Graph:
         """The program that computes these tensors and does all writes (or all that was recorded); raises `Break` if there is none."""
@@ -376,6 +381,9 @@ class Capture:
         if name in HOOKS and self.outside(args[0]) is not args[0]:
             self.stop(f"{name} of an argument", ours=True)
             return function(self.outside(args[0]), *args[1:], **named)
+        if name == "detach_" and self.outside(args[0]) is not args[0]:
+            function(self.outside(args[0]))  # which may be a view, that is not to be detached
+            args[0]._view = None
         if self.problem is not None:
             return function(*args, **named)
         if name == "__set__":

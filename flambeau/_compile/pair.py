@@ -49,6 +49,12 @@ class Pair:
         self.arenas: list[Any] = []  # of the programs of both passes, of which one runs at a time
         self.differentiable = [i for i, t in enumerate(outputs) if t._k & GRAD]
         self.spent: list[int] = []  # outputs whose backward pass has been made
+        # writes that tensors count, but no node: to results, and where arguments are turned
+        there = {id(t._storage) for t in (*inputs, *tape.graph.constants.values())}
+        self.writes = [
+            (i, version_of(t)) for i, t in enumerate(outputs) if version_of(t) and id(t._storage) not in there
+        ]
+        self.to_inputs = [(i, n) for i, n in enumerate(tape.writes_to_inputs()) if n > 0]
         graph = tape.finish(outputs, whole=True)  # the backward pass may need more
         self.about = [(t._array.shape, t.dtype, t._k & ~GRAD) for t in outputs]
         self.count = len(outputs)
@@ -153,7 +159,10 @@ class Pair:
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs, with a node behind those that need one."""
+        found = [(inputs[i], version_of(inputs[i]) + n) for i, n in self.to_inputs]
         made = self.forward_program.run(inputs)
+        for t, n in (*found, *[(made[i], n) for i, n in self.writes]):
+            storage_of(t).version = n
         for i in self.repeated:
             made[i] = detached(made[i])
         return made if self.backward_program is None and not self.spent else self.with_history(made, inputs)

@@ -11,8 +11,9 @@ from .._compile.guards import Trail
 from .._compile.numbers import is_live
 from .._compile.numbers import plain as plain_number
 from .._core.state import GRAD, local
+from .._ops.layout.metadata import hand_over, left_behind
 from .._ops.records.primitive import view_link
-from .._tensor import Tensor, detached
+from .._tensor import Tensor, detached, storage_of
 from .._tensor.constructors import alias_op
 from ..utils._pytree import tree_flatten, tree_unflatten
 
@@ -77,17 +78,41 @@ def _is_shared(t: Tensor) -> bool:
     return t._view is not None or any([known() is not None for known in views or ()])
 
 
+def settle(inputs: list[Tensor], inside: list[Tensor]) -> bool:
+    """Does to arguments what a run has done to their forms inside, whose views become theirs; whether it wrote to one."""
+    pairs = [(t, own) for t, own in zip(inputs, inside) if own is not t]
+    written = [pair for pair in pairs if is_changed(*pair)]
+    for t, own in written:
+        take_over(t, own)
+    for t, own in pairs:
+        if own._storage is t._storage:
+            hand_over(own, t)
+    return bool(written)
+
+
 def is_changed(t: Tensor, own: Tensor) -> bool:
     """Whether a run wrote to the form that a tensor had inside, or made another tensor of it."""
     return own is not t and (own._edge is None or own._edge[0].op is not Entrance or own._array is not t._array)
 
 
 def take_over(t: Tensor, own: Tensor) -> None:
-    """What became of its form inside becomes of a tensor: history, shape, memory."""
-    if own._view is None or own._view[0] is not t:  # a write to a view has told the tensor that it is a view of
+    """What became of its form inside becomes of a tensor: history, shape, memory, views."""
+    linked = own._view is not None and own._view[0] is t  # then a write has told the tensor
+    if own._array is not t._array and own._storage is t._storage and own._view is not None and not linked:
+        _turn(t, own)
+    elif not linked:
         t._edge, t._k = own._edge, t._k & ~GRAD | own._k & GRAD
     if own._array is not t._array:
         t._array, t.dtype, t._storage = own._array, own.dtype, own._storage
+
+
+def _turn(t: Tensor, own: Tensor) -> None:
+    """A tensor becomes the view of its memory that its form inside has become; what it was stays behind for its views."""
+    left_behind(t)
+    t._view, t._edge, t._k = own._view, own._edge, t._k & ~GRAD | own._k & GRAD
+    views = storage_of(t).views
+    if views is not None:
+        views[:] = [ref(t) if known() is own else known for known in views if known() is not t]
 
 
 def leads_to(outputs: Iterable[Tensor], leaves: list[Tensor]) -> bool:

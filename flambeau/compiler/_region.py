@@ -30,7 +30,7 @@ from ..nn.modules.container import ModuleDict, ModuleList
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._forms import Forms, leaves_in, ordinary_in
-from ._inside import Linked, copied_containers, given_back, inside_form, is_changed, leads_to, take_over, write_back
+from ._inside import Linked, copied_containers, given_back, inside_form, leads_to, settle, write_back
 from ._pieces import Drawn, Pieces, is_tied, outline, runs_once
 from ._places import INPUT, ITSELF, OUTPUT, Places, Sources, as_tensor, change, first, found, make
 
@@ -414,9 +414,7 @@ class Region:
         self, trail: Trail, tape: Capture, out: Any, inputs: list[Tensor], inside: list[Tensor], args: Any, named: Any, sizes: Any
     ) -> Any:  # fmt: skip
         """Keeps what a run did, if it can be a program; gives what it gave."""
-        written = [(t, own) for t, own in zip(inputs, inside) if is_changed(t, own)]
-        for t, own in written:
-            take_over(t, own)
+        written = settle(inputs, inside)
         if isinstance(tape, Pieces) and (tape.cuts or tape.problem is not None):
             tape.cut()
             self._broken(tape.cuts)
@@ -554,8 +552,8 @@ class Region:
             done |= {(id(e.holder), e.key) for e in so_far if e.kind == "append"}
         effects = [to(e) for e in changed]
         where.settle()
-        if leads_to(where.outputs, [own for own, v in zip(inside, tape.graph.inputs) if own._k & ~v.k & GRAD]):
-            raise Break("an argument begins to require gradients, and results have its history")
+        if leads_to(where.outputs, [own for own, v in zip(inside, tape.graph.inputs) if (own._k ^ v.k) & GRAD]):
+            raise Break("an argument begins or ceases to require gradients, and results have its history")
         places = [*map(where.settled, places)]
         guards.effects.clear()  # they hold the tensors of this run
         if self.backend is not None:

@@ -282,8 +282,36 @@ def test_an_argument_begins_to_require_gradients():
         assert x.grad.tolist() == [3, 3]
 
 
+def test_an_argument_ceases_to_require_gradients():
+    def function(x):
+        y = x * 2
+        x.requires_grad_(False)
+        return y
+
+    compiled = torch.compile(function)
+    for _ in range(3):
+        x = torch.ones(2, requires_grad=True)
+        compiled(x).sum().backward()
+        assert x.grad.tolist() == [2, 2] and not x.requires_grad
+
+
 def test_an_argument_is_detached_in_place():
     compiled = torch.compile(lambda x: (x.detach_() * 3).sum())
     for _ in range(3):
         x = torch.ones(2, requires_grad=True) * 2
         assert compiled(x) == 12 and not x.requires_grad and x.is_leaf
+
+
+@pytest.mark.parametrize("function", [lambda x: x.detach_() * 3, lambda x: x.mul_(3).detach_()])
+def test_views_are_not_detached_in_place(function):
+    compiled = torch.compile(function)
+    for _ in range(3):
+        x = (torch.ones(2, requires_grad=True) * 2)[:1]
+        with pytest.raises(RuntimeError, match="Can't detach views in-place"):
+            compiled(x)
+        assert x.requires_grad
+
+    for _ in range(3):  # what has a view is not one
+        x = torch.ones(2, requires_grad=True) * 2
+        part = x[:1]
+        assert torch.compile(function)(x).tolist() == [6, 6] and not x.requires_grad and part.requires_grad

@@ -21,7 +21,7 @@ from ..._core.layouts import (
 )
 from ..._core.sizes import contiguous_strides
 from ..._core.state import BATCHED, DUAL, META, QUANTIZED, local, modes
-from ..._tensor import Borrowed, Storage, Tensor, alias, bump, meta_of, storage_of, wrap
+from ..._tensor import Borrowed, Tensor, alias, bump, meta_of, storage_of, wrap
 from ..making.factory import formatted_memory, shape_argument, unwritten
 from ..records.writable import check_captured, check_history, check_inference
 from ..registry import ops, public, relabel
@@ -147,6 +147,24 @@ _IN_PLACE_NAMES = {
 }  # fmt: skip
 
 
+def left_behind(t: Tensor) -> tuple[Tensor, bool]:
+    """What a tensor is before it becomes another view of its memory: the views that were taken of it are this one's, if there are any."""
+    before, storage = alias(t), storage_of(t)
+    if t._view is not None and storage.views is not None:  # a write to the base reaches first what it was, then itself
+        place = next((i for i, reference in enumerate(storage.views) if reference() is t), len(storage.views))
+        storage.views.insert(place, weakref.ref(before))
+    return before, hand_over(t, before)
+
+
+def hand_over(t: Tensor, other: Tensor) -> bool:
+    """Makes the views of a tensor views of another one, which has the same memory; whether there are any."""
+    known = [reference() for reference in storage_of(t).views or ()]
+    views = [view for view in known if view is not None and view._view and view._view[0] is t]
+    for view in views:
+        view._view = (other, *view._view[1:])
+    return bool(views)
+
+
 def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
     """Applies a view to the tensor itself: it keeps its identity and takes over the view's strides and history."""
     if local.grad and not t._k & BATCHED:
@@ -158,19 +176,10 @@ def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
         local.before_write(t)
     if t._k & BATCHED:
         return ops.take_over_batched(t, function(t, *args))
-    before = alias(t)
-    storage: Storage = storage_of(t)
-    views = [
-        v for v in (reference() for reference in storage.views or ()) if v is not None and v._view and v._view[0] is t
-    ]
-    if t._view is not None and storage.views is not None:  # a write to the base reaches first what it was, then itself
-        place = next((i for i, reference in enumerate(storage.views) if reference() is t), len(storage.views))
-        storage.views.insert(place, weakref.ref(before))
+    before, views = left_behind(t)
     made = function(before, *args)
     if made._edge is not None and (name := made._edge[0].name()) in _IN_PLACE_NAMES:
         relabel(made, _IN_PLACE_NAMES[name])
-    for view in views:  # they were taken of the tensor as it was
-        view._view = (before, *view._view[1:])
     t._array = made._array
     if local.grad:  # otherwise it keeps the history it had, as after any write that is not recorded
         t._edge, t._k = made._edge, made._k
@@ -180,8 +189,8 @@ def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
         t._view = made._view if local.grad else (*made._view[:5], *t._view[5:])
     elif views:  # from now on it is a view itself, of what it was
         t._view = made._view
-        storage.add_view(t)
-    storage.version += 1
+        storage_of(t).add_view(t)
+    bump(t)
     return t
 
 
