@@ -159,13 +159,17 @@ class Pair:
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs, with a node behind those that need one."""
+        made = self._counted(inputs) if self.writes or self.to_inputs else self.forward_program.run(inputs)
+        for i in self.repeated:
+            made[i] = detached(made[i])
+        return made if self.backward_program is None and not self.spent else self.with_history(made, inputs)
+
+    def _counted(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         found = [(inputs[i], version_of(inputs[i]) + n) for i, n in self.to_inputs]
         made = self.forward_program.run(inputs)
         for t, n in (*found, *[(made[i], n) for i, n in self.writes]):
             storage_of(t).version = n
-        for i in self.repeated:
-            made[i] = detached(made[i])
-        return made if self.backward_program is None and not self.spent else self.with_history(made, inputs)
+        return made
 
     def with_history(self, made: list[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
         """Outputs of the forward program as the function's."""

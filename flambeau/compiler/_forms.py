@@ -4,6 +4,8 @@ A program is made for one set of sizes. A function that is called with ever new 
 once, or was said to change, is no reason to record again, and calls run eagerly until those with one set have taken as long as it takes to make a program. As many programs stay as fit into a
 bound, those that were used last.
 
+A program ends with what it was made for: it is kept by one of the tensors that it knows (`keep`), and the function only knows where it is.
+
 A program of a few small operations may take longer than these, as it has to be found. So short ones and the functions that they stand for run by
 turns for a while, and the faster one stays.
 """
@@ -11,14 +13,15 @@ turns for a while, and the faster one stays.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from statistics import median
 from time import perf_counter
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 from .._compile.arguments import is_ordinary, is_record
 from .._compile.holders import attributes_of
-from .._tensor import Tensor
+from .._tensor import Tensor, meta_of
 from ..utils.weak import WeakTensorKeyDictionary
 
 MOST_FORMS = 64
@@ -79,6 +82,18 @@ def ordinary_in(a: Any) -> list[Any]:
     return list(found.values())
 
 
+def _kept_by(owner: Tensor) -> WeakKeyDictionary[Any, list[Any]]:
+    """The programs that a tensor keeps, by those who know them."""
+    own = meta_of(owner).__dict__
+    if "programs" not in own:
+        own["programs"] = WeakKeyDictionary()
+    return own["programs"]
+
+
+def _nothing() -> None:
+    """There is no entry."""
+
+
 class Trial:
     """Whether a program is faster than the function that it stands for, with arguments of a form."""
 
@@ -117,14 +132,24 @@ def _differing(form: tuple[Any, ...], other: tuple[Any, ...]) -> set[tuple[int, 
     return found
 
 
+def _living(known: list[ref[Any]]) -> list[Any]:
+    found = [entry for one in known if (entry := one()) is not None]
+    if len(found) < len(known):
+        known[:] = map(ref, found)
+    return found
+
+
 class Forms:
     """Entries of a region; `dynamic` is what `torch.compile` was given."""
 
     def __init__(self, dynamic: bool | None, alike: Container[type], loose: Container[str]):
         self.dynamic, self.alike, self.loose = dynamic, alike, loose
-        self.known: OrderedDict[tuple[Any, ...], list[Any]] = OrderedDict()
+        self.known: OrderedDict[tuple[Any, ...], list[ref[Any]]] = OrderedDict()
+        self._owners: list[ref[Tensor]] = []  # what keeps them alive
+        self._own: list[Any] = []  # those that know no tensor
+        self._idle: list[ref[Any]] = []  # those that were added since the last time that one was of use
         self.cost = 0.0  # seconds that the last program took to make
-        self.recent: Any = None  # the entry that was right last
+        self.recent: Callable[[], Any] = _nothing  # gives the entry that was right last
         self.trial: Trial | None = None
         self.slow: set[tuple[Any, ...]] = set()  # forms for which the function itself is faster
         # places in forms where sizes change: the number of an argument, and of a dimension (-1: all of them, or a whole number)
@@ -145,34 +170,58 @@ class Forms:
 
     def entries(self) -> list[Any]:
         """All of them, the newest first."""
-        return [entry for entries in reversed(self.known.values()) for entry in entries]
+        return [entry for entries in reversed(self.known.values()) for entry in _living(entries)]
 
     def fitting(self, args: Any, named: Any) -> list[Any]:
         """Entries that may be right for arguments."""
         if len(self.known) == 1:
-            return next(iter(self.known.values()))
+            return _living(next(iter(self.known.values())))
         form = self.of(args, named)
         found = self.known.get(form)
         if found is None:
             return []
         self.known.move_to_end(form)
-        return found
+        return _living(found)
 
-    def add(self, form: tuple[Any, ...], entry: Any) -> None:
-        """Keeps an entry, and drops others if there are too many."""
-        self.known.setdefault(form, []).insert(0, entry)
+    def add(self, form: tuple[Any, ...], entry: Any, owner: Tensor | None) -> None:
+        """Adds an entry that lives as long as a tensor, and drops others if there are too many."""
+        self.known.setdefault(form, []).insert(0, ref(entry))
+        self._idle.append(ref(entry))
+        self._owners = [known for known in self._owners if known() is not None]
+        if owner is None:
+            self._own.append(entry)
+        else:
+            self._owners += [] if any([known() is owner for known in self._owners]) else [ref(owner)]
+            _kept_by(owner).setdefault(self, []).append(entry)
         self.known.move_to_end(form)
         if self._spent.pop(form, None) is not None:  # if it is dropped, all begins again, and takes longer
             self._made[form] = 2 * self._made.get(form, 1)
         while len(self.known) > 1 and (len(self.known) > MOST_FORMS or self._bytes() > MOST_BYTES):
-            if self.recent in self.known.popitem(last=False)[1]:
-                self.recent = None
+            self._drop(_living(self.known.popitem(last=False)[1]))
 
-    def prefer(self, entries: list[Any], entry: Any) -> None:
-        """Puts one of some entries first."""
-        for form, own in self.known.items():
-            if own is entries:
-                self.known[form] = [entry, *[other for other in own if other is not entry]]
+    def _drop(self, entries: list[Any]) -> None:
+        owners = [owner for known in self._owners if (owner := known()) is not None]
+        for kept in (self._own, *[_kept_by(owner)[self] for owner in owners]):
+            kept[:] = [entry for entry in kept if entry not in entries]
+        if self.recent() in entries:
+            self.recent = _nothing
+
+    def was_right(self, entry: Any) -> None:
+        """An entry was right for a call: it is asked first the next time."""
+        self.recent = ref(entry)
+        self._idle.clear()
+
+    @property
+    def wasted(self) -> int:
+        """How many came to their end before one was of use."""
+        return sum([entry() is None for entry in self._idle])
+
+    def prefer(self, entry: Any) -> None:
+        """Puts an entry before others for the same sizes."""
+        for own in self.known.values():
+            if ref(entry) in own:
+                own.remove(ref(entry))
+                own.insert(0, ref(entry))
                 return
 
     def compare(self, form: tuple[Any, ...]) -> None:
@@ -191,7 +240,7 @@ class Forms:
                 self.trial = trial
             elif trial.is_lost:
                 self.slow.add(trial.form)
-                self.recent = None
+                self.recent = _nothing
 
     def _bytes(self) -> int:
         return sum([entry.program.nbytes for entry in self.entries()])

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
+from weakref import ref
 
 from .._compile.arguments import Arguments, is_ordinary
 from .._compile.breaks import Break, Changing, Otherwise, counters
@@ -99,7 +100,7 @@ class Foreign:
 class Entry:
     """One state of the world in which a function was recorded: guards, a program, and how its results are put together."""
 
-    __slots__ = ("carried", "effects", "form", "guards", "only", "places", "program", "said")
+    __slots__ = ("__weakref__", "carried", "effects", "form", "guards", "only", "places", "program", "said")
 
     def __init__(
         self, guards: Guards, program: Any, form: Any, places: list[tuple[int, Any]], effects: list[Any], carried: list[Any],
@@ -185,14 +186,15 @@ class Region:
         self.stance, self.tell = stance, log
         self.alike: set[type] = set()  # classes of arguments of which there are others in each call
         self.apart: set[type] = set()  # classes whose objects have to be known by who they are nevertheless
-        self.met: list[Any] = []  # arguments that were known by who they are
+        # arguments that were known by who they are: class, functions that get them and the ordinary objects in them
+        self.met: list[tuple[type, list[Callable[[], Any]]]] = []
         self.loose: set[str] = set()  # their attributes with numbers that change from call to call
         self.forms = Forms(dynamic, self.alike, self.loose)
         self.problem: Break | None = None
         self.scattered = False  # whether elements gave so many answers that it is not recorded any more
         self.surprises = 0  # how often a branch went another way than a program expected
         self.hits = self.lost = 0  # calls since the first time that were right for another program, or for none
-        self.latest: Entry | None = None  # the last of these
+        self.latest: ref[Entry] | None = None  # the last of these
         self.attempts = 0  # to record it that failed
         self.plants: list[
             Any
@@ -208,7 +210,7 @@ class Region:
         if modes.on & CAPTURE and local.captures:  # a part of another region
             return self.function(*args, **named)
         forms, before = self.forms, self.surprises
-        recent = forms.recent
+        recent = forms.recent()
         # guards know the moment, too: what looks at single operations was not there when the entry was made
         if recent is not None and not before and forms.trial is None and self.stance() != "force_eager":
             if recent.guards.check(args, named):
@@ -238,7 +240,7 @@ class Region:
                     if self.surprises:
                         self._was_right(entry, entries)
                     else:
-                        forms.recent = entry
+                        forms.was_right(entry)
                     return out
         if stance == "default" and not self.met and self.problem is None:
             form = forms.waiting(args, named)
@@ -250,9 +252,9 @@ class Region:
     def _was_right(self, entry: Entry, entries: list[Entry]) -> None:
         """A program stood for the right answers: if it did so twice, it is the first that is tried."""
         self.hits += 1
-        if self.latest is entry is not entries[0]:
-            self.forms.prefer(entries, entry)
-        self.latest = entry
+        if self.latest == ref(entry) and entry is not entries[0]:
+            self.forms.prefer(entry)
+        self.latest = ref(entry)
 
     def _shown(self) -> str:
         return self.name or _shown(self.function)
@@ -295,7 +297,7 @@ class Region:
             if stance == "eager_on_recompile" and self.entries:
                 return self.function(*args, **named)
             same = self.entries if self.forms.dynamic is False else self.forms.fitting(args, named)
-            if len(same) >= self.limit() or (len(same) >= _FEW and self.hits < self.lost):
+            if max(len(same), self.forms.wasted) >= self.limit() or (len(same) >= _FEW and self.hits < self.lost):
                 return self._too_many(args, named)
         elif stance != "default" or not self.forms.pays(self.forms.of(args, named)):
             return self.forms.eagerly(self.function, args, named, self.forms.of(args, named))
@@ -309,14 +311,13 @@ class Region:
         """Finds classes of which there is another object where one was: from now on these are known by what they hold."""
         objects = self._objects(args, named)
         found: set[type] = set()
-        for before, now in zip(self.met, objects):
-            if before is not now and type(before) is type(now):
-                parts = [{id(part): part for part in ordinary_in(a)} for a in (before, now)]
-                own = [
-                    part for number, part in {**parts[0], **parts[1]}.items() if not all([number in p for p in parts])
-                ]
-                found.update([type(part) for part in own])
-        self.met = objects
+        for (kind, before), now in zip(self.met, objects):
+            if kind is type(now):
+                old = [part for known in before if (part := known()) is not None]
+                parts = [{id(part): part for part in group} for group in (old, ordinary_in(now))]
+                own = [a for n, a in {**parts[0], **parts[1]}.items() if not all([n in group for group in parts])]
+                found.update([type(part) for part in own if before[0]() is not now])
+        self.met = [(type(a), [*map(_weak, ordinary_in(a))]) for a in objects]
         if found - self.apart:
             self._know(self.alike | (found - self.apart))
 
@@ -581,7 +582,8 @@ class Region:
             [get for _, get in carried],
             said,
         )
-        self.forms.add(sizes, entry)
+        there = [t for t in tape.graph.constants.values() if id(t._array) in trail.reach.tensors]
+        self.forms.add(sizes, entry, next((t for t in there if t._k & GRAD), there[0] if there else None))
         if self.backend is None and program.backward_program is None and not _COMPILING & trail.reach.names:
             self.forms.compare(sizes)
         counters["stats"].update(unique_graphs=1, calls_captured=len(tape.graph.nodes))
@@ -653,6 +655,14 @@ def _is_filled(cell: Any) -> bool:
 
 def _shown(function: Any) -> str:
     return str(getattr(function, "__qualname__", type(function).__name__))
+
+
+def _weak(a: Any) -> Callable[[], Any]:
+    """Gives an object as long as it is there, if one can tell."""
+    try:
+        return ref(a)
+    except TypeError:
+        return lambda: a
 
 
 def _among(place: Any, places: Sequence[Any]) -> bool:
