@@ -155,3 +155,13 @@ def test_cotangents_of_each_sample(name):
         alone = torch.autograd.grad(made, leaves, cotangents[k], retain_graph=True)
         for found, wanted in zip(several, alone):
             torch.testing.assert_close(found[k], wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_marks_of_all_samples_and_places_of_nothing():
+    mask = torch.tensor([True, False, True, True])
+    assert torch.equal(vmap(lambda x: x.masked_select(mask))(V), V[:, mask])
+    assert torch.equal(grad(lambda x: vmap(lambda x: x.masked_select(mask))(x).sum())(V), mask.expand(2, 4).float())
+    with pytest.raises(RuntimeError, match="dynamic shape"):
+        vmap(lambda x, mask: x.masked_select(mask))(V, mask.expand(2, 4))
+    nothing = torch.zeros(0, dtype=torch.int64)
+    assert vmap(lambda x: x.put(nothing, torch.zeros(0)))(torch.zeros(3, 0)).shape == (3, 0)

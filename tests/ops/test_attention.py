@@ -75,6 +75,20 @@ def test_masks(shape):
     np.testing.assert_allclose(attention(q, k, v, added).numpy(), plain(q, k, v, added.numpy()), rtol=1e-9)
 
 
+@pytest.mark.parametrize("rank", [2, 3, 4])
+def test_derivatives_with_masks_of_any_rank(rank):
+    q, k, v = (torch.randn(2, 3, 4, 2, dtype=torch.float64)[(0,) * (4 - rank)].requires_grad_() for _ in range(3))
+    mask = torch.ones(4, 4).tril().bool()
+    for given in (mask, mask[None], mask * 0.5) if rank > 2 else (mask, mask * 0.5):
+        given = given.double() if given.is_floating_point() else given
+
+        def call(q, k, v, given=given):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, given)
+
+        assert gradcheck(call, (q, k, v), check_forward_ad=True)
+        assert gradgradcheck(call, (q, k, v))
+
+
 def test_a_mask_may_have_a_gradient():
     q, mask = rand(2, 4, 3, grad=True), rand(4, 4, seed=1, grad=True)
     assert gradcheck(lambda q, mask: attention(q, q, q, mask), (q, mask))

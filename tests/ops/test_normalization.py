@@ -196,6 +196,15 @@ def test_batch_norm_of_no_rows():
     assert x.grad.shape == (0, 3, 2) and w.grad.tolist() == [0, 0, 0] == b.grad.tolist()
 
 
+def test_norms_of_no_rows_have_derivatives_of_any_order():
+    x = torch.zeros(0, 4, 3, dtype=torch.float64, requires_grad=True)
+    fixed = torch.nn.InstanceNorm1d(4, track_running_stats=True).double().eval()
+    for call in (lambda x: F.group_norm(x, 2), F.instance_norm, fixed):
+        first = torch.autograd.grad(call(x).sum(), x, create_graph=True)[0]
+        (again,) = torch.autograd.grad(first.sin().sum() + x.sum(), x, allow_unused=True)
+        assert first.shape == again.shape == (0, 4, 3)
+
+
 def test_local_response_norm_of_other_dtypes():
     """Expected values as PyTorch gives them."""
     made = F.local_response_norm(torch.arange(24).reshape(1, 4, 6) * 7, 3)

@@ -74,6 +74,26 @@ def test_kernel_and_formula_agree(name):
     torch.testing.assert_close(by_kernel, gradient(CALLS[name], turned, False))
 
 
+@pytest.mark.parametrize(
+    "name", ["multi_margin", "multi_margin_square", "multilabel_margin", "triplet", "hinge", "ranking"]
+)
+def test_second_derivatives_of_margins(name):
+    x = torch.linspace(-1, 2, 30, dtype=torch.float64).view(5, 6).sin().requires_grad_()
+    first = torch.autograd.grad(CALLS[name](x.float()).sum(), x, create_graph=True)[0]
+    if not first.requires_grad:  # it is the same everywhere nearby
+        return
+    (found,) = torch.autograd.grad(first.square().sum(), x, allow_unused=True)
+    step = 1e-2
+    place = torch.zeros(5, 6, dtype=torch.float64)
+    place[1, 2] = step
+
+    def square(x):
+        return torch.autograd.grad(CALLS[name](x.float()).sum(), x)[0].square().sum()
+
+    expected = (square(x + place) - square(x - place)) / (2 * step)
+    torch.testing.assert_close(found[1, 2], expected.detach(), atol=1e-3, rtol=1e-2)
+
+
 @pytest.mark.parametrize("name", ["nll_weighted", "cosine", "multi_margin", "multilabel_margin", "cosine_embedding"])
 def test_losses_without_history_are_the_same(name):
     x = torch.rand(5, 6, requires_grad=True)

@@ -84,7 +84,7 @@ def _tangent(op: Any, args: Any, out: Any, tangents: Any) -> Any:
     by_q, by_k, by_v = tangents[:3]
     if keep is not None or group > 1 or rounded is not None or tangents[3] is not None:
         return NotImplemented
-    weights = _weights(q, k, mask, scale, causal)
+    weights = _weights(q, k, _beside_scores(mask, q), scale, causal)
     total = None if by_v is None else ops.matmul(weights, by_v)
     scores = [
         ops.matmul(a * scale, ops.transpose(b, -2, -1))
@@ -147,6 +147,13 @@ def _weights(q: Tensor, k: Tensor, mask: Any, scale: float, causal: bool) -> Ten
     return ops.masked_fill(weights, ops.all(scores == -math.inf, -1, True), 0)
 
 
+def _beside_scores(mask: Tensor | None, q: Tensor) -> Tensor | None:
+    """A kernel's mask, which has four dimensions, with those of the scores."""
+    if mask is None or mask._array.ndim <= q._array.ndim:
+        return mask
+    return ops.reshape(mask, mask._array.shape[mask._array.ndim - q._array.ndim :])
+
+
 def _backward_formula(
     cotangent: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, keep: Any, out: Any, totals: Any, scale: float, causal: bool,
     group: int, dropout: float, rounded: dtype | None,
@@ -162,7 +169,7 @@ def _backward_formula(
 
     if group > 1:
         k, v = (ops.repeat_interleave(t, group, dim=-3) for t in (k, v))
-    weights = _weights(q, k, mask, scale, causal)
+    weights = _weights(q, k, _beside_scores(mask, q), scale, causal)
     moved = softmax_backward(kept(ops.matmul(cotangent, ops.transpose(v, -2, -1))), weights, -1) * scale
     by_k, by_v = (
         ops.matmul(ops.transpose(moved, -2, -1), q),

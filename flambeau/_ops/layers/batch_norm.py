@@ -55,8 +55,8 @@ def _laid(x: Any, columns: bool) -> Any:
             return x
         if math.prod(shape[2:]) == 1:
             return x.reshape(shape[0], shape[1])
-        return _turned(x).reshape(-1, shape[1])
-    return x.reshape(shape[0], shape[1], -1).transpose(1, 0, 2)
+        return _turned(x).reshape(x.size // max(shape[1], 1), shape[1])
+    return x.reshape(shape[0], shape[1], math.prod(shape[2:])).transpose(1, 0, 2)
 
 
 def _ready(x: Any) -> Any:

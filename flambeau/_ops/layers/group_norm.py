@@ -84,7 +84,8 @@ def _backward_formula(
 ) -> tuple[Any, ...]:  # fmt: skip
     """What `norm_blocks_back` computes, over tensors."""
     shape = x._array.shape
-    blocks, over = (shape[0], groups, -1), (0, *range(2, len(shape)))
+    blocks = (shape[0], groups, math.prod(shape[1:]) // groups)
+    over = (0, *range(2, len(shape)))
     g = ops.reshape(cotangent if weight is None else cotangent * _beside(weight, cotangent), blocks)
     values, by_x = gradients_of_norm(g, ops.reshape(x, blocks), (2,), eps)
     by_weight = ops.sum(cotangent * ops.reshape(values, shape), over) if wanted[1] else None

@@ -97,7 +97,7 @@ def _multi_second(
     def formula(x: Tensor) -> Tensor:
         return _composed_multi(x, target, weight, p, margin)
 
-    return [*second(formula, [x], cotangent, [True], [gs], needs[:2]), None, None]
+    return [*second(formula, [x], cotangent, [True], gs, needs[:2]), None, None]
 
 
 @primitive(
@@ -136,7 +136,7 @@ def multilabel_margin(backend: Any, x: Any, target: Any) -> Any:
 
 
 def _multilabel_second(gs: Any, cotangent: Tensor, x: Tensor, target: Tensor, needs: Any) -> Any:
-    found = second(lambda x: _composed_multilabel(x, target), [x], cotangent, [True], [gs], needs[:2])
+    found = second(lambda x: _composed_multilabel(x, target), [x], cotangent, [True], gs, needs[:2])
     return [*found, None, None]
 
 

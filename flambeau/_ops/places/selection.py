@@ -25,7 +25,7 @@ from ..._errors.frames import warn_user
 from ..._kernel.places.elements import nonzero_pairs
 from ..._tensor import Tensor, wrap
 from ..making.factory import finished, number_of
-from ..records.batched_places import filled_where, put_flat, taken
+from ..records.batched_places import filled_where, marked, put_flat, taken
 from ..records.batching import shaped_by_values
 from ..records.casting import broadcast_error, checked_array, checked_number
 from ..records.declare import pointwise
@@ -197,7 +197,7 @@ def _expanded(input: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     meta=data_dependent,
     tensors=2, name="masked_select",
     grad={"x": lambda g, x_shape, mask: into_zeros(masked_scatter_op, x_shape, g, mask, g)},
-    batch=shaped_by_values,
+    batch=marked,
 )  # fmt: skip
 def masked_select_op(backend: Any, x: Any, mask: Any) -> Any:
     """`mask` has the shape of x."""

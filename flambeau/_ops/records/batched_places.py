@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._core.dtypes import bool_
 from ..registry import ops, records
-from .batching import aligned, all_stacked, merged, parted, rank_of, samples, stacked
+from .batching import Dynamic, aligned, all_stacked, merged, parted, rank_of, samples, stacked
 
 
 def looked_up(op: Any, size: int, mapped: Any, args: Any) -> Any:
@@ -103,6 +103,11 @@ def selected(op: Any, size: int, mapped: Any, args: Any) -> Any:
     return ops.gather(x, dim + 1, ops.expand(ops.reshape(index, own), shape))
 
 
+def _from_the_start(index: Any, size: int, flat: Any) -> Any:
+    """The places of each sample in its row of `flat`, of which negative ones count from the end."""
+    return ops.reshape(ops.remainder(index, max(flat._array.shape[1], 1)), (size, -1))
+
+
 def taken(op: Any, size: int, mapped: Any, args: Any) -> Any:
     """Elements of the flattened input."""
     x, index = args
@@ -110,7 +115,7 @@ def taken(op: Any, size: int, mapped: Any, args: Any) -> Any:
         return op(x, index)
     index = stacked(index, mapped[1], size)
     flat = ops.reshape(x, (size, -1))
-    places = ops.reshape(ops.remainder(index, flat._array.shape[1]), (size, -1))
+    places = _from_the_start(index, size, flat)
     return ops.reshape(ops.gather(flat, 1, places), index._array.shape)
 
 
@@ -118,10 +123,19 @@ def put_flat(op: Any, size: int, mapped: Any, args: Any) -> Any:
     x, index, source, accumulate = args
     x, index, source = all_stacked(op, size, mapped, args)
     flat = ops.reshape(x, (size, -1))
-    places = ops.reshape(ops.remainder(index, flat._array.shape[1]), (size, -1))
+    places = _from_the_start(index, size, flat)
     values = ops.reshape(source, (size, -1))
     made = (ops.scatter_add if accumulate else ops.scatter)(flat, 1, places, values)
     return ops.reshape(made, x._array.shape)
+
+
+def marked(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    """`masked_select`: the marks have to be those of all samples, as each marked element has a place in the result."""
+    x, mask = args
+    if mapped[1]:
+        raise Dynamic(op.name)
+    places = ops.reshape(ops.nonzero(ops.reshape(mask, (-1,))), (-1,))
+    return ops.index_select(ops.reshape(x, (size, -1)), 1, places)
 
 
 def filled_where(op: Any, size: int, mapped: Any, args: Any) -> Any:
