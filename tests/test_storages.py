@@ -348,3 +348,27 @@ def test_storages_of_wrappers_have_no_address():
         with pytest.raises(RuntimeError, match="invalid python storage"):
             access()
     assert torch.ones(2, device="meta").untyped_storage().data_ptr() == 0
+
+
+def test_memory_that_was_set_counts_its_writes_apart():
+    x = torch.zeros(3)
+    y = torch.tensor([]).set_(x.untyped_storage())
+    y.add_(1)
+    assert (x._version, y._version) == (0, 2) and x.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "same", [lambda x: x, lambda x: x.data, lambda x: x.detach(), lambda x: torch.tensor([]).set_(x.untyped_storage())]
+)
+def test_memory_that_overlaps_in_part_is_noticed(same):
+    x = torch.arange(6.0)
+    for write in (
+        lambda: x[1:].add_(same(x)[:-1]), lambda: torch.add(same(x)[1:], 1, out=x[:-1]), lambda: x[1:].mul_(same(x)[:-1]),
+        lambda: torch.exp(same(x)[1:], out=x[:-1]),
+    ):  # fmt: skip
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match="refer to a single memory location"):
+                write()
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+    x.add_(same(x))
+    assert x.tolist() == [0, 2, 4, 6, 8, 10]

@@ -19,7 +19,7 @@ from .._core.sizes import Size
 from .._core.state import CAPTURE, DISPATCH, GRAD, LEAVES, SAVED_HOOKS, SPARSE, held_over_forks, local, modes
 from .._errors.frames import warn_user
 from .._tensor import Tensor, meta_of, wrap
-from .node import AccumulateGrad, Node, edge_of, gradient_function, sequence
+from .node import NOWHERE, AccumulateGrad, Node, edge_of, gradient_function, sequence
 
 
 def _not_set(*args: Any) -> Any:
@@ -405,6 +405,8 @@ def _complete(edges: Any, leaves: dict[Tensor, Any], awaited: dict[Tensor, int])
 
 def _send(edge: Any, g: Tensor, pending: dict[Node, Any], heap: list[Any]) -> None:
     """Adds a gradient to what a node has received so far."""
+    if edge is NOWHERE:
+        return
     target, number = edge
     held = pending.get(target)
     if held is None:

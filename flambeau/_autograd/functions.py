@@ -14,7 +14,7 @@ from .._core.state import BATCHED, CAPTURE, DUAL, GRAD, local, modes
 from .._tensor import MADE_IN_FUNCTION, Tensor, bump, detached, version_of, wrap
 from . import engine
 from .function_tangents import transposed_jvp
-from .node import Node, SavedOutput, SeenNode, class_named
+from .node import Node, SavedOutput, SeenNode, class_named, is_leaf
 
 _new = object.__new__
 
@@ -411,7 +411,7 @@ def _unattached(args: Any, ctx: FunctionCtx, outs: list[Any]) -> list[Any]:
 
 def _check_written(t: Tensor, is_input: bool, with_others: bool) -> None:
     """Raises if a result that was written in place may not have been."""
-    if t._k & GRAD and t._edge is None:
+    if t._k & GRAD and is_leaf(t):
         raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
     if t._view is None:
         return
@@ -452,7 +452,7 @@ def _attach(cls: type[Function], ctx: Any, args: Any, positions: list[int], outs
                 _check_written(t, id(t) in inputs, len(outs) > 1)
                 rewrite_history(t, (node, number))
             else:
-                if id(t) in inputs or t._edge is not None:
+                if id(t) in inputs or not is_leaf(t):
                     as_is.add(number)
                     t = view_as_self(t)
                 t._edge = (node, number)

@@ -9,7 +9,7 @@ from weakref import ref
 from .._core.state import GRAD, local
 from .._tensor import Tensor, meta_of
 from . import engine
-from .node import RemovableHandle, keep_last
+from .node import RemovableHandle, is_leaf, keep_last
 
 
 def _check_hookable(t: Tensor) -> None:
@@ -27,8 +27,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandl
     tensor([20.])
     """
     _check_hookable(self)
-    edge = self._edge
-    if edge is None:
+    if is_leaf(self):
         meta = meta_of(self)
         if meta.hooks is None:
             meta.hooks = {}
@@ -36,7 +35,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandl
         handle = RemovableHandle(meta.hooks, hook)
         keep_last(meta.hooks)
         return handle
-    node, number = edge
+    node, number = self._edge
     if node.pre_hooks is None:
         node.pre_hooks = {}
     handle = RemovableHandle(node.pre_hooks, _on_output(hook, number))
@@ -70,7 +69,7 @@ def retain_grad(self: Tensor) -> None:
             "You are attempting to call Tensor.retain_grad() inside of a function being transformed by a functorch "
             "transform: return what you need instead."
         )
-    if self._edge is None:
+    if is_leaf(self):
         return
     meta = meta_of(self)
     if not meta.retains:
@@ -98,7 +97,7 @@ def retain(t: Tensor) -> None:
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
     """Calls hook(tensor) after a gradient was added to the `.grad` of this leaf."""
     _check_hookable(self)
-    if self._edge is not None:
+    if not is_leaf(self):
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     meta = meta_of(self)
     if meta.post_hooks is None:

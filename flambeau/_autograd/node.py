@@ -57,7 +57,7 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[Any, ...]:
-        return tuple((None, 0) if e is None else (gradient_function(*e), e[1]) for e in self.edges)
+        return tuple((None, 0) if e is None or e is NOWHERE else (gradient_function(*e), e[1]) for e in self.edges)
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -193,6 +193,19 @@ class AccumulateGrad(Node):
         return _last(meta.hooks, as_tensor_hook)
 
 
+class _Nothing:
+    name = backward_name = "nothing"
+
+
+# The edge of views that were made, without recording, of tensors that require grad: so do they, and are leaves, but nothing gets their gradients.
+NOWHERE = (Node(_Nothing, (), outputs=()), 0)
+
+
+def is_leaf(t: Tensor) -> bool:
+    """Whether no operation that was recorded made a tensor."""
+    return t._edge is None or t._edge is NOWHERE
+
+
 class RemovableHandle:
     """Takes a hook away again: by `remove()` or at the end of a `with` block.
 
@@ -251,8 +264,8 @@ def _watch_leaves() -> None:
 
 
 def edge_of(t: Tensor) -> Any:
-    """Where the gradient of a tensor goes; None if it needs none."""
-    if not t._k & GRAD:
+    """Where the gradient of a tensor goes; None if it needs none, or nobody gets it."""
+    if not t._k & GRAD or t._edge is NOWHERE:
         return None
     return t._edge or (t, 0)
 

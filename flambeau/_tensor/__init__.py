@@ -30,6 +30,10 @@ class Storage:
         made.version = version
         return made
 
+    def has_memory_of(self, other: Storage | None) -> bool:
+        """Whether another storage is this one or its twin."""
+        return other is self or (other is not None and other.array is self.array and not isinstance(self, Borrowed))
+
     def add_view(self, view: Tensor) -> None:
         """Who adds a view in another way calls this one at least for every 64th."""
         views = self.views

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from .. import _tensor
+from .._autograd.node import is_leaf
 from .._core.dtypes import ALL, COMPLEX, FLOATING, dtype, int32, int64
 from .._core.layouts import layout, sparse_coo
 from .._core.sizes import Size
@@ -322,7 +323,7 @@ rebuild_from_type = _rebuild_from_type_v2  # the name that parameters know
 def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Any:
     if id(self) in memo:
         return memo[id(self)]
-    if self._edge is not None:
+    if not is_leaf(self):
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol; "
             "use detach().clone()"

@@ -101,7 +101,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         array = with_quantizer(array, self._array.quantizer)
     if memory is self._storage:
         memory.version += 1
-    elif self._array.size:  # what a backward pass has kept of it is no longer there
+    else:  # writes are counted apart, and what a backward pass has kept of the tensor is no longer there
         memory = memory.twin(version_of(self) + 1)
     self._array, self._storage, self._view = array, memory, None
     return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from .._autograd.node import gradient_function
+from .._autograd.node import NOWHERE, gradient_function, is_leaf
 from .._core.devices import CPU, device
 from .._core.devices import META as META_DEVICE
 from .._core.dtypes import FLOATING, dtype
@@ -66,14 +66,15 @@ def _device(self: Tensor) -> device:
 def _requires_grad(self: Tensor) -> bool:
     view = self._view
     if view is not None and view[5] in (MADE_WITHOUT_GRAD, MADE_IN_INFERENCE) and self.dtype.category >= FLOATING:
-        return bool((self._k | _base(self)._k) & GRAD)  # type: ignore[union-attr]
+        own = 0 if self._edge is NOWHERE else self._k
+        return bool((own | _base(self)._k) & GRAD)  # type: ignore[union-attr]
     return bool(self._k & GRAD)
 
 
 def _set_requires_grad(self: Tensor, value: bool) -> None:
     if not isinstance(value, bool):
         raise RuntimeError("requires_grad must be a bool")
-    if self._edge is not None and not value:
+    if not is_leaf(self) and not value:
         raise RuntimeError(
             "you can only change requires_grad flags of leaf variables; detach() takes this one out of the graph"
         )
@@ -85,7 +86,9 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed; clone() it first"
             )
         self._k |= GRAD
-    else:
+        if self._edge is NOWHERE:
+            self._edge = None
+    elif self._edge is None:
         self._k &= ~GRAD
 
 
@@ -116,7 +119,7 @@ def _grad(self: Tensor) -> Tensor | None:
     meta = self._autograd_meta
     if meta is not None and (meta.grad is not None or meta.retains):
         return meta.grad
-    if self._edge is not None:
+    if not is_leaf(self):
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed; backward() fills it only "
             "after retain_grad()",
@@ -137,7 +140,7 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
             raise RuntimeError(
                 f"assigned grad has data of a different size: {list(value._array.shape)} for a tensor of {list(self._array.shape)}"
             )
-        wanted = self.dtype if self._edge is not None else _grad_dtype(self)
+        wanted = _grad_dtype(self) if is_leaf(self) else self.dtype
         if wanted is not None and wanted is not self.dtype and value.dtype is not wanted:
             raise RuntimeError(
                 f"attempting to assign a gradient with dtype '{type_name(value.dtype).lower()}' to a tensor with grad_dtype "
@@ -159,7 +162,7 @@ def _grad_fn(self: Tensor) -> Any:
     if reason is not None:
         raise RuntimeError(reason)
     edge = self._edge
-    if edge is None:
+    if edge is None or edge is NOWHERE:
         return None
     if edge[0].op.__class__ is Stale:
         raise RuntimeError(edge[0].op.reason)
@@ -176,7 +179,7 @@ def _hooks(self: Tensor) -> Any:
 
 def _set_hooks(self: Tensor, hooks: Any) -> None:
     if hooks is not None or _hooks(self):
-        if hooks or (self._edge is not None and self._k & GRAD):
+        if hooks or (self._k & GRAD and not is_leaf(self)):
             raise RuntimeError(
                 "_backward_hooks can only be set to none or to an empty dict: register_hook() adds one, its handle removes it"
             )
@@ -185,13 +188,13 @@ def _set_hooks(self: Tensor, hooks: Any) -> None:
 
 def _grad_dtype(self: Tensor) -> Any:
     """The dtype that the gradient of a leaf has: its own unless told otherwise; None where any is kept as it comes."""
-    if self._edge is not None:
+    if not is_leaf(self):
         raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
     return self.dtype if self._autograd_meta is None else self._autograd_meta.__dict__.get("grad_dtype", self.dtype)
 
 
 def _set_grad_dtype(self: Tensor, value: Any) -> None:
-    if self._edge is not None:
+    if not is_leaf(self):
         raise RuntimeError("grad_dtype can only be set on leaf tensors.")
     if value is not None and not isinstance(value, dtype):
         raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}")
@@ -215,7 +218,7 @@ def _is_leaf(self: Tensor) -> bool:
     reason = stale(self)
     if reason is not None:
         raise RuntimeError(reason)
-    return self._edge is None
+    return is_leaf(self)
 
 
 def _base(self: Tensor) -> Tensor | None:
@@ -234,7 +237,7 @@ def _version(self: Tensor) -> int:
 
 
 def _retains_grad(self: Tensor) -> bool:
-    return self._autograd_meta is not None and bool(self._autograd_meta.retains) and self._edge is not None
+    return self._autograd_meta is not None and bool(self._autograd_meta.retains) and not is_leaf(self)
 
 
 def _type_check(name: str) -> Any:

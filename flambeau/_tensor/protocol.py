@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._autograd.hooks import register_hook, register_post_accumulate_grad_hook, retain_grad
-from .._autograd.node import gradient_function
+from .._autograd.node import gradient_function, is_leaf
 from .._core.devices import CPU
 from .._core.dtypes import INTEGER, default, from_numpy_dtype
 from .._core.printing import tensor_repr
@@ -160,7 +160,7 @@ def _text(self: Tensor, contents: str | None) -> str:
     kind = type(self).__name__
     prefix = "tensor(" if type(self) is Tensor or not type(self)._class_k else kind + "("
     meta = bool(self._k & META)
-    edge, lost = self._edge, stale(self) is not None
+    edge, lost = None if is_leaf(self) else self._edge, stale(self) is not None
     # A wrapper that says what stands for its values reads like a tensor that has them.
     wraps, place = contents is not None and "_wrapper_device" in self.__dict__, self.device
     if self._k & SPARSE:

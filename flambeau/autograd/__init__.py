@@ -13,7 +13,7 @@ from .._autograd import engine
 from .._autograd import functions as _functions
 from .._autograd.functions import Function, FunctionCtx
 from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
-from .._autograd.node import AccumulateGrad, edge_of
+from .._autograd.node import AccumulateGrad, edge_of, is_leaf
 from .._core import dtypes as _dtypes
 from .._core.state import DISPATCH, GRAD, local, modes
 from .._core.submodules import submodule
@@ -164,7 +164,7 @@ def backward(
     keep = create_graph if retain_graph is None else retain_graph
     found = engine.run(roots, given, keep, create_graph, wanted)
     for t in wanted or ():  # leaves got theirs in the walk
-        if isinstance(t, Tensor) and t._edge is not None:
+        if isinstance(t, Tensor) and not is_leaf(t):
             g = found.get((id(t._edge[0]), t._edge[1]))
             if g is not None:
                 engine.accumulate(t, g, create_graph)
@@ -248,7 +248,7 @@ def grad(
     results = []
     for i, t in enumerate(wanted):
         edge = edge_of(t)
-        g = found.get((id(edge[0]), edge[1]))
+        g = None if edge is None else found.get((id(edge[0]), edge[1]))
         if g is None:
             if not allow_unused:
                 raise RuntimeError(

@@ -13,7 +13,7 @@ from .._autograd.engine import will_run
 from .._autograd.functions import FunctionCtx
 from .._autograd.modes import no_grad
 from .._autograd.node import Node as RecordedNode
-from .._autograd.node import RemovableHandle, gradient_function
+from .._autograd.node import RemovableHandle, gradient_function, is_leaf
 from .._core.state import GRAD, SAVED_HOOKS, local, modes
 from .._ops.registry import ops
 from .._tensor import Tensor, bump, detached, storage_of
@@ -45,7 +45,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge of a tensor that requires grad."""
     if not tensor._k & GRAD:
         raise RuntimeError("It is not possible to get the gradient edge: the tensor does not require gradients")
-    if tensor._edge is None:
+    if is_leaf(tensor):
         return GradientEdge(gradient_function(tensor), 0)
     node, number = tensor._edge
     node.__dict__.setdefault("shapes", {})[number] = tensor._array.shape, tensor.dtype

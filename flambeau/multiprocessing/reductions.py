@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._autograd.node import is_leaf
 from .._backend import segments
 from .._core.state import GRAD
 from .._ops.layout.storages import raw_bytes
@@ -24,7 +25,7 @@ _AFTER_QUEUES = -50  # which are flushed at -5; the socket that receivers ask go
 
 def reduce_tensor(t: Tensor) -> Any:
     """A tensor whose memory is shared from now on."""
-    if t._k & GRAD and t._edge is not None:
+    if t._k & GRAD and not is_leaf(t):
         raise RuntimeError(
             "a tensor that was computed from others that require grad cannot go to another process: send t.detach()"
         )

@@ -1,8 +1,11 @@
 """Views made where nothing is recorded, and saved tensors that may be written to."""
 
+import copy
+
 import pytest
 
 import flambeau as torch
+from flambeau._kernel.native.site import wait
 from flambeau.autograd.graph import allow_mutation_on_saved_tensors
 
 
@@ -33,6 +36,77 @@ def test_a_view_made_without_recording_reports_its_base(block, name):
         view = plain[:]
     view.add_(1)
     assert view.grad_fn is None and view.is_leaf
+
+
+@pytest.mark.parametrize("block", [torch.no_grad, torch.inference_mode, lambda: torch.set_grad_enabled(False)])
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda x: x.view(-1), lambda x: x[0], lambda x: x[:, 1:], lambda x: x.split(1)[0], lambda x: x.unbind()[0], lambda x: x.T,
+        lambda x: x.narrow(0, 0, 1), lambda x: x.expand(2, 2, 3), lambda x: x.as_strided((2,), (1,)), lambda x: x.view(-1)[1:3],
+        lambda x: x.unfold(1, 2, 1), lambda x: x.unsqueeze(0), lambda x: x.diagonal(),
+    ],
+)  # fmt: skip
+def test_gradients_of_unrecorded_views_go_nowhere(block, take):
+    wait()
+    for leaf in (torch.ones(2, 3, requires_grad=True), torch.ones(2, 3, requires_grad=True) * 2):
+        for _ in range(4):  # the first of them find a plan for the others
+            with block():
+                view = take(leaf)
+            assert view.requires_grad and view.is_leaf and view.grad_fn is None and view._base is leaf
+            out = view * 2
+            assert out.requires_grad and out.grad_fn.next_functions[0] == (None, 0)
+            part = view[0:1]
+            assert part.requires_grad and not part.is_leaf and part.grad_fn.next_functions == ((None, 0),)
+            factor = torch.ones((), requires_grad=True)
+            (out * factor + view).sum().backward()
+            assert factor.grad.item() == out.sum().item() and view.grad is None
+            assert torch.autograd.grad((view * 3).sum(), leaf, allow_unused=True) == (None,)
+            with pytest.raises(RuntimeError, match="appears to not have been used in the graph"):
+                torch.autograd.grad((view * 3).sum(), view)
+            with pytest.raises(RuntimeError, match="is a view of a view which was created in"):
+                part.mul_(2)
+    with block():
+        assert not take(torch.ones(2, 3)).requires_grad
+
+
+def test_unrecorded_views_can_be_leaves_of_their_own():
+    x = torch.ones(2, 3, requires_grad=True)
+    with torch.no_grad():
+        view = x.view(-1)
+    view.requires_grad_(False)
+    assert view.requires_grad
+    view.retain_grad()
+    view.register_hook(lambda g: pytest.fail("nobody gets its gradient"))
+    (view * 2).sum().backward()
+    with pytest.raises(RuntimeError, match="Can't call numpy"):
+        view.numpy()
+    assert copy.deepcopy(view).requires_grad
+    with torch.no_grad():
+        view = x.view(-1).requires_grad_()
+    (view * 2).sum().backward()
+    assert view.grad.tolist() == [2.0] * 6 and x.grad is None
+
+    class Flat(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.view(-1)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g.view(2, 3) * 5
+
+    (Flat.apply(x) * 2).sum().backward()
+    assert x.grad.tolist() == [[10.0] * 3] * 2
+
+
+def test_other_bytes_are_no_view():
+    x = torch.ones(2, requires_grad=True) * 1
+    for view in (x.view(torch.int32), x.detach().view(torch.float16)):
+        assert not view._is_view() and view._base is None
+        view.detach_()
+    x.mul_(2)
+    assert x.view(torch.int32)._version == 1 and "requires_grad" not in repr(view)
 
 
 def test_turning_without_recording_keeps_the_history():

@@ -251,3 +251,32 @@ def test_a_copy_of_itself_counts_as_a_write():
     torch.testing.assert_close(torch.autograd.grad((x * 2).sum(), leaf)[0], torch.full((3,), 2.0))
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         kept.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_a_tensor_turned_in_place_stays_the_base_of_its_views(dtype):
+    leaf = torch.arange(6.0).reshape(2, 3).to(dtype).requires_grad_()
+    base = leaf * 1
+    view, part = base.view(-1), base[0]
+    numbers = torch.view_as_real(base) if dtype.is_complex else base[:, :]
+    for _ in range(3):
+        base.t_()
+    assert base.shape == (3, 2) and not base._is_view() and all(v._base is base for v in (view, part, numbers))
+    assert view.grad_fn.name() == "AsStridedBackward0"
+    view[1:].mul_(2)
+    numbers.mul_(5)
+    part.neg_()
+    base.mul_(3)
+    (numbers * torch.arange(float(numbers.numel())).view(numbers.shape)).sum().backward()
+    expected = torch.arange(6.0).reshape(2, 3).to(dtype).requires_grad_()
+    factors = torch.tensor([[-15.0, -30, -30], [30, 30, 30]])
+    out = expected * factors
+    assert torch.equal(base.t(), out) and torch.equal(view, out.view(-1))
+    out = torch.view_as_real(out) if dtype.is_complex else out
+    (out * torch.arange(float(out.numel())).view(out.shape)).sum().backward()
+    assert torch.equal(leaf.grad, expected.grad)
+    base.detach_()
+    assert not base.requires_grad and view.requires_grad
+    plain = torch.zeros(1, 3)
+    view = plain.view(-1)
+    assert plain.squeeze_().shape == (3,) and not plain._is_view() and view._base is plain

@@ -22,7 +22,7 @@ KNOWN_NAMES = (
     "tensor", "parameter", "ndarray", "new", "attach", "zero", "one", "none", "true", "false", "float", "int", "tuple", "list", "size",
     "str", "dtype", "new_tuple", "modes", "local", "grad", "mark", "node", "kept", "sequence", "inference", "seen", "two", "three",
     "device", "gpu", "destination", "settings", "exchange", "aligned", "views", "storage", "add_view", "inherited",
-    "autocast", "casting", "out", "device_views",
+    "autocast", "casting", "out", "device_views", "nowhere",
 )  # fmt: skip
 
 

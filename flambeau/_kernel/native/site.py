@@ -108,8 +108,10 @@ class _Entries:
         # with one jump, whose aim changes.
         self.jump: tuple[int, Any] | None = None
 
-    def prepare(self, tensor: Any, node: Any, kept: Any, inference: Any, sequence: Any, storage: Any) -> bool:
-        """Told once what tensors, nodes, what these keep and storages are; whether there will be entries at all."""
+    def prepare(
+        self, tensor: Any, node: Any, kept: Any, inference: Any, sequence: Any, storage: Any, nowhere: Any
+    ) -> bool:
+        """Told once what tensors, nodes, what these keep, storages and the edge to nowhere are; whether there will be entries at all."""
         if not usable():
             return False
         self.kinds = tensor, node, kept
@@ -118,7 +120,7 @@ class _Entries:
             tuple=tuple, list=list, size=Size, str=str, dtype=dtype, new_tuple=tuple.__new__, modes=modes, local=local,
             grad=sys.intern("grad"), mark=_mark, node=node, kept=kept, inference=inference, sequence=sequence, two=2, three=3,
             destination=sys.intern("destination"), storage=storage, add_view=storage.add_view, inherited=sys.intern("inherited"),
-            autocast=AUTOCAST, casting=sys.intern("casting"), out=sys.intern("out"),
+            autocast=AUTOCAST, casting=sys.intern("casting"), out=sys.intern("out"), nowhere=nowhere,
         )  # fmt: skip
         self.objects = list(found.values())
         self.known = array.array("q", [id(found[name]) if name in found else 0 for name in KNOWN_NAMES])

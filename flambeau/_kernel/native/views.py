@@ -157,12 +157,14 @@ def _views(m, plan, x, known, plain, recorded, place_of, new_view, lies):
     shared = m.word(plan, SHARED)
     if shared != 0:
         made, version = at.three, at.zero
-    node, k = 0, plain + 0
+    node, k, history, end = 0, m.word(x, place_of.k), 0, at.none
     if recording != at.true:
         made, version = at.one, m.word(owner, place_of.version)
-    else:
-        k = m.word(x, place_of.k)
-    if (k == recorded) & (shared != 0):
+        if k == recorded:
+            end = at.nowhere
+    elif k == recorded:
+        history = 1
+    if (history != 0) & (shared != 0):
         node = new_node(m, plan, plan + FIRST, x, at, place_of)
         if node == 0:
             m.run("PyErr_Clear")
@@ -172,9 +174,9 @@ def _views(m, plan, x, known, plain, recorded, place_of, new_view, lies):
         about = plan + FIRST + i * _EACH
         there = new_view(m, own, about, at, lies)
         t, link = m.call("PyType_GenericAlloc", at.tensor, 0), m.call("PyTuple_New", 7)
-        if (k == recorded) & (shared == 0):
+        if (history != 0) & (shared == 0):
             node = new_node(m, plan, about, x, at, place_of)
-        if (there == 0) | (t == 0) | (link == 0) | ((k == recorded) & (node == 0)):
+        if (there == 0) | (t == 0) | (link == 0) | ((history != 0) & (node == 0)):
             m.run("PyErr_Clear")  # Python says what the matter is
             return 0
         m.put(t, place_of.array, there)
@@ -187,7 +189,7 @@ def _views(m, plan, x, known, plain, recorded, place_of, new_view, lies):
         m.run("Py_IncRef", k)
         m.run("Py_IncRef", at.none)
         m.run("Py_IncRef", owner)
-        number, end = at.none, at.none
+        number = at.none
         if shared != 0:
             number = m.call("PyLong_FromLong", i)
         else:
@@ -202,7 +204,7 @@ def _views(m, plan, x, known, plain, recorded, place_of, new_view, lies):
                 m.run("Py_IncRef", at.zero)
                 m.call("PyTuple_SetItem", end, 1, at.zero)
         else:
-            m.run("Py_IncRef", at.none)
+            m.run("Py_IncRef", end)
         m.put(t, place_of.edge, end)
         m.run("Py_IncRef", x)
         m.run("Py_IncRef", m.word(plan, OP))

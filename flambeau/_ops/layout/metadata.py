@@ -23,10 +23,11 @@ from ..._core.sizes import contiguous_strides
 from ..._core.state import BATCHED, DUAL, META, QUANTIZED, local, modes
 from ..._tensor import Borrowed, Tensor, alias, bump, meta_of, storage_of, wrap
 from ..making.factory import formatted_memory, shape_argument, unwritten
+from ..records.rewriting import renew_views
 from ..records.writable import check_captured, check_history, check_inference
 from ..registry import ops, public, relabel
 from .storages import has_others, over_bytes, raw_bytes, resizable, settle
-from .striding import address, as_strided_op, byte_bounds, storage_bounds, strided, strided_arguments
+from .striding import address, as_strided_link, as_strided_op, byte_bounds, storage_bounds, strided, strided_arguments
 
 # -- where ----------------------------------------------------------------------------------------------------
 
@@ -147,22 +148,25 @@ _IN_PLACE_NAMES = {
 }  # fmt: skip
 
 
-def left_behind(t: Tensor) -> tuple[Tensor, bool]:
-    """What a tensor is before it becomes another view of its memory: the views that were taken of it are this one's, if there are any."""
+def left_behind(t: Tensor) -> Tensor:
+    """What a tensor is before it becomes another view of its memory: the views that were taken of it are this one's."""
     before, storage = alias(t), storage_of(t)
     if t._view is not None and storage.views is not None:  # a write to the base reaches first what it was, then itself
         place = next((i for i, reference in enumerate(storage.views) if reference() is t), len(storage.views))
         storage.views.insert(place, weakref.ref(before))
-    return before, hand_over(t, before)
+    hand_over(t, before)
+    return before
 
 
-def hand_over(t: Tensor, other: Tensor) -> bool:
-    """Makes the views of a tensor views of another one, which has the same memory; whether there are any."""
-    known = [reference() for reference in storage_of(t).views or ()]
-    views = [view for view in known if view is not None and view._view and view._view[0] is t]
-    for view in views:
+def hand_over(t: Tensor, other: Tensor) -> None:
+    """Makes the views of a tensor views of another one, which has the same memory."""
+    for view in _views_of(t):
         view._view = (other, *view._view[1:])
-    return bool(views)
+
+
+def _views_of(t: Tensor) -> list[Tensor]:
+    known = [reference() for reference in storage_of(t).views or ()]
+    return [view for view in known if view is not None and view._view and view._view[0] is t]
 
 
 def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
@@ -176,7 +180,7 @@ def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
         local.before_write(t)
     if t._k & BATCHED:
         return ops.take_over_batched(t, function(t, *args))
-    before, views = left_behind(t)
+    before = alias(t) if t._view is None else left_behind(t)
     made = function(before, *args)
     if made._edge is not None and (name := made._edge[0].name()) in _IN_PLACE_NAMES:
         relabel(made, _IN_PLACE_NAMES[name])
@@ -187,11 +191,24 @@ def _turned(t: Tensor, function: Any, *args: Any) -> Tensor:
         meta_of(t).tangent = made._autograd_meta.tangent
     if t._view is not None:
         t._view = made._view if local.grad else (*made._view[:5], *t._view[5:])
-    elif views:  # from now on it is a view itself, of what it was
-        t._view = made._view
-        storage_of(t).add_view(t)
+    else:
+        _keep_views(t, before)
     bump(t)
     return t
+
+
+def _keep_views(t: Tensor, before: Tensor) -> None:
+    """What views of a tensor are that addresses its memory in another way now, and did as `before` does."""
+    views, storage = _views_of(t), storage_of(t)
+    if not views:
+        return
+    before._view = (*as_strided_link(before, t), 0, 0)
+    for view in views:
+        same = view.dtype is t.dtype
+        view._view = (*as_strided_link(view, t), *view._view[5:]) if same else (before, *view._view[1:])
+    if local.grad:
+        storage.views = [weakref.ref(before), *(storage.views or ())]  # which goes before those that are taken of it
+        renew_views(storage)
 
 
 def _metadata_form(name: str, function: str, doc: str) -> None:

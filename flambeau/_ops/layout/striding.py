@@ -370,16 +370,16 @@ def is_meta(t: Tensor) -> bool:
     return bool(t._k & META)
 
 
-def _link_to_base(t: Tensor, base: Tensor) -> tuple[Any, ...]:
+def as_strided_link(t: Tensor, base: Tensor) -> tuple[Any, ...]:
     """A view described as one `as_strided` of its base."""
     array, whole = t._array, base._array
     size = array.itemsize
-    offset = (array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]) // size
+    offset = (address(array) - address(whole)) // size
     steps = tuple(s // size for s in array.strides)
     return (base, as_strided_op, (array.shape, steps, offset, tuple(s // size for s in whole.strides)), None, 0)
 
 
-primitive_records.as_strided_link = _link_to_base
+primitive_records.as_strided_link = as_strided_link
 
 
 SCHEMAS = """

@@ -46,7 +46,7 @@ def _told(t: Tensor, source: Any, counted: bool = False) -> None:
 
 def _place_there(t: Tensor, src: Tensor) -> Tensor:
     target, source = t._array, src._array
-    if t._storage is not None and t._storage is src._storage and not apart_or_same(target, source):
+    if t._storage is not None and t._storage.has_memory_of(src._storage) and not apart_or_same(target, source):
         check_partial_overlap(target, source)
         source = duplicate(source)
     backend_of(CUDA).copy(source, target)

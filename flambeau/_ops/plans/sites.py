@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._autograd.node import Node, SavedOutput, sequence
+from ..._autograd.node import NOWHERE, Node, SavedOutput, sequence
 from ..._backend.cpu import cpu
 from ..._core import allocation
 from ..._core.layouts import is_dense
@@ -26,7 +26,7 @@ from .patterns import Unplannable, is_fixed, pattern_of
 from .pointwise_plan import is_alike, plan
 from .watching import watched_plan
 
-_native = prepare(Tensor, Node, SavedOutput, InferenceMeta, sequence, Storage)
+_native = prepare(Tensor, Node, SavedOutput, InferenceMeta, sequence, Storage, NOWHERE)
 device_plans.prepare(_native)
 LONGEST_CHAIN = 32  # of views of views, which the last one keeps
 _RANK = 8  # sizes that are given one by one, at most
@@ -227,7 +227,7 @@ def view_plan(x: Tensor, out: Any) -> ViewPlan | None:
     address = device_plans.address_of if on_gpu else address_function()
     plan = ViewPlan(op, type(out) if several else None, number is not None, LONGEST_CHAIN)
     for i, t in enumerate(outs):
-        link, node = t._view, None if t._edge is None else t._edge[0]
+        link, node = t._view, None if t._edge in (None, NOWHERE) else t._edge[0]
         if (
             t is x
             or t.dtype is not x.dtype

@@ -63,12 +63,12 @@ def write_plain(op: Pointwise, t: Tensor, first: Any, rest: tuple[Any, ...]) -> 
     if first is not t:
         k |= first._k
         whole = x.shape == shape  # NumPy would also repeat a smaller result
-        if memory is not None and first._storage is memory:
+        if memory is not None and memory.has_memory_of(first._storage):
             return False
     for a in rest:
         if isinstance(a, Tensor):
             y = a._array
-            if a.dtype is not d or (memory is not None and a._storage is memory and a is not t):
+            if a.dtype is not d or (memory is not None and a is not t and memory.has_memory_of(a._storage)):
                 return False
             k |= a._k
             if not whole:

@@ -58,8 +58,9 @@ def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
     if plain and modes.overrides & DISPATCH and show_out(function, args, named, target):
         return target
     if plain and pointwise and not target._k & META:
+        memory = target._storage
         for a in args:
-            if isinstance(a, Tensor) and a is not target and a._storage is not None and a._storage is target._storage:
+            if isinstance(a, Tensor) and a is not target and memory is not None and memory.has_memory_of(a._storage):
                 check_partial_overlap(target._array, a._array)
     rule = getattr(function, "out_rule", None)
     if rule == "dtype" and plain:

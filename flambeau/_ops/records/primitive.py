@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._autograd.node import Node, SavedOutput
+from ..._autograd.node import NOWHERE, Node, SavedOutput
 from ..._core.config import memory_problem
-from ..._core.dtypes import dtype, from_numpy_dtype
+from ..._core.dtypes import FLOATING, dtype, from_numpy_dtype
 from ..._core.state import CUDA, GRAD, META, POSTPONED, SAVED_HOOKS, local, modes
 from ..._dispatch import backend_of
 from ..._tensor import (
@@ -165,10 +165,14 @@ class Primitive:
         t._edge = None
         t._storage, t._autograd_meta = storage_of(parent), inherited(parent)
         t._view = None
-        if t._autograd_meta is None or not t._autograd_meta.inference:  # views of inference tensors are nobody's
+        apart = self.missing or not self.differentiable  # nor are those of other bytes, which have no history
+        if not apart and not (t._autograd_meta is not None and t._autograd_meta.inference):
             t._view = view_link(t, parent, self, static, number)
             if local.grad:
                 t._storage.add_view(t)
+            elif parent._k & GRAD and t.dtype.category >= FLOATING:
+                t._edge = NOWHERE
+                t._k |= GRAD
         return t
 
     def _compute_meta(self, args: tuple[Any, ...]) -> Any:
@@ -348,7 +352,7 @@ def view_link(t: Tensor, parent: Tensor, op: Any, static: Any, number: Any) -> t
         base = parent
         while base._view is not None:
             base = base._view[0]
-        if base.dtype is t.dtype and not t._k & CUDA:
+        if base.dtype is t.dtype:
             return (*as_strided_link(t, base), made, version)
     return (parent, op, static, number, above[4] + 1, made, version)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..._autograd.hooks import follow
 from ..._autograd.node import Node
 from ..._core.state import GRAD, local
-from ..._tensor import MADE_WITH_OTHERS, Tensor, wrap
+from ..._tensor import MADE_WITH_OTHERS, Storage, Tensor, wrap
 from ..registry import ops
 from .writable import WITH_OTHERS, frozen
 
@@ -40,12 +41,16 @@ def rewrite_history(t: Tensor, edge: Any) -> None:
             _renew(view)
     if t._view is None and t._autograd_meta is not None and t._autograd_meta.retains:
         follow(t, old)
-    storage = t._storage
-    if storage is not None and storage.views:
-        for reference in list(storage.views):
-            view = reference()
-            if view is not None and not any(view is done for done in renewed):
-                _renew(view)
+    if t._storage is not None:
+        renew_views(t._storage, renewed)
+
+
+def renew_views(storage: Storage, besides: Sequence[Tensor] = ()) -> None:
+    """Gives the views of what was written to the histories that their bases have now, but for those that have them already."""
+    for reference in list(storage.views or ()):
+        view = reference()
+        if view is not None and not any(view is done for done in besides):
+            _renew(view)
 
 
 def _renew(view: Tensor) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from weakref import ref
 
 from ..._autograd import engine
-from ..._autograd.node import Node
+from ..._autograd.node import NOWHERE, Node
 from ..._backend.cpu import cpu
 from ..._core.state import CUDA, GRAD, local
 from ..._tensor import MADE_WITH_OTHERS, Storage, Tensor, inherited, is_inference
@@ -90,6 +90,8 @@ def view_of(op: View, x: Tensor, array: Any, static: tuple[Any, ...]) -> Tensor:
             node.info = ((x._array.shape, x.dtype, k),)
             t._edge = (node, 0)
             t._k = k
+    elif k & GRAD:
+        t._edge, t._k = NOWHERE, k
     return t
 
 
@@ -100,11 +102,11 @@ def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[
     if storage is None:
         storage = x._storage = Storage(x._array)
     normal = mark is None or not mark.inference
-    recorded, node, k = local.grad and normal, None, 0
-    if recorded and x._k and d.category >= 2:
+    recorded, node, k = local.grad and normal, None, x._k if normal else 0
+    if recorded and k:
         node = Node(op, (x._edge or (x, 0),), [None, *static], tuple([(a.shape, d, 0) for a in arrays]))
         node.info = [(x._array.shape, d, 1)]
-        k = 1
+    nowhere = NOWHERE if k and not recorded else None
     first = recorded and x._view is None  # a view of no view: what `view_link` gives
     views, out = storage.views, []
     for number, array in enumerate(arrays):
@@ -112,7 +114,7 @@ def views_of(op: Any, x: Tensor, arrays: Any, static: tuple[Any, ...]) -> tuple[
         t._array = array
         t.dtype = d
         t._k = k
-        t._edge = None if node is None else (node, number)
+        t._edge = nowhere if node is None else (node, number)
         t._autograd_meta = mark
         t._storage = storage
         if first:

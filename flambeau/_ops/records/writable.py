@@ -7,12 +7,20 @@ from typing import Any
 import numpy as np
 
 from ..._autograd.functions import FunctionRecord
+from ..._autograd.node import is_leaf
 from ..._core.dtypes import FLOATING
 from ..._core.layouts import pieces
 from ..._core.state import BATCHED, GRAD, META, SPARSE, local, modes
 from ..._errors import taught
 from ..._errors.frames import warn_user
-from ..._tensor import MADE_IN_FUNCTION, MADE_IN_INFERENCE, MADE_WITH_OTHERS, MADE_WITHOUT_GRAD, BirthMeta, Tensor
+from ..._tensor import (
+    MADE_IN_FUNCTION,
+    MADE_IN_INFERENCE,
+    MADE_WITH_OTHERS,
+    MADE_WITHOUT_GRAD,
+    BirthMeta,
+    Tensor,
+)
 
 
 def overlaps_itself(array: Any) -> bool:
@@ -53,7 +61,7 @@ def check_writable(
         storage = t._storage
         if storage is not None and partial:
             for other in others:
-                if isinstance(other, Tensor) and other is not t and other._storage is storage:
+                if isinstance(other, Tensor) and other is not t and storage.has_memory_of(other._storage):
                     check_partial_overlap(array, other._array)
     elif not t._k & META:
         t._array = array = _writable(array)
@@ -126,7 +134,9 @@ def check_apart(t: Tensor, others: Any) -> None:
     """Raises if a tensor that is written piece by piece shares memory with one that is read."""
     storage = t._storage
     for other in others:
-        if isinstance(other, Tensor) and (other is t or (storage is not None and other._storage is storage)):
+        if isinstance(other, Tensor) and (
+            other is t or (storage is not None and storage.has_memory_of(other._storage))
+        ):
             _check_overlap(t._array, other._array)
 
 
@@ -197,7 +207,7 @@ def _unrecorded(t: Tensor, event: str) -> str:
     plain = t._view[5] == MADE_WITHOUT_GRAD
     before, now = ("no_grad", "with grad mode enabled") if plain else ("inference", "in normal mode")
     block = "no_grad" if plain else "inference_mode"
-    what = "A view" if t._edge is None else f"{_output(t)} is a view of a view which"
+    what = "A view" if is_leaf(t) else f"{_output(t)} is a view of a view which"
     return (
         f"{what} was created in {before} mode and {event} {now}. It is unclear whether the write should be recorded: do both, "
         f"the view and the write, inside the {block} block (to leave the write out), or both outside of it."
@@ -231,6 +241,6 @@ def _output(t: Tensor) -> str:
 
 
 def frozen(t: Tensor, event: str, reason: str) -> str:
-    if t._edge is None:
+    if is_leaf(t):
         return f"A view {event}. {reason}"
     return f"{_output(t)} is a view and {event}. {reason}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import __future__ as conversion
 from ..._autograd.modes import no_grad
+from ..._autograd.node import is_leaf
 from ..._core.devices import device
 from ..._core.state import DISPATCH, META
 from ..._core.steps import python_step
@@ -285,7 +286,7 @@ class Module(TreeMethods, StateMethods, HookMethods):
                 raise TypeError(
                     f"cannot assign '{typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
                 )
-            if param._edge is not None:
+            if not is_leaf(param):
                 raise ValueError(
                     f"Cannot assign non-leaf Tensor to parameter '{name}': parameters are made, not computed; to make it a "
                     "function of another tensor, compute it in forward()"
