@@ -130,7 +130,7 @@ def test_few_rows_leave_the_right_operand_where_it_lies(dtype, rows):
     rng = np.random.default_rng(9)
     for k in (1, 7, 64, 4200):
         x = values(rng, (rows, k), dtype)
-        for n in (1, 2, 5, 31, 130):
+        for n in (1, 2, 5, 31, 130, 700):
             weight, bias = values(rng, (n, k), dtype), values(rng, n, dtype)
             expected = reference(x, weight.T)
             for y in (weight.T, np.ascontiguousarray(weight.T)):

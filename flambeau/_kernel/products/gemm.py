@@ -16,6 +16,7 @@ from ..render.register_tiles import AHEAD, accumulators, ask_ahead
 from ..render.streaming import prefetch
 from ..render.tiles import (
     COMPUTE,
+    FEW,
     MEMORY,
     SCALAR,
     TOGETHER,
@@ -37,6 +38,8 @@ from .panels import height, left_steps, pack, pack_left, pack_turned
 _SMALL = 64 << 10  # bytes up to which a right operand may be read where it lies
 _KEPT = 16 << 20  # bytes of panels of a turned left operand that are kept at most
 _RESULT_ROWS = 2  # that are asked for before each block of the depth
+_APART = 256 << 10  # bytes from the first row of a right operand to the last, whose pages a core does not know at once
+_SHORT = 32  # steps along the depth that few rows go at a time then, over all columns: what lies in rows is foreseen
 _LATER = 256  # bytes of the next product's right operand that are asked for there
 
 
@@ -93,7 +96,7 @@ def _tile(plan: Plan) -> Vectors:
                 place = r.at("%c", r.i64("%c_row") * (number * _RESULT_ROWS + i))
                 prefetch(r, place, plan.columns * size, write=True)
 
-    left_steps(r, r.i64("%depth"), step, block)
+    left_steps(r, r.i64("%depth"), step, None if plan.few else block)
     alpha, beta = r.splat("%alpha"), r.splat("%beta")
     reads = Value(r, "%reads", "b1")
     c_column, d_column = r.i64("%c_column"), r.i64("%d_column")
@@ -281,11 +284,16 @@ def _main(plan: Plan, added: bool) -> Vectors:
         plain = plain & (once | (even & ((near <= _SMALL) | alike)))
     packed_step = r.constant("i64", plan.columns * size)
     strip = plan.strip_at_run_time(r)
+    length = r.constant("i64", plan.depth)
+    if plan.few:
+        strip = r.select(plain, maximum(n, 1), strip)
+        length = r.select(plain & (minimum(k, plan.depth) * b_row > _APART), r.constant("i64", _SHORT), length)
     # A turned left operand is packed once for all strips if there is room: to fetch its rows from afar each time takes long.
     strips, depths = (n + strip - 1) // strip, (maximum(k, 1) + (plan.depth - 1)) // plan.depth
     store = plan.left_bytes * (TOGETHER + 1) + strip * (plan.depth * size)
     panels = r.value(f"udiv i64 {(m + (plan.rows - 1)).name}, {plan.rows}", "i64")
-    keeps = turned & (strips > 1) & (store + (panels + 1) * plan.left_bytes + 64 <= word("%dims", 4))
+    room = store + (panels + 1) * plan.left_bytes + 64
+    keeps = r.constant("b1", not plan.few) & turned & (strips > 1) & (room <= word("%dims", 4))
     inner = r.select(keeps, strips, depths)
     store = r.select(keeps, store, zero)
     next_row, next_step = r.select(by_rows, a_row, zero), r.select(by_rows, a_column * plan.lanes, zero)
@@ -342,38 +350,73 @@ def _main(plan: Plan, added: bool) -> Vectors:
             whole = columns - r.value(f"urem i64 {columns.name}, {plan.columns}", "i64")
             packed = r.select(plain, whole, zero)  # columns from here on are
             with r.when(packed < columns):
-                to, place = r.at(right, packed * depth * size), r.at(source, packed * b_column)
-                invoke(r, "pack_right", to, place, b_column, b_row, columns - packed, depth)
-            with r.loop(zero, m, plan.rows) as ic:
-                rows = minimum(m - ic, plan.rows)
-                left_source = r.at(a, ic * a_row, pc * a_column)
-                above = r.value(f"udiv i64 {ic.name}, {plan.rows}", "i64")
-                number = above & (TOGETHER - 1)
-                which = r.select(keeps, above, r.select(turned, number, zero))
-                panel = r.at(left, store + which * plan.left_bytes)
-                with r.when(~turned):
-                    invoke(r, "pack_left", left, left_source, a_row, a_column, rows, depth)
-                with r.when(turned & (number == 0) & (~keeps | (jc == 0))):
+                place = r.at(source, packed * b_column)
+                invoke(r, "pack_right", right, place, b_column, b_row, columns - packed, depth)
+
+            def beside(j: Value, p: Any = 0) -> tuple[str, Value]:
+                """Where a tile's columns of the right operand lie from a depth on, and how far apart its rows."""
+                lies = j < packed
+                step = r.select(lies, b_row, packed_step)
+                first = either(r, lies, r.at(source, j * b_column), r.at(right, (j - packed) * depth * size))
+                return r.at(first, step * p), step
+
+            if plan.few:
+                with r.loop(zero, m, plan.rows * TOGETHER) as ic:
                     several = minimum(m - ic, plan.rows * TOGETHER)
-                    invoke(r, "pack_turned", panel, left_source, a_row, a_column, several, depth, *height(plan))
-                # while tiles are computed, the rows of the next panel come nearer
-                after = either(r, pc + plan.depth < k, r.at(a, (pc + plan.depth) * a_column), next_a)
-                following = either(r, ic + plan.rows < m, r.at(left_source, a_row * plan.rows), after)
-                next_panel = either(r, by_rows, following, left)
-                broad = r.value(f"udiv i64 {(columns + (plan.columns - 1)).name}, {plan.columns}", "i64")
-                blocks = r.value(f"udiv i64 {depth.name}, {plan.lanes}", "i64")
-                with r.loop(zero, columns, plan.columns) as j:
-                    places, factors = result(ic, jc + j, pc == 0)
-                    across = r.value(f"udiv i64 {j.name}, {plan.columns}", "i64")
-                    done = (above * broad + across) * blocks
-                    ahead = r.at(
-                        next_panel, minimum(across * _asked(plan), max(plan.rows - _asked(plan), 0)) * next_row
-                    )
-                    lies = j < packed
-                    place = either(r, lies, r.at(source, j * b_column), r.at(right, j * depth * size))
-                    invoke(r, "tile", panel, place, r.select(lies, b_row, packed_step), depth, *places, rows,
-                           minimum(columns - j, plan.columns), *factors, ahead, next_step, next_row,
-                           r.at(next_b, done * _LATER), pieces - done)  # fmt: skip
+                    left_source = r.at(a, ic * a_row, pc * a_column)
+
+                    def panel_of(i: Value) -> str:
+                        return r.at(left, r.value(f"udiv i64 {i.name}, {plan.rows}", "i64") * plan.left_bytes)
+
+                    with r.when(turned):
+                        invoke(r, "pack_turned", left, left_source, a_row, a_column, several, depth, *height(plan))
+                    with r.when(~turned), r.loop(zero, several, plan.rows) as i:
+                        rows_at = r.at(left_source, i * a_row)
+                        invoke(
+                            r,
+                            "pack_left",
+                            panel_of(i),
+                            rows_at,
+                            a_row,
+                            a_column,
+                            minimum(several - i, plan.rows),
+                            depth,
+                        )
+                    downwards, rightwards = r.loop(zero, maximum(depth, 1), length), r.loop(zero, columns, plan.columns)
+                    with downwards as p, rightwards as j, r.loop(zero, several, plan.rows) as i:
+                        places, factors = result(ic + i, jc + j, pc + p == 0)
+                        invoke(r, "tile", r.at(panel_of(i), p * (plan.rows * size)), *beside(j, p),
+                               minimum(depth - p, length), *places, minimum(several - i, plan.rows),
+                               minimum(columns - j, plan.columns), *factors, left, zero, zero, left, zero)  # fmt: skip
+            else:
+                with r.loop(zero, m, plan.rows) as ic:
+                    rows = minimum(m - ic, plan.rows)
+                    left_source = r.at(a, ic * a_row, pc * a_column)
+                    above = r.value(f"udiv i64 {ic.name}, {plan.rows}", "i64")
+                    number = above & (TOGETHER - 1)
+                    which = r.select(keeps, above, r.select(turned, number, zero))
+                    panel = r.at(left, store + which * plan.left_bytes)
+                    with r.when(~turned):
+                        invoke(r, "pack_left", left, left_source, a_row, a_column, rows, depth)
+                    with r.when(turned & (number == 0) & (~keeps | (jc == 0))):
+                        several = minimum(m - ic, plan.rows * TOGETHER)
+                        invoke(r, "pack_turned", panel, left_source, a_row, a_column, several, depth, *height(plan))
+                    # while tiles are computed, the rows of the next panel come nearer
+                    after = either(r, pc + plan.depth < k, r.at(a, (pc + plan.depth) * a_column), next_a)
+                    following = either(r, ic + plan.rows < m, r.at(left_source, a_row * plan.rows), after)
+                    next_panel = either(r, by_rows, following, left)
+                    broad = r.value(f"udiv i64 {(columns + (plan.columns - 1)).name}, {plan.columns}", "i64")
+                    blocks = r.value(f"udiv i64 {depth.name}, {plan.lanes}", "i64")
+                    with r.loop(zero, columns, plan.columns) as j:
+                        places, factors = result(ic, jc + j, pc == 0)
+                        across = r.value(f"udiv i64 {j.name}, {plan.columns}", "i64")
+                        done = (above * broad + across) * blocks
+                        ahead = r.at(
+                            next_panel, minimum(across * _asked(plan), max(plan.rows - _asked(plan), 0)) * next_row
+                        )
+                        invoke(r, "tile", panel, *beside(j), depth, *places, rows,
+                               minimum(columns - j, plan.columns), *factors, ahead, next_step, next_row,
+                               r.at(next_b, done * _LATER), pieces - done)  # fmt: skip
         r.branch(end)
         r.start_block(end)
     if r.float:
@@ -421,7 +464,7 @@ def kept(type: str, rows: int, wide: int, m: int, n: int) -> int:
     """How many panels of a turned left operand are worth keeping for an (m, n) product; a power of two, as each number has a ufunc."""
     plan = Plan(type, rows, wide)
     panels = 1 << (-(-m // rows)).bit_length()  # at least one more than there are
-    return panels if n > plan.strip and panels * plan.left_bytes <= _KEPT else 0
+    return panels if m > FEW and n > plan.strip and panels * plan.left_bytes <= _KEPT else 0
 
 
 def on_grid(
