@@ -302,3 +302,17 @@ def test_blocks_of_images_that_are_none():
     assert F.unfold(torch.zeros(0, 2, 4, 4), 2).shape == (0, 8, 9)
     with pytest.raises(IndexError):
         F.unfold(torch.zeros(4, 4), 2)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_dilation_leaves_room_for_more_than_single_elements_give(rank):
+    """`output_padding` may be less than the dilation, which windows of one element do not use otherwise."""
+    x = torch.arange(2.0 * 3**rank).view(1, 2, *[3] * rank).requires_grad_()
+    w = torch.tensor([[2.0, 3.0, 4.0], [5.0, 6.0, 7.0]]).view(2, 3, *[1] * rank).requires_grad_()
+    made = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1](x, w, dilation=2, output_padding=1)
+    plain = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1](x, w)
+    expected = F.pad(plain, (0, 1) * rank)
+    assert torch.equal(made, expected)
+    g = torch.arange(float(made.numel())).view(made.shape).cos()
+    for found, wanted in zip(torch.autograd.grad(made, (x, w), g), torch.autograd.grad(expected, (x, w), g)):
+        torch.testing.assert_close(found, wanted)

@@ -123,8 +123,8 @@ class Conv(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether windows are single elements, all of them: then they are a matrix already."""
-        return set(self.kernel) == {1} == set(self.stride) and not any(self.padding)
+        """Whether windows are the single elements of an image: then they are a matrix already. A dilated adjoint may give more."""
+        return set(self.kernel) == {1} == set(self.stride) and not any(self.padding) and self.size == self.counts
 
     @property
     def has_kernels(self) -> bool:
