@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -53,19 +55,27 @@ class Future:
         def run(done: Future) -> None:
             try:
                 following.set_result(callback(done))
-            except BaseException as error:
-                following.set_exception(error)
+            except Exception as error:
+                failed = RuntimeError(_failed(error))
+                failed.__cause__ = error
+                following.set_exception(failed)
 
         self.add_done_callback(run)
         return following
 
     def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
-        """Calls callback(this future) when it is done, or now if it is."""
+        """Calls callback(this future) when it is done, or now if it is; its errors are only printed."""
         with self._lock:
             if not self._done.is_set():
                 self._callbacks.append(callback)
                 return
-        callback(self)
+        self._call(callback)
+
+    def _call(self, callback: Callable[[Future], Any]) -> None:
+        try:
+            callback(self)
+        except Exception as error:
+            print(_failed(error), file=sys.stderr)
 
     def set_result(self, result: Any) -> None:
         """Gives the result, once."""
@@ -80,16 +90,27 @@ class Future:
     def _finish(self, value: Any, error: BaseException | None) -> None:
         with self._lock:
             if self._done.is_set():
-                raise RuntimeError("Future can only be marked completed once: a result is set already")
+                raise RuntimeError("a result is set already: a Future can only be marked completed once")
             self._value, self._error = value, error
             self._done.set()
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
-            callback(self)
+            self._call(callback)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise RuntimeError("Can not pickle torch.futures.Future: send its value()")
+
+
+def _failed(error: BaseException) -> str:
+    """What is said of a callback that raised, with the lines it came through."""
+    lines = "".join(traceback.format_tb(error.__traceback__))
+    return f"Got the following error when running the callback: {type(error).__name__}: {error}\n\nAt:\n{lines}"
 
 
 def collect_all(futures: list[Future]) -> Future:
     """A future of the list, done when all of them are."""
+    if any(future is None for future in futures):
+        raise RuntimeError("Future can't be None")
     together = Future()
     left = [len(futures)]
     lock = threading.Lock()

@@ -40,6 +40,8 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
 
 def wait(future: Future) -> Any:
     """The result of a future."""
+    if future is None:
+        raise RuntimeError("Future can't be None")
     return future.wait()
 
 

@@ -48,7 +48,28 @@ def test_futures():
     with pytest.raises(ValueError, match="bad"):
         wait_all([future, failed])
     assert collect_all([]).wait() == []
+    for wait in (jit.wait, lambda nothing: wait_all([nothing]), lambda nothing: collect_all([future, nothing])):
+        with pytest.raises(RuntimeError, match="Future can't be None"):
+            wait(None)
+    with pytest.raises(RuntimeError, match=r"Can not pickle torch\.futures\.Future"):
+        pickle.dumps(future)
     assert jit.wait(jit.fork(lambda a: a + 1, 2)) == 3
+
+
+def test_errors_of_callbacks(capsys):
+    future = Future()
+
+    def bad(done):
+        raise ValueError(f"not {done.wait()}")
+
+    chained = future.then(bad)
+    future.add_done_callback(bad)
+    future.set_result(7)
+    assert "Got the following error when running the callback: ValueError: not 7" in capsys.readouterr().err
+    future.add_done_callback(lambda: None)
+    assert future.wait() == 7 and "takes 0 positional arguments" in capsys.readouterr().err
+    with pytest.raises(RuntimeError, match="Got the following error when running the callback: ValueError: not 7"):
+        chained.wait()
 
 
 def test_types():
