@@ -239,9 +239,11 @@ class Recorder(Watcher):
         top, name = self.top, function_name(function)
         if self.paused or fact(name, "silent") is not None:
             return NotImplemented
-        if top is not None and top.function is not None and top.name == "aten::" + name:
-            return NotImplemented  # it is open already
-        span = self.open("aten::" + name, (*args, *named.values()) if named else args)
+        packet = getattr(function, "overloadpacket", None)  # of an operator that a library defines
+        full = "aten::" + name if packet is None else packet._qualified_op_name
+        if top is not None and top.function is not None and top.name == full:
+            return super().call(function, args, named)  # it is open already
+        span = self.open(full, (*args, *named.values()) if named else args)
         span.function = function
         first = len(self.spans)
         try:

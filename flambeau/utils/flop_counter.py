@@ -2,37 +2,69 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 from .._autograd.node import sequence
+from .._core.sizes import Size
+from .._library.namespaces import OpOverloadPacket
+from .._library.namespaces import ops as torch_ops
 from .._ops.records.facts import aten_name
 from .._tensor import Tensor
 from ..nn.modules.module import Module, register_module_forward_hook, register_module_forward_pre_hook
 from ..profiler._flops import flops_of, is_product
 from ..profiler._recorder import Watcher
+from ._pytree import tree_map
 
 __all__ = ["FlopCounterMode", "register_flop_formula"]
 
-# Further formulas by the operation's name: formula(*operands with shapes for tensors, out_shape=...) -> count
-flop_registry: dict[str, Callable[..., int]] = {}
+# Further formulas by operation, such as torch.ops.aten.exp: formula(*operands with shapes for tensors, out_shape=...) -> count
+flop_registry: dict[Any, Callable[..., int]] = {}
 
 
-def _name(target: Any) -> str:
-    text = target if isinstance(target, str) else getattr(target, "__name__", str(target))
-    return text.removeprefix("aten.").removeprefix("aten::")
+def _named(formulas: dict[Any, Callable[..., int]]) -> dict[str, Callable[..., int]]:
+    """Formulas by the names that operations have when they run: without a namespace those of ours."""
+    return {str(target).removeprefix("aten.").replace(".", "::"): formula for target, formula in formulas.items()}
 
 
 def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Any], Any]:
-    """Gives operations, by name, a formula of the shapes of their operands and of `out_shape`."""
+    """Gives operations (`torch.ops.mylib.foo`, one or several) a formula of the shapes of their operands and of `out_shape`; with `get_raw`
+    of the tensors themselves and of `out_val`."""
+    several = targets if isinstance(targets, (list, tuple)) else (targets,)
 
     def decorate(formula: Any) -> Any:
-        for target in targets if isinstance(targets, (list, tuple)) else (targets,):
-            flop_registry[_name(target)] = formula
+        for target in several:
+            if not isinstance(target, OpOverloadPacket):
+                raise ValueError(
+                    "register_flop_formula(targets): expected each target to be OpOverloadPacket (i.e. torch.ops.mylib.foo), got "
+                    f"{target} which is of type {type(target)}"
+                )
+            if target in flop_registry:
+                raise RuntimeError(f"duplicate registrations for {target}")
+            flop_registry[target] = _Raw(formula) if get_raw else formula
         return formula
 
     return decorate
+
+
+class _Raw:
+    """A formula of tensors instead of their shapes."""
+
+    _get_raw = True
+
+    def __init__(self, formula: Callable[..., int]):
+        self.formula = formula
+
+    def __call__(self, *args: Any, out_val: Any, **named: Any) -> int:
+        return self.formula(*args, out_val=out_val, **named)
+
+
+def _packet(name: str) -> Any:
+    """What stands for an operation under `torch.ops`, by its name with the namespace; the name where there is none."""
+    namespace, _, own = name.partition("::")
+    return getattr(getattr(torch_ops, namespace), own, name.replace("::", "."))
 
 
 class _Counter(Watcher):
@@ -40,11 +72,13 @@ class _Counter(Watcher):
 
     def __init__(self, formulas: dict[str, Callable[..., int]]):
         self.formulas = formulas
-        self.counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self.counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
         self.names: dict[int, str] = {}
         self.inside: list[tuple[str, int]] = []  # modules that run, with the number of the first node made in them
         self.finished: list[tuple[str, int, int]] = []  # modules that ran, with the first and the last number
         self.again: list[str] = []  # modules whose derivatives run
+        self.behind = 0  # in how many derivatives
+        self.running: Any = None  # the operator of a library that runs
         self.kept: list[Any] = []  # modules, so that no other object gets their id
 
     def enter(self, module: Module, args: Any) -> None:
@@ -61,31 +95,69 @@ class _Counter(Watcher):
             self.finished.append((name, first, sequence()))
 
     def backward(self, node: Any, g: Any, create_graph: bool) -> Any:
-        outer = self.again
+        outer, self.behind = self.again, self.behind + 1
         made = -node._sequence_nr()  # the engine may have given it another `seq`
         self.again = [name for name, first, last in self.finished if first > made > last]  # numbers fall
         try:
             return super().backward(node, g, create_graph)
         finally:
             self.again = outer
+            self.behind -= 1
 
     def compute(self, op: Any, args: tuple[Any, ...], k: int) -> Any:
         out = super().compute(op, args, k)
         name = op.name
         formula = self.formulas.get(name)
         if formula is not None:
-            shapes = [tuple(a._array.shape) if isinstance(a, Tensor) else a for a in args]
-            count = formula(*shapes, out_shape=tuple(out._array.shape) if isinstance(out, Tensor) else None)
+            count = _by(formula, args, {}, out)
         else:
             if not is_product(name):
                 return out
             count = flops_of(name, args, out)
-        shown = "mm" if name == "linear" and args[2] is None else aten_name(name)
-        if name == "convolution_weight" or (name == "convolution" and self.again):
+        shown = aten_name(name)
+        if name in ("linear", "matmul", "mm", "bmm"):
+            shown = _product(name, args)
+        if name == "convolution_weight" or (name == "convolution" and self.behind):
             shown = "convolution_backward"
-        for module in dict.fromkeys(("Global", *(name for name, _ in self.inside), *self.again)):
-            self.counts[module]["aten." + shown] += count
+        self._add(_packet("aten::" + shown), count)
         return out
+
+    def call(self, function: Any, args: Any, named: Any) -> Any:
+        """Runs an operator of a library that has a formula, and other functions as they are."""
+        packet = getattr(function, "overloadpacket", None)
+        formula = None if packet is None else self.formulas.get(packet._qualified_op_name)
+        if formula is None or self.running is function:
+            return super().call(function, args, named)
+        self.running = function
+        try:
+            out = function(*args, **named)
+        finally:
+            self.running = None
+        self._add(packet, _by(formula, args, named, out))
+        return out
+
+    def _add(self, packet: Any, count: int) -> None:
+        for module in dict.fromkeys(("Global", *(name for name, _ in self.inside), *self.again)):
+            self.counts[module][packet] += count
+
+
+def _by(formula: Callable[..., int], args: Any, named: Any, out: Any) -> int:
+    """What a formula says of a call."""
+    if getattr(formula, "_get_raw", False):
+        return formula(*args, **named, out_val=out)
+    return formula(*tree_map(_shape, args), **tree_map(_shape, named), out_shape=tree_map(_shape, out))
+
+
+def _product(name: str, args: Any) -> str:
+    """What PyTorch calls a product of matrices: one of a batch by one matrix is that of two matrices."""
+    if name == "linear":
+        return "mm" if args[2] is None else "addmm"
+    ranks = [len(a._array.shape) for a in args[:2]]
+    return "bmm" if min(ranks) > 2 else "mm" if min(ranks) == 2 else "mv" if max(ranks) > 1 else "dot"
+
+
+def _shape(a: Any) -> Any:
+    return Size(a._array.shape) if isinstance(a, Tensor) else a
 
 
 class FlopCounterMode:
@@ -107,7 +179,9 @@ class FlopCounterMode:
         custom_mapping: dict[Any, Any] | None = None,
     ) -> None:
         self.depth, self.display = depth, display
-        self.formulas = {**flop_registry, **{_name(key): f for key, f in (custom_mapping or {}).items()}}
+        if mods is not None:
+            warnings.warn("mods argument is not needed anymore, you can stop passing it", stacklevel=2)
+        self.formulas = _named({**flop_registry, **(custom_mapping or {})})
         self._counter = _Counter(self.formulas)
         self._handles: list[Any] = []
 
@@ -131,9 +205,14 @@ class FlopCounterMode:
         """All that was counted."""
         return sum(self._counter.counts["Global"].values())
 
-    def get_flop_counts(self) -> dict[str, dict[str, int]]:
-        """Counts by the module's name ("Global" for all) and then by the operation's ("aten.mm")."""
-        return {name: dict(counts) for name, counts in self._counter.counts.items() if counts}
+    @property
+    def flop_counts(self) -> dict[str, dict[Any, int]]:
+        """Counts by the module's name ("Global" for all) and then by operation (`torch.ops.aten.mm`); 0 for all others."""
+        return self._counter.counts
+
+    def get_flop_counts(self) -> dict[str, dict[Any, int]]:
+        """The same without defaults."""
+        return {name: dict(counts) for name, counts in self._counter.counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
         """The counts as text: a row for each module down to `depth`, and for the operations in it."""
