@@ -132,7 +132,7 @@ def _search(
     rows = A._array.shape[-1]
     tol = _EPSILON[A.dtype] ** 0.5 if tol is None else tol
     steps = _MOST_STEPS if niter is None or niter < 0 else niter
-    x = _orthonormal(ops.randn(rows, block, dtype=A.dtype) if X is None else X, B)
+    x = _orthonormal(ops.randn(rows, block, dtype=A.dtype, device=A.device) if X is None else X, B)
     scale_a = _size(A) / rows**0.5
     scale_b = 1.0 if B is None else _size(B) / rows**0.5
     values, x = _best(A, x, block, largest)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._core.allocation import SHARED, empty, empty_like
-from .._core.layouts import is_disjoint
+from .._core.layouts import is_disjoint, like_strides, memory_order
 from .._kernel.loops.lang import independent, kernel, strands
 from .._kernel.loops.pointwise import past_caches, pointwise_ufunc
 from .._kernel.loops.ufunc import addresses
@@ -88,6 +88,10 @@ def row_major(x: Any) -> Any:
 
 def duplicate(x: Any) -> Any:
     """A copy whose dimensions lie in memory in the same order."""
+    if not isinstance(x, np.ndarray):  # on a GPU; CuPy would put what is repeated innermost, too
+        made = x.transpose(memory_order(x.shape, x.strides)).copy("C")
+        strides = like_strides(x.shape, x.strides, x.itemsize)
+        return x.__class__(x.shape, x.dtype, made.data, tuple([s * x.itemsize for s in strides]))
     if x.__class__ is not np.ndarray:
         return x.copy("K")
     # NumPy would put what is repeated innermost, and forgets strides of extents of 1

@@ -47,6 +47,8 @@ class Function:
         self.kernel, self.ptr = kernel, getattr(kernel, "ptr", None)
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: Sequence[Any]) -> None:
+        if 0 in grid:  # of what has no rows; CuPy would start a block nevertheless
+            return
         watch = watching()
         if watch is None:
             self.kernel(grid, block, args)
@@ -110,9 +112,10 @@ class Pointwise:
         return found
 
     def _empty(self, p: Plan, d: Any) -> Any:
-        if p.order is None:
-            return self.backend.empty(p.shape, d)
-        return self.backend.empty([p.shape[i] for i in p.order], d).transpose(p.back)
+        made = self.backend.empty(p.shape, d)
+        if p.strides is None:
+            return made
+        return made.__class__(p.shape, d, made.data, tuple([s * d.itemsize for s in p.strides]))
 
     def _by_value(self, arrays: Sequence[Any], numbers: frozenset[int], made: Any) -> list[Any]:
         """The kernel's arguments: arrays, results, then numbers in the types that the body computes in."""

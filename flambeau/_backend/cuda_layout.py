@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY
-from .._core.layouts import joint_order
+from .._core.layouts import joint_order, joint_strides, strides_in_order
 
 THREADS = 256
 _BLOCKS = 132 * 32  # enough to fill a large GPU; more elements go round the loop
@@ -34,8 +34,7 @@ class Plan(NamedTuple):
     """How a kernel runs over operands of certain shapes and strides."""
 
     shape: tuple[int, ...]  # of the results
-    order: tuple[int, ...] | None  # of the results' dimensions in memory; None for row-major
-    back: tuple[int, ...] | None  # the permutation that undoes it
+    strides: tuple[int, ...] | None  # of the results, in elements; None for row-major
     rank: int  # 0 if all operands are contiguous or of one element
     single: frozenset[int]  # the operands of one element, if so
     index: str
@@ -82,26 +81,18 @@ def plan(inputs: Sequence[Layout], sizes: Sequence[int], outs: Sequence[Layout] 
     The results are new ones unless given in `outs`. `dense` allows for the kernel of contiguous operands.
     """
     full = np.broadcast_shapes(*[shape for shape, _ in inputs])
-    order = back = None
+    lies = None
     if outs:
         if any(shape != full and np.broadcast_shapes(shape, full) != shape for shape, _ in outs):
             raise ValueError(f"an operand of shape {full} does not fit into a result of shape {outs[0][0]}")
         full = outs[0][0]
         made = [list(strides) for _, strides in outs]
     else:
-        order = memory_order(full, inputs)
-        if order is not None:
-            back = tuple(sorted(range(len(full)), key=order.__getitem__))
-        made = []
-        for size in sizes[len(inputs) :]:
-            strides, step = [0] * len(full), size
-            for d in reversed(order if order is not None else range(len(full))):
-                strides[d] = step
-                step *= full[d]
-            made.append(strides)
-    walk = order
-    if walk is None:  # given results are walked as they lie in memory
-        walk = tuple(sorted(range(len(full)), key=lambda d: -abs(made[0][d]))) if outs else tuple(range(len(full)))
+        steps = joint_strides(full, *[(*operand, size) for operand, size in zip(inputs, sizes)])
+        made = [[s * size for s in steps] for size in sizes[len(inputs) :]]
+        lies = steps if steps != strides_in_order(full, range(len(full))) else None
+    # results are walked as they lie in memory
+    walk = sorted(range(len(full)), key=lambda d: -abs(made[0][d])) if outs or lies else range(len(full))
     strides = [*(spread(*operand, full) for operand in inputs), *made]
     extents, steps = merged([full[d] for d in walk], [[s[d] for d in walk] for s in strides])
     count = math.prod(full)
@@ -115,4 +106,4 @@ def plan(inputs: Sequence[Layout], sizes: Sequence[int], outs: Sequence[Layout] 
         single = frozenset(k for k, s in enumerate(steps) if not s[0] and k < len(inputs))
     elif rank > 1 and count < 1 << 31:
         index = "u32"
-    return Plan(full, order, back, rank, single, index, blocks(count), geometry)
+    return Plan(full, lies, rank, single, index, blocks(count), geometry)

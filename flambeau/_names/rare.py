@@ -438,7 +438,7 @@ def batch_norm_gather_stats(
     count: int,
 ) -> tuple[Tensor, Tensor]:
     """One mean and 1 / sqrt(variance + eps) from those of several parts of equal size."""
-    counts = ops.full((mean.shape[0],), float(count), dtype=mean.dtype)
+    counts = ops.full((mean.shape[0],), float(count), dtype=mean.dtype, device=mean.device)
     return batch_norm_gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps, counts)
 
 

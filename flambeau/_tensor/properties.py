@@ -56,9 +56,9 @@ def _device(self: Tensor) -> device:
     k = self._k
     if not k & (CUDA | META):
         return CPU
+    if k & BATCHED:
+        return _device(self.value)  # type: ignore[attr-defined]
     if k & META:
-        if self._k & BATCHED:
-            return _device(self.value)  # type: ignore[attr-defined]
         return self.__dict__.get("_wrapper_device", META_DEVICE)
     return device("cuda", int(self._array.device.id))
 

@@ -207,7 +207,7 @@ def jacobian(
         _need_gradients(outputs)
     rows = []
     for number, out in enumerate(outputs):
-        basis = ops.eye(out._array.size, dtype=out.dtype)
+        basis = ops.eye(out._array.size, dtype=out.dtype, device=out.device)
         parts: list[list[Tensor]] = [[] for _ in values]
         for i in range(out._array.size):
             cotangent = ops.reshape(ops.select(basis, 0, i), out._array.shape)
@@ -216,7 +216,7 @@ def jacobian(
                 part.append(g)
         row = tuple(
             ops.reshape(ops.stack(part), (*out._array.shape, *t._array.shape)) if part
-            else ops.zeros((*out._array.shape, *t._array.shape), dtype=t.dtype)
+            else ops.zeros((*out._array.shape, *t._array.shape), dtype=t.dtype, device=t.device)
             for part, t in zip(parts, values)
         )  # fmt: skip
         rows.append(row)

@@ -420,7 +420,7 @@ def _stacked(results: list[Any]) -> Any:
 
 def _basis(t: Tensor) -> Tensor:
     count = t._array.size
-    return ops.reshape(ops.eye(count, dtype=t.dtype), (count, *t._array.shape))
+    return ops.reshape(ops.eye(count, dtype=t.dtype, device=t.device), (count, *t._array.shape))
 
 
 def _samples_apart(jacobian: Tensor) -> Tensor:

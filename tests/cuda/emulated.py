@@ -218,6 +218,7 @@ class Kernel:
         Kernel.by_number[self.ptr] = self
 
     def __call__(self, grid, block, args):
+        assert 0 not in grid  # CuPy would start a block nevertheless
         kept = [np.array(_word(a), np.int64) if not isinstance(a, np.generic) else np.array(a) for a in args]
         self.run(grid, block, [k.ctypes.data for k in kept])
 

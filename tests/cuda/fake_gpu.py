@@ -32,7 +32,9 @@ class Pointer(bytes):
         return int.from_bytes(self, "little")
 
     def __add__(self, offset):
-        return Pointer(_alive[id(self)][1][offset:])
+        memory = _alive[id(self)][1]
+        assert memory.size or memory.base is not None or not offset  # CuPy's pool gives nothing for no bytes
+        return Pointer(memory[offset:])
 
 
 class Array(bytes):
@@ -46,7 +48,7 @@ class Array(bytes):
         if strides is None:
             strides = np.empty(shape, dtype).strides
         if memory is None:
-            memory = Pointer(np.full(max(int(np.prod(shape)), 1) * dtype.itemsize, 0xAA, np.uint8))
+            memory = Pointer(np.full(int(np.prod(shape)) * dtype.itemsize, 0xAA, np.uint8))
         vectors = [array.array("q", [*numbers, 0]) for numbers in (shape, strides)]
         words = [
             a + 8 * i for v, n in zip(vectors, (shape, strides)) for a in [v.buffer_info()[0]] for i in (0, len(n))
@@ -77,7 +79,7 @@ class Array(bytes):
 
     def like(self, lies):
         offset = lies.__array_interface__["data"][0] - self.data.ptr
-        return Array(lies.shape, lies.dtype, self.data + offset if offset else self.data, lies.strides)
+        return Array(lies.shape, lies.dtype, self.data + offset if offset and lies.size else self.data, lies.strides)
 
     def transpose(self, *axes):
         return self.like(self.numpy().transpose(*axes))
@@ -98,6 +100,9 @@ class Array(bytes):
 
     def __getitem__(self, key):
         return self.like(self.numpy()[key])
+
+    def __iter__(self):
+        return (self[i] for i in range(self.shape[0]))
 
     def __setitem__(self, key, value):
         self.numpy()[key] = value.numpy() if isinstance(value, Array) else value

@@ -76,16 +76,16 @@ def test_neighbouring_dimensions_are_merged():
 def test_plans():
     x, row, number = np.empty((2, 3, 4), np.float32), np.empty((4,), np.float32), np.empty((), np.float32)
     p = plan(described(x, x), [4, 4, 4])
-    assert (p.rank, p.shape, p.order, p.geometry, p.single) == (0, (2, 3, 4), None, (24,), frozenset())
+    assert (p.rank, p.shape, p.strides, p.geometry, p.single) == (0, (2, 3, 4), None, (24,), frozenset())
     p = plan(described(x, number), [4, 4, 4])
     assert p.rank == 0 and p.single == {1}
     p = plan(described(x, row), [4, 4, 4])
     assert p.rank == 2 and p.geometry == (24, 4, 16, 4, 0, 4, 16, 4) and p.index == "u32"
     turned = x.transpose(2, 1, 0)
     p = plan(described(turned), [4, 2])
-    assert p.rank == 0 and p.order == (2, 1, 0) and p.shape == (4, 3, 2)
+    assert p.rank == 0 and p.strides == (1, 4, 12) and p.shape == (4, 3, 2)
     p = plan(described(x[:, ::2]), [4, 4])
-    assert p.rank == 3 and p.order is None
+    assert p.rank == 3 and p.strides is None
     p = plan(described(x[:0]), [4, 4])
     assert p.blocks == 0
     p = plan(described(row), [4, 4], described(x))

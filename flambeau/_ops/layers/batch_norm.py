@@ -296,7 +296,8 @@ def _batch_norm(
             if t is not None and shape[1:] and t._array.shape == shape[1:2]:
                 made = combine(made, ops.reshape(t, (1, -1) + (1,) * (len(shape) - 2)))
         made = relabel(made, "NativeBatchNormBackward0")
-        return made, ops.zeros((0,), dtype=input.dtype), ops.zeros((0,), dtype=input.dtype)
+        nothing = ops.zeros((0,), dtype=input.dtype, device=input.device)
+        return made, nothing, ops.clone(nothing)
     if len(shape) < 2:
         raise RuntimeError(f"batch_norm: expected at least 2 dimensions, got {len(shape)}")
     count, d = shape[1], input.dtype
@@ -367,7 +368,8 @@ def native_batch_norm(
     out, mean, scale = _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
     d: dtype = input.dtype if weight is None or weight.dtype is input.dtype else float32
     if mean is None:
-        nothing = ops.zeros((0,), dtype=d if weight is not None or input.dtype.itemsize > 2 else float32)
+        kind = d if weight is not None or input.dtype.itemsize > 2 else float32
+        nothing = ops.zeros((0,), dtype=kind, device=input.device)
         return out, nothing, ops.clone(nothing)
     return out, in_dtype(ops.detach(mean), d), in_dtype(ops.detach(scale), d)
 

@@ -32,7 +32,7 @@ def _keep(input: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tens
     array = input._array
     if local.batches:
         wanted = shape or array.shape
-        return random.mapped.new(lambda lead: _keep(ops.empty((*lead, *wanted)), p))
+        return random.mapped.new(lambda lead: _keep(ops.empty((*lead, *wanted), device=input.device), p))
     if shape is not None or array.flags.c_contiguous:
         return kept(input, shape or array.shape, 1.0 - p)
     order = sorted(range(array.ndim), key=lambda i: -array.strides[i])

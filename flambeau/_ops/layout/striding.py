@@ -52,7 +52,8 @@ def strided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: in
     """Another view of an array's memory, all in bytes, `offset` from its first element. The caller checks bounds."""
     kind = x.__class__
     if not isinstance(x, _ndarray):
-        return kind(shape, x.dtype, x.data + offset, strides)
+        # what has no elements may have no memory either, in which nothing lies further on
+        return kind(shape, x.dtype, x.data + offset if offset and x.size else x.data, strides)
     if kind is not _ndarray:  # it is watched, or has no elements
         return strided(x.view(_ndarray), shape, strides, offset).view(kind)
     if x.flags.c_contiguous and offset >= 0 and x.size:

@@ -97,7 +97,7 @@ def read(backend: Any, x: Any, places: Places, order: Sequence[int] | None = Non
     if order is None and not places.at and places.index.flags.c_contiguous and _row(x, places) >= _WHOLE:
         return _whole_rows(backend, x, places)
     order = order or range(len(shape))
-    out = backend.empty([shape[d] for d in order], x.dtype).transpose(sorted(order, key=order.index))
+    out = backend.empty([shape[d] for d in order], x.dtype).transpose(sorted(range(len(shape)), key=order.__getitem__))
     call = backend.kernel(gather_one, (code, CODE[places.index.dtype], code, "i64"), from_end=places.from_end)
     source = x, Operand((*shape, places.size), (*places.kept, places.step), x.dtype)
     index = places.index, Operand(shape, places.over, places.index.dtype)

@@ -342,10 +342,13 @@ class Pointwise:
 
     def run(self, backend: Any, call: Any, arrays: list[Any], results: tuple[dtype, ...]) -> Any:
         if backend is not cpu:
-            if local.destination is not None and self.outputs == 1:
-                out = offered(np.broadcast_shapes(*[a.shape for a in arrays]), results[0].numpy)
-                return call(*arrays, out=out)
-            return call(*arrays)
+            out = None
+            if self.outputs == 1 and (self.rows or local.destination is not None):
+                shape = np.broadcast_shapes(*[a.shape for a in arrays])
+                out = offered(shape, results[0].numpy)
+                if out is None and self.rows:
+                    out = backend.empty(shape, results[0].numpy)
+            return call(*arrays, out=out)
         if self.outputs == 1 and _is_much(arrays):
             return self.large(call, arrays, results[0] if results[0].code else results[0].wide)
         if self.rows and self.outputs == 1 and allocation.watcher is not None:

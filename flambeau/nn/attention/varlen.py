@@ -65,7 +65,7 @@ def varlen_attn(
         scores = (q.to(float32) @ k.to(float32).transpose(1, 2)) * factor
         hidden = _hidden(q1 - q0, k1 - k0, window_size)
         if hidden is not None:
-            scores = scores.masked_fill(hidden, float("-inf"))
+            scores = scores.masked_fill(hidden.to(scores.device), float("-inf"))
         lse = ops.logsumexp(scores, -1)
         # a token that sees nothing gets zeros
         weights = ops.exp(scores - lse.masked_fill(lse == float("-inf"), 0.0).unsqueeze(-1))
