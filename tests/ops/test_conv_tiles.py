@@ -1,5 +1,6 @@
 """Convolutions by Winograd's tiles: against the same sums in double precision, which never take that way."""
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -46,6 +47,25 @@ def test_values_and_gradients(case, threads, taken):
     assert len(taken) == 3  # forward and both gradients
     for short, long in zip(*results):
         assert (short.double() - long).abs().max() <= 4e-6 * long.abs().max()
+
+
+def test_coordinates_of_all_tiles_are_kept_only_for_several_slices_of_outputs(monkeypatch):
+    """A thread that has one slice alone deals with some tiles at a time, which stay in its second cache."""
+    found, plain = [], winograd.products
+    monkeypatch.setattr(winograd, "products", lambda conv, *a: found.append(conv) or plain(conv, *a))
+    description.way.cache_clear()
+    with site.switched_off():
+        F.conv2d(torch.ones(8, 64, 32, 32), torch.ones(64, 64, 3, 3), padding=1)
+    description.way.cache_clear()
+
+    def schedule(cores):
+        conv = found[0]._replace(cores=cores)
+        operands = [np.empty(shape, "f4") for shape in winograd._LargeProducts.shapes(conv)]
+        return winograd._LargeProducts(conv, operands)
+
+    for cores in (1, 2, 4):
+        made = schedule(cores)
+        assert (len(made.blocks) == 1) == (made.jobs > cores)
 
 
 def test_subnormal_leftovers_in_memory_do_not_matter():

@@ -28,7 +28,7 @@ from ..channels import is_channels_last
 from .description import Conv, Ints
 
 _BYTES = 1 << 19  # of what products are made from and of the products, dealt with at a time: half a second cache
-_WHOLE_BYTES = 1 << 23  # of what all products are made from, up to which it is made once and stays in the third cache
+_WHOLE_BYTES = 1 << 23  # of what all products are made from, up to which it is made once for several slices and stays in the third cache
 _WEIGHT_BYTES = 1 << 21  # of weights that a thread has at a time
 _FEWEST = 24  # positions of a block, so that a register tile is filled
 _MOST_BLOCKS = 512  # in one schedule
@@ -115,7 +115,7 @@ class Schedule(ABC):
         self.slices = -(-panels // self.panels)
         self.made = kernels.pitch("f32", self.wide)
         most = max(_BYTES // (4 * (given + made * self.made)), _FEWEST)
-        if self.keeps and self.slices > 1 and 4 * given * positions <= _WHOLE_BYTES:
+        if self.keeps and self.slices * self.ranges > conv.cores and 4 * given * positions <= _WHOLE_BYTES:
             most = positions
         self.blocks = _blocks(conv.images, self.positions, most, self.ranges)
         self.ranges = min(self.ranges, len(self.blocks))
