@@ -59,7 +59,7 @@ def test_coordinates_of_all_tiles_are_kept_only_for_several_slices_of_outputs(mo
     description.way.cache_clear()
 
     def schedule(cores):
-        conv = found[0]._replace(cores=cores)
+        conv = found[0]._replace(threads=cores)
         operands = [np.empty(shape, "f4") for shape in winograd._LargeProducts.shapes(conv)]
         return winograd._LargeProducts(conv, operands)
 
