@@ -27,6 +27,7 @@ def recompute(forward: Graph, backward: Graph, needed: dict[Value, None]) -> Non
     """Moves cheap operations to where the backward pass first needs their results, which are not `needed` of the forward pass then.
 
     Their operands are needed anyway, and nobody writes to them. What views show is needed in their place: it is in memory as long as they are.
+    Of light operations (layer norm) the first result, which is large, is made again.
     """
     written = {v for node in forward.nodes for v in node.writes}
     if any([v not in forward.constants for v in written]):  # views of what is written may be operands
@@ -36,6 +37,14 @@ def recompute(forward: Graph, backward: Graph, needed: dict[Value, None]) -> Non
         outs = [v for v in node.outs if v in needed]
         operands = list(node.operands())
         if not outs or not written.isdisjoint(operands):
+            continue
+        if _is_light(node) and outs[0] is node.outs[0] and outs[0].nbytes >= _LARGE and outs[0] not in forward.outputs:
+            if needed.keys() >= {v for v in operands if v not in forward.constants}:
+                del needed[outs[0]]
+                needed.update(dict.fromkeys(operands))
+                again.append(
+                    Node(node.op, node.args, (outs[0], *[None] * (len(node.outs) - 1)), node.several, line=node.line)
+                )
             continue
         if is_view(node) or (
             len(node.outs) == 1
@@ -71,7 +80,7 @@ def made_again(graph: Graph) -> Graph:
     for i in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[i]
         value = node.outs[0] if node.outs else None
-        light = getattr(node.op, "light", False) and not node.opaque
+        light = _is_light(node)
         if value is None or value in lasting or not (light or (len(node.outs) == 1 and _is_pointwise(node))):
             continue
         late = _late(uses.get(value, []), i)
@@ -97,6 +106,10 @@ def made_again(graph: Graph) -> Graph:
         for v in own:  # it is read there, too
             uses[v] = sorted({*uses[v], late[0]})
     return _with(graph, before, others) if before else graph
+
+
+def _is_light(node: Node) -> bool:
+    return getattr(node.op, "light", False) and not node.opaque
 
 
 def _may_write(graph: Graph, node: Node, constant: Value) -> bool:

@@ -166,3 +166,19 @@ def test_norms_are_not_made_again_when_their_parameters_change():
         assert step().item() == region().item()
         for p, q in zip(model.parameters(), twin.parameters()):
             assert torch.equal(p.grad, q.grad)
+
+
+def test_layer_norms_are_made_again():
+    layer = torch.nn.LayerNorm(128)
+    x, w = torch.randn(64, 128, requires_grad=True), torch.randn(16, 128, requires_grad=True)
+    kept = _both(lambda x, w: (layer(x.exp()) @ w.T).exp(), x, w)
+    assert kept == ["exp", "exp", "norm_rows", "norm_rows"]  # means and factors, which are small
+
+
+def test_layer_norms_that_are_results_are_kept():
+    layer = torch.nn.LayerNorm(128)
+    region = Region(lambda x: layer(x.exp()))
+    x = torch.randn(64, 128, requires_grad=True)
+    for _ in range(2):
+        region(x).square().sum().backward()
+    assert "norm_rows" not in [node.name for node in region.entries[0].program.backward_program.graph.nodes]

@@ -137,7 +137,7 @@ def test_compiled_steps_need_less_memory(case, share):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case, share", [(gpt, 0.8), (resnet, 0.75), (mlp, 1), (unet, 1), (lstm, 1), (vit, 0.85)])
+@pytest.mark.parametrize("case, share", [(gpt, 0.72), (resnet, 0.75), (mlp, 1), (unet, 1), (lstm, 1), (vit, 0.76)])
 def test_what_compiled_models_need(case, share):
     """What their backward passes have read makes room for gradients, and for what is computed on the way."""
     compare(case, "loss", share)
