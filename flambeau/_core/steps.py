@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from .state import CAPTURE, DISPATCH, local, modes
 
 
-def python_step(function: Any) -> Any:
-    """Marks such a function."""
+def python_step(function: Any, split: Callable[[Any, Any], Any] | None = None) -> Any:
+    """Marks such a function. `split(args, named)` runs what comes first and is the program's own code: it gives the arguments of the rest and
+    the result, or None."""
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
         if modes.on & CAPTURE and local.captures:
+            rest = None if split is None else split(args, named)
+            if rest is not None:
+                local.captures[-1].step(call, rest[0], {})
+                return rest[1]
             return local.captures[-1].step(call, args, named)
         return function(*args, **named)
 

@@ -181,6 +181,8 @@ class Elementwise(Optimizer):
             local.grad = outer
         return loss
 
+    step.closure_first = True  # type: ignore[attr-defined]
+
     def _prepare_fused(self, group: dict[str, Any], params: list[Tensor]) -> bool:
         """What `fused=True` adds: checks of the parameters, and the scale of gradients that a scaler gives with what it
         found. False if gradients overflowed, so that no step is made."""

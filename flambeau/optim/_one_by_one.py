@@ -26,6 +26,8 @@ class OneByOne(Optimizer):
                     self._change(p, p.grad, self.state[p], group)
         return loss
 
+    step.closure_first = True
+
     def _change(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Makes the step of a parameter whose gradient is `g`."""
         raise NotImplementedError

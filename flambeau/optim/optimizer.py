@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from .._autograd import rehearsal
+from .._autograd.modes import enable_grad
 from .._autograd.node import RemovableHandle
 from .._core.dtypes import FLOATING, default, float32, float64
 from .._core.state import GRAD, META, local
@@ -126,6 +127,18 @@ def _register(hooks: Any, hook: Any, prepend: bool = False) -> RemovableHandle:
     return handle
 
 
+def closure_first(optimizer: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Calls the closure of a step that does nothing before it: (no arguments, the closure's result). None if there is none, or hooks that
+    are given it."""
+    closure = args[0] if args else named.get("closure")
+    hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks, _global_optimizer_pre_hooks
+    first = getattr(type(optimizer).step, "closure_first", False)
+    if closure is None or not first or any(hooks) or _global_optimizer_post_hooks:
+        return None
+    with enable_grad():
+        return (), closure()
+
+
 _HOOKS = (
     "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_optimizer_state_dict_pre_hooks",
     "_optimizer_state_dict_post_hooks", "_optimizer_load_state_dict_pre_hooks", "_optimizer_load_state_dict_post_hooks",
@@ -239,7 +252,6 @@ class Optimizer:
     def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
         """A step that calls the hooks around it."""
 
-        @python_step
         @functools.wraps(func)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             self = args[0]
@@ -260,7 +272,11 @@ class Optimizer:
                 hook(self, args, kwargs)
             return out
 
-        return wrapper
+        def split(args: Any, named: Any) -> Any:
+            found = closure_first(args[0], args[1:], named)
+            return None if found is None else (args[:1], found[1])
+
+        return python_step(wrapper, split)
 
     def _optimizer_step_code(self) -> None:
         """Called after each step that has hooks: a place for profilers to patch."""

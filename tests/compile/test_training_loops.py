@@ -365,3 +365,41 @@ def test_what_is_made_of_whole_numbers_is_never_that_of_another_call(name, where
         return [(own.n, call(torch.tensor([float(i % 5) / 2]))[1]) for i in (1, 2, 3, 4, 0, 3, 1)]
 
     assert ran(torch.compile) == ran(lambda f: f)
+
+
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "Adafactor", "Rprop", "LBFGS"])
+@pytest.mark.parametrize("within", [False, True])
+def test_steps_that_are_given_a_closure(name, within):
+    """Closures are a part of the program where they are called first; others, and steps with hooks, run eagerly."""
+
+    def train(wrap, hook=None):
+        torch.manual_seed(0)
+        model, calls = nn.Linear(3, 1), []
+        optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.1)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.5)
+        if hook is not None:
+            optimizer.register_step_pre_hook(lambda *_: hook.append(1))
+
+        def closure(x):
+            optimizer.zero_grad()
+            calls.append(1)
+            loss = model(x).square().mean()
+            loss.backward()
+            return loss
+
+        def step(x):
+            loss = optimizer.step(closure=lambda: closure(x)) if within else optimizer.step(lambda: closure(x))
+            schedule.step()
+            return loss
+
+        run = wrap(step)
+        losses = [run(torch.full((4, 3), float(i))).item() for i in range(6)]
+        return losses, model.weight.tolist(), calls, optimizer.param_groups[0]["lr"], run
+
+    *eager, _ = train(lambda f: f)
+    *compiled, run = train(torch.compile)
+    assert compiled == eager
+    assert len(run._region.entries) == (name != "LBFGS"), run._region.problem
+    for wrap in (torch.compile, lambda f: f):
+        hook = []
+        assert train(wrap, hook)[:3] == tuple(eager[:3]) and len(hook) == 6

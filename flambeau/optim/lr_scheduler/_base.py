@@ -12,7 +12,7 @@ from weakref import ref
 from ..._core.steps import python_step
 from ..._errors.frames import warn_user
 from ..._tensor import Tensor
-from ..optimizer import Optimizer
+from ..optimizer import Optimizer, closure_first
 
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` is deprecated: call `scheduler.step()` once for each epoch. With an "
@@ -60,13 +60,13 @@ def _note_steps(optimizer: Optimizer) -> None:
     bound = isinstance(step, types.MethodType)
     function, reference = step.__func__ if bound else step, ref(optimizer)  # the optimizer must not hold itself
 
-    @python_step
     @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def noted(*args: Any, **kwargs: Any) -> Any:
         owner: Any = reference()
         owner._opt_called = True
         return function(owner, *args, **kwargs) if bound else function(*args, **kwargs)
 
+    wrapper = python_step(noted, (lambda args, named: closure_first(reference(), args, named)) if bound else None)
     wrapper._wrapped_by_lr_sched = True
     optimizer.step = wrapper  # type: ignore[method-assign]
     optimizer._opt_called = False  # type: ignore[attr-defined]

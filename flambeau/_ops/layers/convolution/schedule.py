@@ -28,7 +28,7 @@ from ..channels import is_channels_last
 from .description import Conv, Ints
 
 _BYTES = 1 << 19  # of what products are made from and of the products, dealt with at a time: half a second cache
-_WHOLE_BYTES = 1 << 23  # of what all products are made from, up to which it is made once for several slices and stays in the third cache
+_WHOLE_BYTES = 1 << 23  # of what products are made from, up to which it is made once for several slices of outputs
 _WEIGHT_BYTES = 1 << 21  # of weights that a thread has at a time
 _FEWEST = 24  # positions of a block, so that a register tile is filled
 _MOST_BLOCKS = 512  # in one schedule
