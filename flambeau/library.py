@@ -28,6 +28,27 @@ _defined: set[str] = {"aten", "prim", "prims"}  # namespaces that have their one
 # Where an implementation goes, by the name that PyTorch has for the group of tensors it serves.
 _KEYS = {"cpu": "cpu", "cuda": "cuda", "meta": "meta", "default": "", "compositeexplicitautograd": ""}
 
+# Devices that PyTorch knows, on which there are no tensors here: what is implemented for them never runs.
+_ELSEWHERE = frozenset(
+    [
+        "xpu",
+        "mps",
+        "hpu",
+        "hip",
+        "ipu",
+        "vulkan",
+        "mtia",
+        "maia",
+        "xla",
+        "lazy",
+        "ve",
+        "fpga",
+        "privateuse1",
+        "privateuseone",
+        "mkldnncpu",
+    ]
+)
+
 
 # Implementations that came before the definition of their operator: (function, group of tensors) by its name.
 _waiting: dict[str, list[tuple[Callable[..., Any], str]]] = {}
@@ -160,7 +181,7 @@ def _implement_named(op: Any, fn: Callable[..., Any], key: str) -> None:
 
 def _implement(op: Operator, fn: Callable[..., Any], key: str) -> None:
     low = key.lower()
-    if fn is fallthrough_kernel:
+    if fn is fallthrough_kernel or low.removeprefix("autograd").removeprefix("autocast") in _ELSEWHERE:
         return
     if low in _KEYS:
         if low == "meta":

@@ -11,6 +11,7 @@ from .._ops.registry import ops
 from .._tensor import Tensor
 from . import aten_arguments as _aten_arguments
 from . import aten_backward as _aten_backward
+from . import aten_gradients as _aten_gradients
 from . import aten_graphs as _aten_graphs
 from . import aten_layers as _aten_layers
 
@@ -137,7 +138,7 @@ FUNCTIONS = {
         _to_copy, _local_scalar_dense, alias, slice, index, index_put, index_put_, _softmax, _log_softmax, _convolution, _unsafe_view, lift_fresh, _pin_memory,
         _sparse_addmm, _sparse_mm_reduce_impl, size, stride, dim, sym_numel, sym_storage_offset,
     )
-} | {"sym_size": size, "sym_stride": stride} | _aten_arguments.FUNCTIONS | _aten_backward.FUNCTIONS | _aten_layers.FUNCTIONS | _aten_graphs.FUNCTIONS  # fmt: skip
+} | {"sym_size": size, "sym_stride": stride} | _aten_arguments.FUNCTIONS | _aten_backward.FUNCTIONS | _aten_gradients.FUNCTIONS | _aten_layers.FUNCTIONS | _aten_graphs.FUNCTIONS  # fmt: skip
 
 
 SCHEMAS = """

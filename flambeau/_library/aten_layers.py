@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._ops.layers.padding import define_pads
+from .._ops.records.inplace import in_place_form
 from .._ops.registry import functions, ops
 from .._tensor import Tensor
 
@@ -113,14 +114,20 @@ def quantized_max_pool3d(
     return functions["_make_per_tensor_quantized_tensor"](made, self.q_scale(), self.q_zero_point())
 
 
-def _int_mm(self: Tensor, mat2: Tensor) -> Tensor:
+def _int_mm(self: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices of bytes, in int32."""
     for name, given in (("self", self), ("mat2", mat2)):
         if given.ndim != 2:
             raise RuntimeError(f"_int_mm: Expected {name} to be of dimension 2 but got {given.ndim}")
         if str(given.dtype) not in ("torch.int8", "torch.uint8"):
             raise RuntimeError(f"_int_mm: Expected {name} dtype to be int8 or uint8 but got {given.dtype}")
-    return ops.mm(self.int(), mat2.int())
+    if out is not None and (str(out.dtype) != "torch.int32" or tuple(out.shape) != (self.shape[0], mat2.shape[1])):
+        raise RuntimeError(
+            f"_int_mm: Expected result dtype to be int32 and its size {[self.shape[0], mat2.shape[1]]}, but got {out.dtype} and "
+            f"{list(out.shape)}"
+        )
+    made = ops.mm(self.int(), mat2.int())
+    return made if out is None else out.copy_(made)
 
 
 def _grouped_mm(
@@ -134,6 +141,7 @@ OF_NN: dict[str, Any] = {
     **define_pads("replicate", "replication_pad"),
     "slow_conv3d": slow_conv3d,
     "thnn_conv2d": thnn_conv2d,
+    "gelu_": in_place_form("gelu", functions["nn.functional.gelu"]),
 }
 _OWN: Sequence[Any] = (
     _masked_softmax, _nested_tensor_from_mask, _nested_tensor_from_mask_left_aligned, _add_relu, _add_relu_,

@@ -31,6 +31,7 @@ _OUTSIDE = (
     "_library.aten",
     "_library.aten_arguments",
     "_library.aten_backward",
+    "_library.aten_gradients",
     "_library.aten_graphs",
     "_library.aten_layers",
     "_tensor.properties",

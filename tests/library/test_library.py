@@ -397,6 +397,107 @@ def test_derivatives_as_operators(name, forward, args, given):
     assert not made.requires_grad
 
 
+def _backwards():
+    """Operators of derivatives with arguments, and what they are the gradient of."""
+    t = torch.arange(40.0).sin()
+    x, y, g, target = t[:6].view(2, 3), t[6:12].view(2, 3).sigmoid(), t[12:18].view(2, 3), torch.tensor([0, 2])
+    image, weight, one = t[:32].view(1, 2, 4, 4), torch.tensor([1.0, 2.0, 3.0]), torch.tensor(2.0)
+    a, f = ops.aten, torch.nn.functional
+    labels = torch.tensor([[0, 1, -1], [2, -1, -1]])
+    sums = lambda loss: lambda x, *rest, **named: loss(x, *rest, reduction="sum", **named)
+    _, mean, rstd = a.native_layer_norm(x, [3], None, None, 1e-5)
+    _, *moments = a.native_group_norm(image, None, None, 1, 2, 16, 2, 1e-5)
+    return [
+        (a.avg_pool2d_backward(image[..., :2, :2], image, [2, 2], [], [0, 0], False, True, None), f.avg_pool2d, (image, 2), image[..., :2, :2]),
+        (a.binary_cross_entropy_backward(one, y, x.sigmoid(), None, 2), sums(f.binary_cross_entropy), (y, x.sigmoid()), one),
+        (a.glu_backward(g[:, :1], x[:, :2], 1), f.glu, (x[:, :2], 1), g[:, :1]),
+        (a.elu_backward(g, 1.5, 1.0, 1.0, False, x), f.elu, (x, 1.5), g),
+        (a.elu_backward(g, 1.5, 1.0, 1.0, True, f.elu(x, 1.5)), f.elu, (x, 1.5), g),
+        (a.leaky_relu_backward(g, x, 0.1, False), f.leaky_relu, (x, 0.1), g),
+        (a.log_sigmoid_backward(g, x, a.log_sigmoid_forward(x)[1]), f.logsigmoid, (x,), g),
+        (a.huber_loss_backward(one, x, y, 2, 0.3), lambda x, y: f.huber_loss(x, y, "sum", 0.3), (x, y), one),
+        (a.mse_loss_backward(g, x, y, 0), lambda x, y: (x - y) ** 2, (x, y), g),
+        (a.multilabel_margin_loss_backward(one, x, labels, 2, x), sums(f.multilabel_margin_loss), (x, labels), one),
+        (a.nll_loss_backward(one, x, target, weight, 1, 0, one), lambda *args: f.nll_loss(*args, ignore_index=0), (x, target, weight), one),
+        (a.reflection_pad1d_backward(t[:10].view(2, 5), x, [1, 1]), lambda x: f.pad(x, (1, 1), "reflect"), (x,), t[:10].view(2, 5)),
+        (a.softplus_backward(g, x, 2.0, 20.0), f.softplus, (x, 2.0), g),
+        (a.select_backward(g[0], [2, 3], 0, 1), lambda x: x[1], (x,), g[0]),
+        (a.slice_backward(g[:, :2], [2, 3], 1, 0, 3, 2), lambda x: x[:, ::2], (x,), g[:, :2]),
+        (a.unfold_backward(image[0, :, :2], [2, 5], 1, 4, 1), lambda x: x.unfold(1, 4, 1), (t[:10].view(2, 5),), image[0, :, :2]),
+        (a.embedding_dense_backward(g, target, 3, -1, False), lambda table: table[target], (torch.ones(3, 3),), g),
+        (a.native_dropout_backward(g, x > 0, 2.0), lambda x: x * 2 * (x > 0), (x,), g),
+        (a.native_layer_norm_backward(g, x, [3], mean, rstd, weight, None, [True] * 3)[0], f.layer_norm, (x, (3,), weight), g),
+        (a.native_layer_norm_backward(g, x, [3], mean, rstd, weight, None, [True] * 3)[1], lambda w: f.layer_norm(x, (3,), w), (weight,), g),
+        (a.native_group_norm_backward(image + 1, image, *moments, None, 1, 2, 16, 2, [True, False, False])[0], f.group_norm, (image, 2), image + 1),
+    ]  # fmt: skip
+
+
+def test_derivatives_are_those_of_the_operators():
+    for made, forward, args, g in _backwards():
+        x = args[0].clone().requires_grad_()
+        torch.testing.assert_close(made, torch.autograd.grad(forward(x, *args[1:]), x, g)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_derivatives_of_batch_norm(train):
+    x = torch.arange(24.0).sin().view(3, 2, 4).requires_grad_()
+    weight, bias, mean, var = (
+        torch.tensor([2.0, 3.0], requires_grad=True),
+        torch.ones(2, requires_grad=True),
+        torch.ones(2),
+        torch.full((2,), 2.0),
+    )
+    g = torch.arange(24.0).cos().view(3, 2, 4)
+    wanted = torch.autograd.grad(
+        torch.nn.functional.batch_norm(x, mean.clone(), var.clone(), weight, bias, train), (x, weight, bias), g
+    )
+    saved = (x.mean((0, 2)), (x.var((0, 2), unbiased=False) + 1e-5).rsqrt()) if train else (None, None)
+    with torch.no_grad():
+        made = ops.aten.native_batch_norm_backward(g, x, weight, mean, var, *saved, train, 1e-5, [True] * 3)
+    for a, b in zip(made, wanted):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_derivative_by_arguments_has_derivatives():
+    x, g = X.clone().requires_grad_(), X.flip(0).requires_grad_()
+    made = ops.aten.mse_loss_backward(g, x, X * 0, 0)
+    first, second = torch.autograd.grad(made.sum(), (g, x))
+    torch.testing.assert_close(first, 2 * X)
+    torch.testing.assert_close(second, 2 * X.flip(0))
+
+
+def test_gelu_in_place():
+    x = X.clone()
+    assert ops.aten.gelu_(x, approximate="tanh") is x
+    torch.testing.assert_close(x, torch.nn.functional.gelu(X, approximate="tanh"))
+
+
+def test_kernels_for_devices_that_are_not_here():
+    torch.library.define("elsewhere::twice", "(Tensor x) -> Tensor")
+
+    @torch.library.impl("elsewhere::twice", ("xpu", "mps", "PrivateUse1"))
+    def wrong(x):
+        raise AssertionError
+
+    torch.library.impl("elsewhere::twice", "AutogradXPU", wrong)
+    torch.library.impl("elsewhere::twice", "cpu", lambda x: x * 2)
+    assert ops.elsewhere.twice(torch.ones(2)).tolist() == [2, 2]
+    with pytest.raises(NotImplementedError, match="implementations for 'nowhere' are not supported"):
+        torch.library.impl("elsewhere::twice", "nowhere", wrong)
+
+
+def test_products_of_bytes_into_memory():
+    a, out = torch.full((2, 3), 2, dtype=torch.int8), torch.empty(2, 2, dtype=torch.int32)
+    assert torch._int_mm(a, a.t(), out=out) is out and out.tolist() == [[12, 12], [12, 12]]
+    with pytest.raises(RuntimeError, match="Expected result dtype to be int32"):
+        torch._int_mm(a, a.t(), out=torch.empty(2, 2))
+
+
+def test_functions_of_the_compiled_core():
+    assert torch._C._VariableFunctions.rsub(torch.ones(2), 3).tolist() == [2, 2]
+    assert "rsub" in dir(torch._C._VariableFunctions) and not hasattr(torch._C._VariableFunctions, "nothing")
+
+
 def test_a_derivative_has_a_derivative():
     x = X.clone().requires_grad_()
     (wanted,) = torch.autograd.grad(torch.nn.functional.silu(x).sum(), x, create_graph=True)

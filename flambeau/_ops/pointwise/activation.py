@@ -430,6 +430,7 @@ leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor
 threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor
 selu(Tensor self) -> Tensor  # onnx
 celu(Tensor self, Scalar alpha=1.) -> Tensor
+gelu_(Tensor(a!) self, *, str approximate='none') -> Tensor(a!)
 gelu(Tensor self, *, str approximate="none") -> Tensor  # autocast=whole, builtin
 silu(Tensor self) -> Tensor  # autocast=whole
 softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor  # autocast=cuda:single, builtin
