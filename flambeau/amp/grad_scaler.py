@@ -12,9 +12,10 @@ from enum import Enum
 from typing import Any
 
 from .._core.dtypes import float16, float32, int32
+from .._core.state import CUDA, GRAD, modes
 from .._core.steps import python_step
 from .._ops.registry import ops
-from .._tensor import Tensor
+from .._tensor import Tensor, storage_of
 
 __all__ = ["GradScaler", "OptState"]
 
@@ -101,6 +102,9 @@ class GradScaler:
         self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
     ) -> dict[Any, Tensor]:
         """Multiplies all gradients in place; says for each device whether some element is infinite or NaN."""
+        at_once = self._unscale_on_gpu(optimizer, inv_scale, allow_fp16)
+        if at_once is not None:
+            return at_once
         found: dict[Any, Tensor] = {}
         for group in optimizer.param_groups:
             for p in group["params"]:
@@ -118,6 +122,21 @@ class GradScaler:
                 before = found.get(grad.device)
                 found[grad.device] = bad if before is None else ops.maximum(before, bad)
         return found or {found_inf.device: found_inf}
+
+    def _unscale_on_gpu(self, optimizer: Any, inv_scale: Tensor, allow_fp16: bool) -> dict[Any, Tensor] | None:
+        """The same by one launch for each dtype; None where gradients are not all plain ones on the GPU of the scale."""
+        gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        suited = all([g.__class__ is Tensor and g._k & ~GRAD == CUDA for g in gradients]) and inv_scale._k == CUDA
+        from ..optim._gpu import unscale  # optimizers are imported by those who train
+
+        if not gradients or not suited or modes.on or (not allow_fp16 and any(g.dtype is float16 for g in gradients)):
+            return None
+        found = ops.full((), 0.0, dtype=float32, device=inv_scale.device)
+        if not unscale([g._array for g in gradients], inv_scale._array, found._array):
+            return None
+        for g in gradients:
+            storage_of(g).version += 1
+        return {inv_scale.device: found}
 
     @python_step
     def unscale_(self, optimizer: Any) -> None:
