@@ -270,7 +270,7 @@ class RowKernels:
 
     def _constant(self, number: Any) -> tuple[int, Operand]:
         """A number in the GPU's memory, by its address there."""
-        key = self.backend.xp.cuda.runtime.getDevice(), number.item()
+        key = self.backend.xp.cuda.runtime.getDevice(), number.tobytes(), number.dtype
         found = self.constants.get(key)
         if found is None:
             found = self.constants[key] = self.backend.xp.asarray(number)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .._backend import segments
-from .._backend.placement import cuda_problem
+from .._backend.placement import cuda_problem, pinned
 from .._core.layouts import reach_of
 from .._core.sizes import contiguous_strides, size_argument
 from .._core.state import BATCHED, CUDA, DISPATCH, DUAL, GRAD, META, OVERRIDE, QUANTIZED, SPARSE, local
@@ -92,6 +90,11 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         storage_offset += source.storage_offset()
     if source.dtype is not d:
         raise RuntimeError(f"Could not set tensor of type {source.dtype.name} to a tensor of type {d.name}")
+    if (source._k ^ self._k) & (CUDA | META):
+        raise RuntimeError(
+            f'Attempted to set the storage of a tensor on device "{self.device}" to a storage on different device "{source.device}".  '
+            "This is no longer allowed; the devices must match."
+        )
     array, memory = source._array, storage_of(source)
     if size is not None:
         shape = size_argument((size,))
@@ -182,13 +185,7 @@ def pin_memory(input: Tensor, device: Any = None) -> Tensor:
         raise RuntimeError(f"cannot pin a tensor of {input.device}: only dense CPU tensors can be pinned")
     if is_pinned(input):
         return input
-    import cupy  # there is a GPU
-
-    array = input._array
-    memory = np.frombuffer(cupy.cuda.alloc_pinned_memory(max(array.nbytes, 1)), np.uint8, array.nbytes)
-    pinned = memory.view(array.dtype).reshape(array.shape)
-    pinned[...] = array
-    return wrap(pinned, input.dtype)
+    return wrap(pinned(input._array), input.dtype)
 
 
 @public("Tensor.is_pinned")

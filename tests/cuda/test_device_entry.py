@@ -207,7 +207,7 @@ def test_views_are_made_by_machine_code(gpu):
     with torch.no_grad():
         for _ in range(5):
             wide, calls = in_python(lambda: torch.unsqueeze(leaf, 1))
-        assert calls == 0 and wide._k == CUDA and wide._edge is None
+        assert calls == 0 and wide.is_cuda and wide.requires_grad and wide.grad_fn is None
 
 
 def test_records_that_are_planned_by_themselves(gpu):
