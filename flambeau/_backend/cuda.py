@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .cuda_attention import Attention
 from .cuda_driver import addresses
 from .cuda_launches import Launches
 from .cuda_layout import NUMPY, THREADS, Operand, Plan, blocks, memory_order, plan
+from .cuda_lent import Lent
 from .cuda_orders import Orders
 from .cuda_products import Products
 from .cuda_rows import RowKernels
@@ -124,7 +126,8 @@ class Pointwise:
         for k in sorted(numbers):
             value = arrays[k][()] if self.inputs[k] == self.compute[k] else arrays[k].astype(NUMPY[self.compute[k]])[()]
             given += [value.real, value.imag] if value.dtype.kind == "c" else [value]
-        return given
+        # as integers of their bits: CuPy loses the sign of zero
+        return [a.view(f"i{a.itemsize}") if isinstance(a, np.floating) else a for a in given]
 
 
 class Kernel:
@@ -261,11 +264,13 @@ class Cuda:
         self.convolutions = Convolutions(self.cudnn)
         self.attention = Attention(self)
         self.launches = Launches(self)
+        self.lent = Lent()
         self.convolves = self.convolutions.takes  # whether a library convolves arrays of a dtype
         self.additions: dict[str, Any] = {}
         self.constants: dict[Any, Any] = {}
         self.errors = Errors(self)
         self.answers = Answers(self)
+        self.capturing = 0  # how many graphs are being recorded
         self.opened: bool | None = None
         self.addresses: dict[str, int] = {}  # of functions that machine code calls
         self.choice = settings.number() << _CHOICE  # how switches stand
@@ -275,6 +280,23 @@ class Cuda:
         import cupy  # loads the CUDA libraries: only when a GPU is used
 
         return cupy
+
+    @found_once
+    def shift(self) -> Any:
+        """A word on the GPU that kernels add to the keys of random numbers: zero but while a recorded graph runs."""
+        with self.aside():
+            return self.xp.zeros((), NUMPY["u64"])
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """A block whose work and memory belong to no graph that is being recorded."""
+        cuda = self.xp.cuda
+        if not self.capturing:
+            yield
+            return
+        with cuda.using_allocator(self.xp.get_default_memory_pool().malloc), cuda.Stream(non_blocking=True) as stream:
+            yield
+            stream.synchronize()
 
     def ready(self) -> bool:
         """Whether machine code carries out plans on this GPU; looked for once."""
@@ -358,7 +380,8 @@ class Cuda:
         key = (array.tobytes(), array.shape, array.dtype.str, self.xp.cuda.runtime.getDevice())
         made = self.constants.get(key)
         if made is None:
-            made = self.xp.array(array, order="C", blocking=True)
+            with self.aside():
+                made = self.xp.array(array, order="C", blocking=True)
             if len(self.constants) >= _CONSTANTS:
                 self.constants.clear()
             if array.nbytes <= _LARGEST_CONSTANT:
@@ -424,7 +447,8 @@ class Cuda:
                     name, render_random(name, sampler, code, len(numbers))
                 )
             convert = float if chosen.kind == "f64" else int
-            kernel((blocks(made.size),), (THREADS,), (made, made.size, key, *[convert(n) for n in numbers]))
+            given = made, made.size, key, int(self.shift.data.ptr), *[convert(n) for n in numbers]
+            kernel((blocks(made.size),), (THREADS,), given)
         return made
 
     def empty(self, shape: Any, dtype: Any) -> Any:

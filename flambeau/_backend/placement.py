@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+
 from .._core.devices import device, get_default_device
+from .._core.layouts import is_dense
 from .._core.state import CUDA, DISPATCH, META, local, modes
 
 
@@ -33,6 +36,17 @@ def gpu_count() -> int:
     import cupy  # only to look for GPUs
 
     return int(cupy.cuda.runtime.getDeviceCount())
+
+
+def pinned(array: Any) -> Any:
+    """A copy of an array in memory that GPUs read directly."""
+    import cupy  # there is a GPU
+
+    memory = np.frombuffer(cupy.cuda.alloc_pinned_memory(max(array.nbytes, 1)), np.uint8, array.nbytes)
+    strides = array.strides if is_dense(array.shape, array.strides, array.itemsize) else None
+    made = np.ndarray(array.shape, array.dtype, memory, 0, strides)
+    made[...] = array
+    return made
 
 
 def as_device(given: Any) -> device:

@@ -13,6 +13,7 @@ from .._core.devices import CPU
 from .._core.dtypes import INTEGER, default, from_numpy_dtype
 from .._core.printing import tensor_repr
 from .._core.state import BATCHED, CAPTURE, CUDA, DISPATCH, DUAL, GRAD, META, QUANTIZED, SPARSE, local, modes
+from .._dispatch import backend_of
 from .._errors import taught
 from .._errors.frames import warn_user
 from .._interception.torch_dispatch import take_function
@@ -226,9 +227,10 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Tells that a stream uses the tensor; its memory is kept until then anyway."""
+    """Tells that a stream uses the tensor: its memory is nobody else's until the stream has done what it is told before the tensor goes."""
     if not self._k & CUDA:
         raise NotImplementedError("record_stream is only for tensors on a GPU")
+    backend_of(CUDA).lent(self._array.data.mem, stream._stream)
 
 
 def _torch_dispatch(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

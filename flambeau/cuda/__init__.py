@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._backend.placement import cuda_problem
 from .._core.config import AcceleratorError
@@ -18,12 +18,15 @@ from .._tensor.constructors import typed_classes
 from .._tensor.typed_storage import legacy_classes
 from . import amp as amp
 from .allocator import *  # noqa: F403
-from .graphs import CUDAGraph as CUDAGraph
-from .graphs import graph as graph
-from .graphs import graph_pool_handle as graph_pool_handle
-from .graphs import is_current_stream_capturing as is_current_stream_capturing
-from .graphs import make_graphed_callables as make_graphed_callables
+from .allocator import Peak
 from .monitoring import *  # noqa: F403
+
+if TYPE_CHECKING:
+    from .graphs import CUDAGraph as CUDAGraph
+    from .graphs import graph as graph
+    from .graphs import graph_pool_handle as graph_pool_handle
+    from .graphs import is_current_stream_capturing as is_current_stream_capturing
+    from .graphs import make_graphed_callables as make_graphed_callables
 
 CudaError = AcceleratorError
 has_half = True
@@ -202,7 +205,11 @@ def synchronize(device: Any = None) -> None:
     cupy = _cupy()
     with cupy.cuda.Device(_index(device)):
         cupy.cuda.runtime.deviceSynchronize()
-    backend_of(CUDA).errors.check()
+    backend = backend_of(CUDA)
+    if backend.lent.used or backend.lent.leaving:
+        backend.lent.look()
+        backend.lent.look()  # nothing is in the way of what has just been marked
+    backend.errors.check()
 
 
 class Stream:
@@ -325,7 +332,8 @@ def default_stream(device: Any = None) -> Stream:
 
 # -- memory ------------------------------------------------------------------------------------------------------
 
-_peak = {"allocated": 0, "reserved": 0}
+_peak = Peak()
+_reserved = [0]  # the most that was held
 
 
 def _pool() -> Any:
@@ -337,7 +345,7 @@ def memory_allocated(device: Any = None) -> int:
     if not is_available():
         return 0
     used = int(_pool().used_bytes())
-    _peak["allocated"] = max(_peak["allocated"], used)
+    _peak.seen(used)
     return used
 
 
@@ -346,25 +354,26 @@ def memory_reserved(device: Any = None) -> int:
     if not is_available():
         return 0
     held = int(_pool().total_bytes())
-    _peak["reserved"] = max(_peak["reserved"], held)
+    _reserved[0] = max(_reserved[0], held)
     return held
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """The largest figure that `memory_allocated` was seen to have."""
-    memory_allocated(device)
-    return _peak["allocated"]
+    """The most bytes that tensors occupied since `reset_peak_memory_stats`; if it was not called, the largest figure that was asked for."""
+    return _peak.seen(memory_allocated(device))
 
 
 def max_memory_reserved(device: Any = None) -> int:
     """The largest figure that `memory_reserved` was seen to have."""
     memory_reserved(device)
-    return _peak["reserved"]
+    return _reserved[0]
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
     """Lets the maxima start again from now."""
-    _peak.update(allocated=0, reserved=0)
+    _reserved[0] = 0
+    if is_available():
+        _peak.reset()
 
 
 reset_max_memory_allocated = reset_peak_memory_stats
@@ -398,6 +407,7 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 def empty_cache() -> None:
     """Gives memory that is kept for later back to the GPU."""
     if is_available():
+        backend_of(CUDA).lent.look()
         _pool().free_all_blocks()
 
 
@@ -474,6 +484,11 @@ _OF_MEMORY = frozenset(
 )  # fmt: skip
 
 
+_OF_GRAPHS = frozenset(
+    ("CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables")
+)
+
+
 def get_sync_debug_mode() -> int:
     """What happens when the program waits for the GPU: 0, nothing."""
     return 0
@@ -494,6 +509,8 @@ def __getattr__(name: str) -> Any:
         return is_initialized()
     if name in _OF_MEMORY:
         return getattr(importlib.import_module(f"{__name__}.memory"), name)
-    if name not in ("memory", "nccl", "nvtx", "profiler", "random", "streams"):
+    if name in _OF_GRAPHS:
+        return getattr(importlib.import_module(f"{__name__}.graphs"), name)
+    if name not in ("graphs", "memory", "nccl", "nvtx", "profiler", "random", "streams"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module(f"{__name__}.{name}")  # they take their names from here

@@ -70,6 +70,38 @@ def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
     return nested
 
 
+class Peak:
+    """The most bytes in use since it was asked for. Pieces are counted as CuPy's pool gives them out in this thread, once somebody wants to know."""
+
+    def __init__(self) -> None:
+        self.used = self.most = 0
+        self.hook: Any = None
+
+    def reset(self) -> None:
+        cupy = _cupy()
+        if self.hook is None:
+            peak = self
+
+            class Hook(cupy.cuda.MemoryHook):
+                name = "Peak"
+
+                def malloc_postprocess(self, **about: Any) -> None:
+                    peak.used += about["mem_size"]
+                    peak.most = max(peak.most, peak.used)
+
+                def free_postprocess(self, **about: Any) -> None:
+                    peak.used -= about["mem_size"]
+
+            self.hook = Hook()
+            self.hook.__enter__()
+        self.used = self.most = int(cupy.get_default_memory_pool().used_bytes())
+
+    def seen(self, used: int) -> int:
+        """The most that was in use, now that so many bytes are."""
+        self.used, self.most = used, max(self.most, used)
+        return self.most
+
+
 # -- raw memory --------------------------------------------------------------------------------------------------
 
 

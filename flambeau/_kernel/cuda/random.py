@@ -131,7 +131,8 @@ def render_random(name: str, sampler: str, type: str, count: int) -> str:
     passed = "".join(f", p{k}" for k in range(count))
     size = SIZE[type] * each
     return f"""{joined([r])}
-{KERNEL} void {name}({", ".join(["char* y", "long long n", "unsigned long long key", *given])}) {{
+{KERNEL} void {name}({", ".join(["char* y", "long long n", "unsigned long long key", "const unsigned long long* shift", *given])}) {{
+  key += *shift;
   long long groups = (n + {each - 1}) / {each};
   for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < groups; i += gridDim.x * (long long)blockDim.x) {{
     alignas({min(size, 16)}) char made[{size}];

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend.placement import pinned
 from ..._core.allocation import empty as _empty
 from ..._core.allocation import fill as fill_memory
 from ..._core.allocation import zeros as _zeros
@@ -74,6 +75,8 @@ def _filled(
     d = d or default.float
     k, index = device_bits(device) if device is not None or out is None else (out._k & (CUDA | META), None)
     array = formatted_memory(shape, d, k, index, memory_format, value == 0)
+    if pin_memory:
+        array = _pinned(array, k)
     if value is None:
         unwritten(array, d, k)
     elif value and not k & META:
@@ -81,6 +84,12 @@ def _filled(
     if out is not None:
         return write_out(out, finished(array, d, k), name)
     return finished(array, d, k, requires_grad)
+
+
+def _pinned(array: Any, k: int) -> Any:
+    if k:
+        raise RuntimeError("Only dense CPU tensors can be pinned")
+    return pinned(array)
 
 
 def check_out_dtype(out: Tensor, d: dtype | None) -> None:
@@ -261,10 +270,14 @@ def like(
     zeros: bool = False, layout: Any = None, pin_memory: Any = False,
 ) -> tuple[Any, dtype, int]:  # fmt: skip
     """Memory like a tensor's: the array, its dtype, and the bits of its device."""
+    if pin_memory:
+        check_layout(layout, pin_memory)
+        array, made, k = like(input, dtype, device, memory_format, name, zeros, layout)
+        return _pinned(array, k), made, k
     x = input._array
     d: Any = input.dtype if dtype is None else as_dtype(dtype, name)
-    if layout is not None or pin_memory:
-        check_layout(layout, pin_memory)
+    if layout is not None:
+        check_layout(layout, False)
     if input._k & QUANTIZED and dtype is None:
         raise NotImplementedError(f"{name}: not implemented for quantized tensors; use empty_quantized")
     if input._k & SPARSE:

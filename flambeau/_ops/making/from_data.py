@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._backend.copies import duplicate
+from ..._backend.placement import pinned
 from ..._core.devices import _local as current
 from ..._core.dtypes import FLOATING, INTEGER, default, dtype, from_numpy_dtype, int64, promote_types, scalar_dtype
 from ..._core.state import CUDA, META, local
@@ -336,6 +337,8 @@ def tensor(
         return _over_storage(data, d, device, requires_grad)
     k, index = device_bits(device)
     array, found = array_from(data, d)
+    if pin_memory and not k:
+        array = pinned(array)
     if k:
         if k & META:
             from ..._backend.meta import empty_meta  # meta tensors are rare
