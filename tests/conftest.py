@@ -1,22 +1,38 @@
 """A test that leaves something switched on fails itself, not another one that happens to come later."""
 
 import gc
+import importlib.util
 import os
 import sys
 import tempfile
 
 import pytest
 
-import flambeau as torch
-from flambeau._autograd import rehearsal
-from flambeau._core.state import Local, local, modes
-from flambeau._kernel.building import ahead
-from flambeau._kernel.native import site
+
+def _keep_bytecode(folder):
+    """Workers and programs that tests start would compile the whole package, each for itself: that takes longer than what they do. What
+    is imported already was found compiled beside its source."""
+    specs = [getattr(module, "__spec__", None) for module in list(sys.modules.values())]
+    found = {spec.origin: spec.cached for spec in specs if spec is not None and spec.cached}
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = folder
+    sys.dont_write_bytecode = False
+    for source, cached in found.items():
+        if os.path.exists(cached):
+            kept = importlib.util.cache_from_source(source)
+            os.makedirs(os.path.dirname(kept), exist_ok=True)
+            os.symlink(cached, kept)
+
 
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-    # Programs that tests start would compile the whole package, each for itself: that takes longer than what they do.
     _bytecode = tempfile.TemporaryDirectory(prefix="flambeau_bytecode_")
-    os.environ["PYTHONPYCACHEPREFIX"] = _bytecode.name
+    _keep_bytecode(_bytecode.name)
+
+import flambeau as torch  # noqa: E402
+from flambeau._autograd import rehearsal  # noqa: E402
+from flambeau._core.state import Local, local, modes  # noqa: E402
+from flambeau._kernel.building import ahead  # noqa: E402
+from flambeau._kernel.native import site  # noqa: E402
+
 os.environ.setdefault("FLAMBEAU_SHIPPED", "0")  # kernels are tested as these files make them, not as a build left them
 site.wait()  # with no kernels on disk, the first tests would run without the native entry
 _NAMES = [name for name in vars(Local) if not name.startswith("__")]
