@@ -159,8 +159,15 @@ def trained(name, params, gradients, settings):
     return optimizer
 
 
-@pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-8), ("float32", 2e-5), ("bfloat16", 0.1)])
-@pytest.mark.parametrize("name, formula, settings", CASES)
+# Settings choose the same terms of a formula in every dtype: in bfloat16 the usual ones show how results are rounded.
+BY_DTYPE = [
+    pytest.param(*case, dtype, tolerance, marks=[pytest.mark.slow] if dtype == "bfloat16" and case[-1] else [])
+    for dtype, tolerance in (("float64", 1e-8), ("float32", 2e-5), ("bfloat16", 0.1))
+    for case in CASES
+]
+
+
+@pytest.mark.parametrize("name, formula, settings, dtype, tolerance", BY_DTYPE)
 def test_formula(name, formula, settings, dtype, tolerance):
     values, gradients = data()
     settings = {"lr": 0.02, **settings}
