@@ -262,3 +262,24 @@ def test_new_tensors_like_a_sparse_one_are_sparse():
     assert s.new(s._indices(), s._values().double(), (4, 4)).dtype is torch.float64
     for made, shape in ((s.new(), (0,)), (s.new(2, 3), (2, 3)), (s.new(torch.Size([2, 2])), (2, 2))):
         assert made.layout is torch.sparse_coo and made.shape == shape and made._nnz() == 0
+    for layout in (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc):
+        s = torch.eye(3).to_sparse(layout=layout)
+        for made in (s.new_zeros(2, 3), s.new_empty((2, 3)), torch.ones(3).new_zeros(2, 3, layout=layout)):
+            assert made.layout is layout and made.shape == (2, 3) and made._nnz() == 0 and made.dtype is torch.float32
+        assert s.new_zeros(2, 3, layout=torch.strided).layout is torch.strided
+        assert s.new_empty(2, 3, dtype=torch.float64, requires_grad=True).dtype is torch.float64
+
+
+def test_one_entry_may_be_a_number():
+    for values in (5.0, torch.tensor(5.0)):
+        made = torch.sparse_coo_tensor([[1], [2]], values, (2, 3))
+        assert made.to_dense().tolist() == [[0, 0, 0], [0, 0, 5]]
+    with pytest.raises(RuntimeError, match="indices and values must have same nnz"):
+        torch.sparse_coo_tensor([[1, 0], [2, 0]], 5.0, (2, 3))
+
+
+def test_division_that_rounds():
+    s = torch.tensor([[0.0, -5.0], [7.0, 0.0]]).to_sparse()
+    for mode in ("trunc", "floor"):
+        made = torch.div(s, 2, rounding_mode=mode)
+        assert made.is_sparse and torch.equal(made.to_dense(), torch.div(s.to_dense(), 2, rounding_mode=mode))

@@ -64,9 +64,7 @@ def _filled(
         raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
     d = as_dtype(dtype, name)
     if layout in _SPARSE and not value and out is None and not device_bits(device)[0] & CUDA:
-        made = ops.sparse_coo_tensor(shape, dtype=d or default.float, requires_grad=requires_grad)
-        made = made if layout is sparse_coo else ops.to_sparse(made, layout=layout)
-        return ops.sparse_zeros_like(made, made.dtype, device) if device_bits(device)[0] else made
+        return _sparse_zeros(shape, d or default.float, layout, device, requires_grad)
     if layout is not None or pin_memory:
         check_layout(layout, pin_memory)
     if out is not None:
@@ -368,12 +366,23 @@ def _device_for(input: Tensor, device: Any) -> tuple[int, int | None]:
     return k, int(input._array.device.id) if k & CUDA else None
 
 
+def _sparse_zeros(shape: tuple[int, ...], d: Any, layout: Any, device: Any, requires_grad: bool) -> Tensor:
+    made = ops.sparse_coo_tensor(shape, dtype=d, requires_grad=requires_grad)
+    made = made if layout is sparse_coo else ops.to_sparse(made, layout=layout)
+    return ops.sparse_zeros_like(made, d, device) if device_bits(device)[0] else made
+
+
 def _new(name: str, input: Tensor, size: Any, value: Any, options: dict[str, Any]) -> Tensor:
     shape = shape_argument(name, size, options)
     d = as_dtype(options.pop("dtype", None), name) or input.dtype
-    k, index = _device_for(input, options.pop("device", None))
-    check_layout(options.pop("layout", None), options.pop("pin_memory", False))
-    requires_grad = options.pop("requires_grad", False)
+    device = options.pop("device", None)
+    k, index = _device_for(input, device)
+    layout, requires_grad = options.pop("layout", None), options.pop("requires_grad", False)
+    if layout is None and not value and input._k & SPARSE and name != "new_full":
+        layout = input._array.layout
+    if layout in _SPARSE and not value and not k & CUDA:
+        return _sparse_zeros(shape, d, layout, device or ("meta" if k & META else None), requires_grad)
+    check_layout(layout, options.pop("pin_memory", False))
     if options:
         raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(options))}'")
     array = memory(shape, d, k, index, value == 0)

@@ -163,7 +163,7 @@ def _mul(op: Any, x: Any, y: Any) -> Tensor:
     return to_sparse(rebuild(ops.mul(left, values_at(y, places)), places), layout=kind)
 
 
-@rule("div", "true_divide", "floor_divide", "div_number")
+@rule("div", "true_divide", "floor_divide", "trunc_divide", "div_number")
 def _div(op: Any, x: Any, y: Any) -> Tensor:
     if not is_sparse(x) or not _is_number(y):
         raise RuntimeError(f"{op.name}: a sparse tensor can only be divided by a number")

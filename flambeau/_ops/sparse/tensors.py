@@ -189,6 +189,7 @@ def sparse_coo_tensor(
         index = _as_index(ops.zeros((len(size), 0), dtype=int64), held)
     else:
         held = _as_values(values, dtype, device)
+        held = held if held.ndim else ops.reshape(held, (1,))
         index = _as_index(indices, held)
         if index.ndim == 1 and not index.size:
             index = index.reshape(0 if size is None else len(size) - held.ndim + 1, 0)
