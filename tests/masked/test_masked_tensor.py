@@ -1,6 +1,7 @@
 """Tensors with a mask: what they print, compute and refuse, as observed on PyTorch."""
 
 import copy
+import math
 
 import pytest
 
@@ -34,6 +35,9 @@ def _seen(result):
     [
         (lambda x: -x, [[-1, -9, -3], [-9, -9, -6]]),
         (lambda x: torch.floor(x / 2), [[0, -9, 1], [-9, -9, 3]]),
+        (lambda x: +x, [[1, -9, 3], [-9, -9, 6]]),
+        (lambda x: (x / 12).logit(), [[math.log(1 / 11), -9, math.log(1 / 3)], [-9, -9, 0]]),
+        (lambda x: x.unfold(1, 2, 1)[0], [[1, -9], [-9, 3]]),
         (lambda x: x * x, [[1, -9, 9], [-9, -9, 36]]),
         (lambda x: 2 * x, [[2, -9, 6], [-9, -9, 12]]),
         (lambda x: x + DATA, [[2, -9, 6], [-9, -9, 12]]),
@@ -55,10 +59,14 @@ def _seen(result):
     ],
 )
 def test_operations(compute, expected):
-    assert _seen(compute(_make())) == expected
+    torch.testing.assert_close(
+        torch.tensor(_seen(compute(_make())), dtype=torch.float32), torch.tensor(expected, dtype=torch.float32)
+    )
 
 
 def test_truth_and_softmax():
+    some = masked_tensor(torch.tensor([True, False]), torch.tensor([False, True]))
+    assert not some._is_any_true().get_data() and (~some)._is_any_true().get_data()
     assert bool(_make().all()) is True
     made = torch.softmax(_make(), 1)
     torch.testing.assert_close(made.to_tensor(0.0).sum(1), torch.ones(2))

@@ -45,6 +45,7 @@ _MOVES = frozenset(
         "permute",
         "movedim",
         "unsqueeze",
+        "unfold",
         "squeeze",
         "expand",
         "expand_as",
@@ -252,10 +253,18 @@ def _rule(name: str, args: Any) -> Callable[..., Any] | None:
         return _kept
     if bare == "where":
         return _chosen
-    plain = {"truediv": "div", "radd": "add", "rmul": "mul", "iadd": "add", "imul": "mul", "isub": "sub"}.get(
-        bare, bare
-    )
-    if isinstance(records.get(plain.removesuffix("_")), Pointwise):
+    plain = {
+        "truediv": "div",
+        "radd": "add",
+        "rmul": "mul",
+        "iadd": "add",
+        "imul": "mul",
+        "isub": "sub",
+        "invert": "bitwise_not",
+    }.get(bare, bare)
+    if bare == "_is_any_true":
+        return lambda func, a, k: _wrapped(func(a[0].get_data() & a[0]._masked_mask), ops.any(a[0]._masked_mask) | True)
+    if plain.removesuffix("_") in ("logit", "positive") or isinstance(records.get(plain.removesuffix("_")), Pointwise):
         return _elementwise
     return None
 
