@@ -21,6 +21,33 @@ _DIMENSIONS = frozenset(
     ("dim", "dim0", "dim1", "dim2", "dims", "axis", "start_dim", "end_dim", "source", "destination")
 )
 # Functions that draw for the elements of all samples at once.
+# What makes one of all elements if no dimension is named: those of a nested tensor are not in one tensor.
+_OF_ALL = frozenset(
+    [
+        "norm",
+        "std",
+        "var",
+        "std_mean",
+        "var_mean",
+        "median",
+        "nanmedian",
+        "nansum",
+        "nanmean",
+        "quantile",
+        "nanquantile",
+        "count_nonzero",
+        "aminmax",
+        "vector_norm",
+        "unique",
+        "unique_consecutive",
+        "nonzero",
+        "argwhere",
+        "ravel",
+        "trace",
+        "repeat_interleave",
+        "logcumsumexp",
+    ]
+)
 _DRAWN = frozenset(("rand_like", "randn_like", "randint_like", "bernoulli", "dropout"))
 
 
@@ -54,6 +81,8 @@ class NestedTensor(Tensor):
         own = _METHODS.get(name)
         if own is not None and isinstance(args[0], NestedTensor):
             return own(*args, **kwargs)
+        if name in _JOINING:
+            return _JOINING[name](*args, **kwargs)
         if name in _DRAWN:
             return _drawn(func, *args, **kwargs)
         return _each(func, name, args, kwargs)
@@ -87,8 +116,8 @@ class NestedTensor(Tensor):
         if self.__dict__["nested_layout"] is layouts.jagged:
             shown = ", ".join(map(str, _size(self)))
             return f"NestedTensor(size=({shown}), offsets={_offsets(self)}, contiguous=True)"
-        lines = [repr(t).replace("\n", "\n  ") for t in parts]
-        return "nested_tensor([\n  " + ",\n  ".join(lines) + "\n])"
+        lines = ["  " + repr(t).replace("\n", "\n  ") for t in parts]
+        return "nested_tensor([\n" + ",\n".join(lines) + "\n])"
 
 
 def _parts(t: Tensor) -> list[Tensor]:
@@ -103,6 +132,14 @@ def _is_same_size(t: Tensor, other: Tensor) -> bool:
 
 def _each(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     """Runs a function on each sample; plain tensors are for all of them."""
+    if (
+        name in _OF_ALL
+        and not any(key in kwargs for key in ("dim", "axis"))
+        and not any(_is_dimension(a) for a in args[1:])
+    ):
+        raise NotImplementedError(
+            f"{name}: not implemented for all elements of a nested tensor; ask its values() or name a dimension"
+        )
     nested = [a for a in _flat(args, kwargs) if isinstance(a, NestedTensor)]
     count = len(_parts(nested[0]))
     if any(len(_parts(a)) != count for a in nested):
@@ -161,10 +198,17 @@ def _flat(args: Any, kwargs: Any) -> list[Any]:
     return found
 
 
+def _is_dimension(a: Any) -> bool:
+    return (isinstance(a, int) and not isinstance(a, bool)) or (
+        isinstance(a, (list, tuple)) and all(map(_is_dimension, a))
+    )
+
+
 @functools.cache
-def _places(name: str) -> tuple[frozenset[str], frozenset[int]]:
-    """Which arguments of a function name dimensions, and where they stand if they are not given by name."""
-    named, places = set(), set()
+def _places(name: str) -> tuple[frozenset[str], frozenset[int], dict[str, int]]:
+    """Which arguments of a function name dimensions, where they stand if they are not given by name, and those that are the first by
+    themselves."""
+    named, places, first = set(), set(), {}
     for schema in schemas_of(name).values():
         for i, argument in enumerate(schema.arguments):
             if argument.name in _DIMENSIONS and argument.declared.startswith(
@@ -173,14 +217,21 @@ def _places(name: str) -> tuple[frozenset[str], frozenset[int]]:
                 named.add(argument.name)
                 if not argument.kwarg_only:
                     places.add(i)
-    return frozenset({*named, "axis"} if "dim" in named else named), frozenset(places)
+                if argument.default == 0 and argument.has_default_value():
+                    first[argument.name] = i
+    return frozenset({*named, "axis"} if "dim" in named else named), frozenset(places), first
 
 
 def _without_batch(name: str, args: Any, kwargs: Any, rank: int) -> tuple[Any, Any]:
     """Arguments with dimensions that count from the first of a sample."""
-    named, places = _places(name)
+    named, places, first = _places(name)
     if not named:
         return args, kwargs
+    for key, place in first.items():
+        if place >= len(args) and key not in kwargs and "axis" not in kwargs:
+            raise RuntimeError(
+                f"{name}(): not supported for NestedTensor on dim=0, which is the batch; unbind it first"
+            )
 
     def shifted(dim: Any) -> Any:
         if isinstance(dim, (list, tuple)):
@@ -296,6 +347,8 @@ def _values(t: NestedTensor) -> Tensor:
 
 def _padded(t: NestedTensor, padding: float, output_size: Any = None) -> Tensor:
     parts = _parts(t)
+    if not parts:
+        return ops.empty(0)
     largest = [max(int(p.shape[i]) for p in parts) for i in range(parts[0].ndim)]
     if output_size is not None:
         largest = list(output_size)[1:]
@@ -350,13 +403,52 @@ def _split(t: NestedTensor, split_size: Any, dim: int = 0) -> Any:
     return tuple(make(parts[end - n : end], layout) for n, end in zip(sizes, ends))
 
 
+def _cat(tensors: Any, dim: int = 0) -> NestedTensor:
+    """Nested tensors side by side in each sample, or (dim 0) the samples of all of them."""
+    if not all(isinstance(t, NestedTensor) for t in tensors):
+        raise RuntimeError("Expected each tensor in given list to be nested.")
+    if dim % _rank(tensors[0]):
+        return _each(ops.cat, "cat", (tensors, dim), {})
+    layout = tensors[0].__dict__["nested_layout"]
+    if layout is layouts.jagged:
+        raise RuntimeError(
+            "cat(): not supported for NestedTensor on dim=0: with the layout torch.jagged; unbind() them"
+        )
+    return make([p for t in tensors for p in _parts(t)], layout)
+
+
+_JOINING: dict[str, Any] = {
+    **dict.fromkeys(("cat", "concat", "concatenate"), _cat), **dict.fromkeys(("vstack", "row_stack"), lambda tensors: _cat(tensors)),
+    "hstack": lambda tensors: _cat(tensors, 1), "dstack": lambda tensors: _cat(tensors, 2),
+}  # fmt: skip
+
+
+def _narrow(t: NestedTensor, dim: int, start: int, length: int) -> Any:
+    if dim % _rank(t):
+        return _each(ops.narrow, "narrow", (t, dim, start, length), {})
+    parts = _parts(t)
+    start = start + len(parts) if start < 0 else start
+    if not 0 <= start <= start + length <= len(parts):
+        raise RuntimeError(f"narrow: samples {start} to {start + length} of {len(parts)}")
+    return make(parts[start : start + length], t.__dict__["nested_layout"])
+
+
+def _repeat(t: NestedTensor, *counts: Any) -> NestedTensor:
+    times = counts[0] if len(counts) == 1 and isinstance(counts[0], (list, tuple)) else counts
+    if len(times) < _rank(t) or times[0] != 1:
+        raise NotImplementedError(f"repeat: counts of a nested tensor begin with 1 for its batch, got {list(times)}")
+    return _each(ops.repeat, "repeat", (t, *times[1:]), {})
+
+
 def _reshaping(name: str) -> Any:
     """`view` or `reshape` with the sizes of a batch: where samples differ, -1 (or the size that is none) is a sample's own."""
 
     def reshape(t: NestedTensor, *shape: Any) -> NestedTensor:
         function, parts, ragged = getattr(ops, name), _parts(t), _ragged(t)
         sizes = shape[0] if len(shape) == 1 else shape
-        if not isinstance(sizes, (list, tuple)):  # another dtype, or one size for all
+        if isinstance(sizes, int):
+            raise RuntimeError(f"{name}: For now nested {name} cannot change or infer the implicit batch dimension")
+        if not isinstance(sizes, (list, tuple)):  # another dtype
             return _each(function, name, (t, *shape), {})
         if sizes[0] != len(parts):
             raise RuntimeError(
@@ -396,6 +488,8 @@ _METHODS: dict[str, Any] = {
     "permute": _permute,
     "chunk": _chunk,
     "split": _split,
+    "narrow": _narrow,
+    "repeat": _repeat,
     "size": _one_size,
     "dim": _rank,
     "unbind": _unbind,
@@ -427,6 +521,7 @@ _PROPERTIES: dict[str, Any] = {
     "grad": _grad,
     "grad_fn": lambda t: next((p.grad_fn for p in _parts(t) if p.grad_fn is not None), None),
     "is_leaf": lambda t: all(p.is_leaf for p in _parts(t)),
+    "mT": lambda t: _each(ops.transpose, "transpose", (t, -2, -1), {}),
 }
 
 

@@ -218,3 +218,47 @@ def test_files_name_what_pytorch_calls(tmp_path):
     buffer, sizes, strides, offsets = batch.__reduce_ex__(2)[1]
     assert sizes.tolist() == [[2, 3], [4, 3]] and strides.tolist() == [[3, 1]] * 2 and offsets.tolist() == [0, 6]
     assert torch.equal(buffer, torch.cat([a.flatten(), b.flatten()]))
+
+
+def test_dimensions_that_nobody_names_are_the_batch():
+    samples = [torch.arange(4.0).view(2, 2), torch.arange(6.0).view(3, 2)]
+    for layout in (torch.strided, torch.jagged):
+        batch = torch.nested.nested_tensor(samples, layout=layout)
+        for refused in (torch.stack, lambda pair: pair[0].flatten(), lambda pair: torch.tensor_split(pair[0], 2)):
+            with pytest.raises(RuntimeError, match="not supported for NestedTensor on dim=0"):
+                refused([batch, batch])
+        for refused in (
+            lambda t: t.norm(),
+            lambda t: t.std(),
+            lambda t: t.unique(),
+            lambda t: t.ravel(),
+            lambda t: t.repeat(2, 1, 1),
+        ):
+            with pytest.raises(NotImplementedError, match="nested tensor"):
+                refused(batch)
+        for refused in (lambda t: t.view(-1), lambda t: t.reshape(-1)):
+            with pytest.raises(RuntimeError, match="cannot change or infer the implicit batch dimension"):
+                refused(batch)
+        assert torch.equal(batch.norm(dim=-1).unbind()[1], samples[1].norm(dim=-1))
+        assert torch.equal(batch.mT.unbind()[1], samples[1].T) and torch.equal(
+            batch.narrow(0, 1, 1).unbind()[0], samples[1]
+        )
+        assert torch.equal(batch.repeat(1, 1, 2).unbind()[1], samples[1].repeat(1, 2))
+        for joined in (torch.cat([batch, batch], 1), torch.hstack([batch, batch])):
+            assert torch.equal(joined.unbind()[1], torch.cat([samples[1]] * 2))
+
+
+def test_batches_are_joined():
+    first, second = (
+        torch.nested.nested_tensor([torch.ones(2, 2), torch.zeros(3, 2)]),
+        torch.nested.nested_tensor([torch.ones(1, 2)]),
+    )
+    for joined in (torch.cat([first, second]), torch.concat([first, second], -3), torch.vstack([first, second])):
+        assert [len(t) for t in joined.unbind()] == [2, 3, 1]
+    with pytest.raises(RuntimeError, match="Expected each tensor in given list to be nested"):
+        torch.cat([first, torch.ones(1, 2, 2)])
+    jagged = torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged)
+    with pytest.raises(RuntimeError, match="not supported for NestedTensor on dim=0"):
+        torch.cat([jagged, jagged])
+    nothing = torch.nested.nested_tensor([])
+    assert repr(nothing) == "nested_tensor([\n\n])" and torch.nested.to_padded_tensor(nothing, 4).shape == (0,)
