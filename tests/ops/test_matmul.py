@@ -318,3 +318,21 @@ def test_a_product_over_nothing_is_not_scaled():
     assert torch.addmm(torch.ones(2, 2), nothing, nothing.T, alpha=inf, beta=2).tolist() == [[2.0, 2.0]] * 2
     assert torch.baddbmm(torch.ones(1, 2, 2), nothing[None], nothing.mT[None], alpha=inf).unique().tolist() == [1.0]
     assert torch.addmv(torch.ones(2), nothing, torch.ones(0), alpha=inf).tolist() == [1.0, 1.0]
+
+
+def test_factors_of_outer_products_of_integers():
+    matrix, vector = torch.zeros(2, 2, dtype=torch.int64), torch.arange(2)
+    assert torch.addr(matrix, vector, vector, alpha=3).tolist() == [[0, 0], [0, 3]]
+    for factor in ({"alpha": 0.5}, {"beta": 2.0}, {"alpha": 1j}):
+        with pytest.raises(RuntimeError, match="must not be a floating point number"):
+            torch.addr(matrix, vector, vector, **factor)
+    with pytest.raises(RuntimeError, match="Boolean alpha only supported for Boolean results"):
+        torch.addr(matrix, vector.float(), vector, alpha=True)
+
+
+def test_older_order_in_place():
+    made, batches = torch.ones(3, 5), (torch.ones(2, 3, 4), torch.ones(2, 4, 5))
+    with pytest.warns(UserWarning, match="deprecated"):
+        made.addbmm_(2, *batches)
+    with pytest.warns(UserWarning, match="deprecated"):
+        assert made.unique().item() == 10 and made.addbmm_(1, 3, *batches).unique().item() == 34

@@ -12,7 +12,7 @@ from ..._autograd.node import Node
 from ..._backend import blas
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty
-from ..._core.dtypes import BOOL, bool_, dtype, from_numpy_dtype, int64, promote_types
+from ..._core.dtypes import BOOL, FLOATING, bool_, dtype, from_numpy_dtype, int64, promote_types
 from ..._core.state import CUDA
 from ..._kernel.products.thin import mixed
 from ..._tensor import Tensor, alias, wrap
@@ -279,7 +279,7 @@ def _factors_first(args: tuple[Any, ...]) -> Any:
     return (input, *rest[-2:]), {"beta": beta, "alpha": rest[0] if len(rest) == 3 else 1}
 
 
-for _name in ("addmm", "addmv", "addr", "baddbmm", "addbmm"):
+for _name in ("addmm", "addmv", "addr", "baddbmm", "addbmm", "addbmm_"):
     older_forms[_name] = _factors_first
 
 
@@ -336,6 +336,11 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
         made = ops.logical_and(ops.outer(vec1, vec2), wrap(np.array(bool(alpha)), bool_))
         return ops.logical_or(made, input) if beta else made
     d = promote_types(input.dtype, promote_types(vec1.dtype, vec2.dtype))
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, bool):
+            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+        if isinstance(factor, (float, complex)) and d.category < FLOATING:
+            raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
     c, x, y = (t if t.dtype is d else ops.to_dtype(t, d) for t in (input, vec1, vec2))
     return addr_op(c, x, y, _factor(beta, d), _factor(alpha, d))
 
