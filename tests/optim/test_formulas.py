@@ -5,6 +5,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.cuda.optim import render
+from flambeau._kernel.loops.pointwise import _layouts, render_pointwise
 from flambeau.optim._elementwise import _NUMBERS
 
 STEPS = 7
@@ -190,6 +191,29 @@ def test_strides(name, formula, settings):
     for p, w, v, want in zip(params, whole, values, expected(formula, values, gradients, settings)):
         np.testing.assert_allclose(p.detach().numpy(), want, rtol=1e-8, atol=1e-8)
         assert np.array_equal(w[..., 1].numpy(), v)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name, settings", [("SGD", {"lr": 0.1, "momentum": 0.9}), ("Adam", {"amsgrad": True})])
+def test_narrow_parameters_change_alike_however_they_lie(name, settings, dtype):
+    """Side by side, when vectors do it, and with gaps."""
+    values, gradients = data(shapes=((997,),))
+    dense = torch.nn.Parameter(torch.tensor(values[0]).to(dtype))
+    gaps = torch.nn.Parameter(torch.stack([dense.detach()] * 2, -1)[..., 0])
+    for p in (dense, gaps):
+        trained(name, [p], gradients, settings)
+    assert torch.equal(dense, gaps) and not torch.equal(dense.detach(), torch.tensor(values[0]).to(dtype))
+
+
+def test_a_kernel_with_numbers_has_one_loop_for_them():
+    """Beside the one for operands that lie anyhow: it fits every step of an optimizer, however many states there are."""
+    kernel = lambda m, p, g, s, rate, keep: (p - rate * (s * keep + g), s * keep + g)
+    for narrow in ("bf16", "f32"):
+        inputs = (narrow, narrow, narrow, "f64", "f64")
+        assert _layouts(inputs, False) == [(False, False, False, True, True)]
+        text = render_pointwise("kernel", kernel, inputs, (narrow, narrow), ("f32",) * 5)
+        assert text.count("!llvm.loop !") <= 3  # vectors, what is left of them, gaps
+    assert len(_layouts(("f32", "f32", "f32"), False)) == 3
 
 
 @pytest.mark.parametrize("name, formula, settings", CASES[::3])

@@ -25,6 +25,7 @@ _BLOCK = 512  # elements that are searched for rare cases together: few, so that
 _LONG = 16  # instructions of a body that is written once for all layouts
 _LIGHT = 16  # instructions that take no longer than an element comes from memory
 _WHOLE = 64  # elements that vectors take side by side
+_NARROW = ("f16", "bf16", "f32")
 
 recipes: dict[Any, tuple[Any, ...]] = {}  # what each ufunc was made from: name, body, inputs, outputs, compute
 
@@ -58,9 +59,12 @@ def _pointer(r: Llvm, base: str, index: int) -> str:
     return r.value(f"load ptr, ptr {address}, align 8", "i64").name
 
 
-def _layouts(count: int, moves: bool) -> list[tuple[bool, ...]]:
+def _layouts(inputs: Sequence[str], moves: bool) -> list[tuple[bool, ...]]:
     """Which inputs are single values in each special loop; the others are contiguous. What only `moves` also fills."""
+    count = len(inputs)
     none = (False,) * count
+    if inputs[0] in _NARROW and inputs[-1] == "f64":  # operands have one type: doubles at the end are numbers
+        return [tuple([t == "f64" for t in inputs])]
     if count == 1:
         return [none, (True,)] if moves else [none]
     if count == 2:
@@ -299,9 +303,7 @@ def render_pointwise(
         loop.write_once()
     else:
         apart = apart and loop.rare and not stream
-        layouts = (
-            _layouts(len(inputs), not loop.length) if known is None else _known_layout(loop.types, len(inputs), known)
-        )
+        layouts = _layouts(inputs, not loop.length) if known is None else _known_layout(loop.types, len(inputs), known)
         loop.write_by_layout(layouts, known is not None and bool(layouts) and (apart or not loop.rare), apart)
     r.clear_float_status()
     return r.text()
