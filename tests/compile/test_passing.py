@@ -6,6 +6,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import nn
+from flambeau._compile.steps import Call
 from flambeau.compiler._region import Region
 
 ROWS, WIDTH = 600, 700  # results of layers are large enough to end a stretch
@@ -215,3 +216,17 @@ def test_what_is_written_over_a_value_is_kept_once():
     region().backward()
     large = [t for t in region().grad_fn.saved[0] if t.numel() == 2 * 8 * 18 * 18]
     assert len(large) == 2  # of the convolution, and of relu
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_gradients_of_maxima_are_one_loop(channels_last):
+    x = torch.randn(4, 8, 12, 12)
+    x = (x.contiguous(memory_format=torch.channels_last) if channels_last else x).requires_grad_()
+    function = lambda x: nn.functional.max_pool2d(x, 3, 2, 1)
+    compiled, weight = torch.compile(function), torch.randn(4, 8, 6, 6)
+    for _ in range(3):
+        wanted, got = [torch.autograd.grad((f(x) * weight).sum(), x)[0] for f in (function, compiled)]
+        assert torch.equal(wanted, got) and wanted.stride() == got.stride()
+    program = compiled._region.entries[0].program.backward_program
+    assert [node.name for node in program.graph.nodes] == ["max_pool_backward"]
+    assert channels_last or not any([isinstance(part, Call) for part in program._lowered.parts])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.dtypes import FLOATING, bfloat16, dtype, float32, int64
-from ..._core.state import CUDA, modes
+from ..._core.state import CAPTURE, CUDA, FUNCTION_MODE, modes
 from ..._dispatch import backend_of
 from ..._tensor import Tensor, wrap
 from ..making.conversion import host_array
@@ -29,6 +29,8 @@ from .channels import keeps_channels_last, volume_has_channels_last, with_channe
 from .convolution.description import Ints, spread
 from .pool_arrays import Windows, described, windows_of
 
+_RECORDED = CAPTURE | FUNCTION_MODE  # while compiled functions are recorded
+
 # -- records -------------------------------------------------------------------------------------------------------
 
 
@@ -44,6 +46,8 @@ def to_places(g: Tensor, index: Tensor, shape: Sequence[int], rank: int) -> Tens
     _check_gradient("adaptive_max", g._array.shape, rank)
     if not (g._k | index._k | modes.on):
         return wrap(arrays.at_places(g._array, index._array, tuple(shape), rank), g.dtype)
+    if not (g._k | index._k | modes.on) & ~_RECORDED:
+        return max_pool_backward(g, index, tuple(shape), rank)
     lead = shape[: len(shape) - rank]
     flat = (*lead, math.prod(shape[len(shape) - rank :]))
     return ops.reshape(into_zeros(scatter_add_op, flat, g, _flat(index, rank), _flat(g, rank), len(lead)), tuple(shape))
@@ -111,6 +115,17 @@ def max_pool(backend: Any, x: Any, windows: Any, rank: int) -> Any:
     if x.ndim == 4 and rank == 3 and volume_has_channels_last(x):
         return tuple([with_channels_last(a.reshape((1, *a.shape)))[0] for a in made])
     return made
+
+
+@primitive(
+    meta=lambda x, index, shape, rank: (shape, dtype_of(x)),
+    tensors=2, name="max_pool_backward", backward_name="MaxPoolBackwardBackward0",
+    grad={"x": lambda g, index, rank: ops.reshape(ops.gather(_flat(g, rank), -1, _flat(index, rank)), index._array.shape)},
+    tangent=linear("x"),
+)  # fmt: skip
+def max_pool_backward(backend: Any, x: Any, index: Any, shape: Ints, rank: int) -> Any:
+    """Gradients added up at the places of maxima, as programs take them on the CPU."""
+    return arrays.at_places(x, index, shape, rank)
 
 
 @primitive(
