@@ -19,8 +19,8 @@ from flambeau._ops.registry import functions
 
 # Functions of the top that are no operators in PyTorch, either.
 PYTHON = {
-    "as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "lu", "pca_lowrank", "svd_lowrank", "tensor", "unique",
-    "unravel_index",
+    "as_tensor", "asarray", "eig", "from_dlpack", "from_numpy", "frombuffer", "lstsq", "lu", "matrix_rank", "pca_lowrank", "solve",
+    "svd_lowrank", "symeig", "tensor", "unique", "unravel_index",
 }  # fmt: skip
 FACTS = {
     "autocast",

@@ -544,3 +544,11 @@ def test_gradients_of_every_sample(reduction, factor):
         call_for_per_sample_grads(net)
     with pytest.raises(RuntimeError, match=r"must be nn\.Module"):
         call_for_per_sample_grads(3)
+    pair = torch.nn.Bilinear(2, 2, 1)
+    with pytest.raises(RuntimeError, match="found at least one input with batch size 4 and one with batch size 5"):
+        call_for_per_sample_grads(pair)(torch.ones(4, 2), torch.ones(5, 2))
+    with pytest.raises(RuntimeError, match="cannot compute the batch size"):
+        call_for_per_sample_grads(pair)(1, 2)
+    for size, text in ((6.4, "must be None or an integer"), (-64, "must be positive")):
+        with pytest.raises(RuntimeError, match=text):
+            call_for_per_sample_grads(pair, batch_size=size)

@@ -11,7 +11,7 @@ from ..._core.sizes import size_argument
 from ..._core.state import SPARSE
 from ..._errors.frames import warn_user
 from ..._tensor import Tensor, bump
-from ..registry import methods, ops, public
+from ..registry import functions, methods, ops, public
 from ..sparse.array import SparseArray
 from ..sparse.tensors import to_sparse
 
@@ -117,24 +117,24 @@ def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alph
 # -- taken away --------------------------------------------------------------------------------------------------
 
 
-def _removed(name: str, instead: str, matrix_alone: bool) -> None:
-    def of_one(self: Tensor, eigenvectors: bool = False) -> Any:
-        raise RuntimeError(f"{name} was removed from PyTorch; use {instead}")
+def _removed(name: str, instead: str) -> None:
+    def removed(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            f"This function was deprecated since version 1.9 and is now removed: use {instead} instead of {name}."
+        )
 
-    def of_two(self: Tensor, other: Tensor | None = None) -> Any:
-        raise RuntimeError(f"{name} was removed from PyTorch; use {instead}")
-
-    method = of_one if matrix_alone else of_two
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"Removed: use {instead}."
-    methods[name] = method
+    removed.__name__ = removed.__qualname__ = name
+    removed.__doc__ = f"Removed: use {instead}."
+    functions[name] = removed
+    if name != "matrix_rank":
+        methods[name] = removed
 
 
 for _name, _instead in (
     ("eig", "torch.linalg.eig"), ("symeig", "torch.linalg.eigh"), ("lstsq", "torch.linalg.lstsq"),
-    ("solve", "torch.linalg.solve"),
+    ("solve", "torch.linalg.solve"), ("matrix_rank", "torch.linalg.matrix_rank"),
 ):  # fmt: skip
-    _removed(_name, _instead, "eig" in _name)
+    _removed(_name, _instead)
 
 
 SCHEMAS = """

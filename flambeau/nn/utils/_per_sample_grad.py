@@ -44,8 +44,10 @@ def call_for_per_sample_grads(
         raise RuntimeError(f"Module passed must be nn.Module, got {type(module).__name__}")
     if loss_reduction not in ("sum", "mean"):
         raise RuntimeError(f"Expected loss_reduction argument to be sum or mean, got {loss_reduction}")
-    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-        raise RuntimeError(f"Batch size passed must be None or a positive integer, got {batch_size}")
+    if batch_size is not None and not isinstance(batch_size, int):
+        raise RuntimeError(f"Batch size passed must be None or an integer, got {type(batch_size).__name__}")
+    if batch_size is not None and batch_size < 1:
+        raise RuntimeError(f"Batch size must be positive, got {batch_size}")
     for name, parameter in module.named_parameters():
         if getattr(parameter, "grad_sample", None) is not None:
             raise RuntimeError(
@@ -58,8 +60,19 @@ def call_for_per_sample_grads(
         leaves, spec = tree_flatten((args, kwargs))
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
         if not places and batch_size is None:
-            raise RuntimeError("Unable to find a tensor among the arguments: batch_size must be given")
-        count = leaves[places[0]].shape[dim] if batch_size is None else batch_size
+            raise RuntimeError(
+                "ExpandedWeights cannot compute the batch size from the inputs: there is no tensor among them; give batch_size"
+            )
+        count = batch_size
+        for place in places:
+            found = leaves[place].shape[dim]
+            if count is not None and found != count:
+                raise RuntimeError(
+                    "the inputs are no batches of one size: "
+                    f"found at least one input with batch size {count} and one with batch size {found}"
+                )
+            count = found
+        assert count is not None
         factor = count if loss_reduction == "mean" else 1
         copies = {name: _Copies.apply(p, count, factor) for name, p in module.named_parameters() if p.requires_grad}
 
