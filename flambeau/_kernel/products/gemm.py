@@ -371,17 +371,8 @@ def _main(plan: Plan, added: bool) -> Vectors:
                     with r.when(turned):
                         invoke(r, "pack_turned", left, left_source, a_row, a_column, several, depth, *height(plan))
                     with r.when(~turned), r.loop(zero, several, plan.rows) as i:
-                        rows_at = r.at(left_source, i * a_row)
-                        invoke(
-                            r,
-                            "pack_left",
-                            panel_of(i),
-                            rows_at,
-                            a_row,
-                            a_column,
-                            minimum(several - i, plan.rows),
-                            depth,
-                        )
+                        place, used = r.at(left_source, i * a_row), minimum(several - i, plan.rows)
+                        invoke(r, "pack_left", panel_of(i), place, a_row, a_column, used, depth)
                     downwards, rightwards = r.loop(zero, maximum(depth, 1), length), r.loop(zero, columns, plan.columns)
                     with downwards as p, rightwards as j, r.loop(zero, several, plan.rows) as i:
                         places, factors = result(ic + i, jc + j, pc + p == 0)
