@@ -126,8 +126,7 @@ class Pointwise:
         for k in sorted(numbers):
             value = arrays[k][()] if self.inputs[k] == self.compute[k] else arrays[k].astype(NUMPY[self.compute[k]])[()]
             given += [value.real, value.imag] if value.dtype.kind == "c" else [value]
-        # as integers of their bits: CuPy loses the sign of zero
-        return [a.view(f"i{a.itemsize}") if isinstance(a, np.floating) else a for a in given]
+        return given
 
 
 class Kernel:
@@ -473,6 +472,8 @@ class Cuda:
         not_planned()
         xp = self.xp
         if index is None or index == xp.cuda.runtime.getDevice():
+            if isinstance(array, np.ndarray) and not array.ndim and BY_NUMPY[array.dtype].code:
+                return self.number(array)  # CuPy would clear the memory of a zero, sign and all
             return _in_order(array, lambda a: xp.array(a, order="C", blocking=True))
         with xp.cuda.Device(index):
             return _in_order(array, lambda a: xp.array(a, order="C", blocking=True))

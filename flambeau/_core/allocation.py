@@ -101,7 +101,13 @@ def unchanging(array: Any) -> Any:
 
 def fill(array: Any, value: Any) -> None:
     """Sets all elements of an array on any device."""
-    if array.nbytes < SHARED or array.__class__ is not np.ndarray:
+    if array.__class__ is not np.ndarray:
+        if (
+            isinstance(value, float) and str(value) == "-0.0" and array.dtype.kind in "fV"
+        ):  # CuPy clears memory, sign and all
+            array, value = array.view(f"i{array.itemsize}"), -1 << (8 * array.itemsize - 1)
+        array.fill(value)
+    elif array.nbytes < SHARED:
         array.fill(value)
     else:
         filler[0](array, value)

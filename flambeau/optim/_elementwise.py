@@ -290,7 +290,7 @@ class Elementwise(Optimizer):
                 raise AssertionError(
                     "If capturable=True, params and state_steps must be on supported devices: ['cuda']."
                 )
-            old = [s.clone() for s in scalars] if tracked else scalars
+            old = [s.clone() for s in scalars]  # some of the numbers are the old ones
             changed, numbers = self._formula.numbers(_TENSORS, old, [_to_scalar(x) for x in given], options)
             for s, new in zip(scalars, changed):
                 s.copy_(new)

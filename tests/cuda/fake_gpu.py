@@ -114,7 +114,7 @@ class Array(bytes):
         return self.numpy().tobytes()
 
     def fill(self, value):
-        self.numpy()[...] = value
+        self.numpy()[...] = value if value != 0 else 0  # CuPy clears memory then
 
     @classmethod
     def of(cls, values):
@@ -208,10 +208,18 @@ class _Pinned(ctypes.Structure):
         return ctypes.addressof(self)
 
 
+def _copy(values):
+    """CuPy fills an array of one number."""
+    made = Array.of(values)
+    if not values.ndim:
+        made.fill(values)
+    return made
+
+
 xp = types.SimpleNamespace(
     ndarray=Array,
     asarray=Array.of,
-    array=lambda values, **_: Array.of(np.asarray(values)),
+    array=lambda values, **_: _copy(np.asarray(values)),
     asnumpy=lambda a: a.numpy().copy(),
     zeros=lambda shape, dtype: Array.of(np.zeros(shape, dtype)),
     cuda=types.SimpleNamespace(

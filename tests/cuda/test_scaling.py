@@ -52,3 +52,17 @@ def test_gradients_are_divided_at_once(gpu, monkeypatch):
 def test_gradients_with_gaps(gpu):
     (made,), odd = unscaled([torch.randn(6, 4)[:, ::2]])
     assert made.shape == (6, 2) and odd == 0
+
+
+def test_capturable_steps_take_the_numbers_of_before(gpu):
+    """ASGD's rate for a step is the one that the step before found."""
+    made = []
+    for capturable in (False, True):
+        p = on_gpu(torch.tensor([1.0, 2.0, 3.0]), True)
+        optimizer = torch.optim.ASGD([p], lr=0.1, capturable=capturable)
+        for rate in (0.1, 0.05, 0.01):
+            optimizer.param_groups[0]["lr"] = rate
+            p.grad = on_gpu(torch.tensor([0.1, 0.2, 0.3]))
+            optimizer.step()
+        made.append(back(p.detach()))
+    assert torch.allclose(*made, rtol=1e-6)

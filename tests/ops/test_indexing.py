@@ -438,3 +438,12 @@ def test_places_from_the_end_are_added_to_as_those_from_the_front(kind):
         assert np.array_equal(made.numpy(), wanted)
     with pytest.raises(IndexError, match="index -201 is out of bounds for dimension 0"):
         x.index_put_((i - 201, j), given, accumulate=True)
+
+
+def test_whole_slices_beside_index_tensors_are_no_views():
+    x, index = torch.randn(3, 4, 5, requires_grad=True), torch.tensor([2, 0])
+    for key in ((slice(None), index), (Ellipsis, index), (slice(None), slice(None), index)):
+        made = x[key]
+        assert made.grad_fn.next_functions[0][0].name() == "torch::autograd::AccumulateGrad"
+    assert x[:, index].detach().equal(torch.stack([x.detach()[:, 2], x.detach()[:, 0]], 1))
+    assert x[:] is not x and x[:, None, index].shape == (3, 1, 2, 5)

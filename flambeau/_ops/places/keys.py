@@ -118,7 +118,7 @@ def parse(x: Tensor, key: Any) -> tuple[tuple[Any, ...], list[Tensor], tuple[int
             dims.append(view)
             view += 1
         elif isinstance(part, slice):
-            basic.append(_slice(part))
+            basic.append(ALL if part == ALL else _slice(part))
             source, view = source + 1, view + 1
         elif isinstance(part, Tensor):
             d, ndim = part.dtype, part._array.ndim
