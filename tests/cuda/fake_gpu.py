@@ -105,7 +105,8 @@ class Array(bytes):
         return (self[i] for i in range(self.shape[0]))
 
     def __setitem__(self, key, value):
-        self.numpy()[key] = value.numpy() if isinstance(value, Array) else value
+        value = value.numpy() if isinstance(value, Array) else value
+        self.numpy()[key] = 0 if np.ndim(value) == 0 and value == 0 else value  # CuPy clears memory then
 
     def copy(self, order="C"):
         return Array.of(self.numpy().copy(order))

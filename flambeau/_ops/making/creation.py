@@ -209,6 +209,8 @@ def full(
     d = d or scalar_dtype(value)
     k, index = device_bits(device)
     array = memory(shape, d, k, index)
+    if pin_memory:
+        array = _pinned(array, k)
     if not k & META:
         fill(array, value, d)
     if out is not None:

@@ -286,4 +286,8 @@ def unwritten(array: Any, d: dtype, k: int) -> Any:
 
 def fill(array: Any, value: Any, d: dtype) -> None:
     """Writes one number everywhere, rounded or checked as PyTorch does it."""
-    array[...] = checked_array(value, d, array.size == 1)
+    number = checked_array(value, d, array.size == 1)
+    if not isinstance(array, np.ndarray) and value.__class__ is float and not value:
+        allocation.fill(array, value)  # with its sign
+    else:
+        array[...] = number
