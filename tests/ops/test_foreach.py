@@ -103,6 +103,12 @@ def test_errors():
         torch._foreach_add(x, y[:1])
     with pytest.raises(RuntimeError, match="scalar list"):
         torch._foreach_add(x, [1.0])
+    for scalars, text in (
+        (torch.tensor(3.0), "dimension 1. Got 0"),
+        (torch.ones(1), "to match input of length 2 but got 1"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            torch._foreach_addcdiv(x, y, y, scalars)
     with pytest.raises(RuntimeError, match="at least one"):
         torch._foreach_abs([])
     for bad in (3, torch.ones(2), [1.0]):

@@ -110,6 +110,12 @@ def _with_two(
     _check_same(self, tensor2)
     given = value if scalars is None else scalars
     if isinstance(given, Tensor):
+        if given.ndim != 1:
+            raise RuntimeError(f"Expected packed scalar Tensor to be of dimension 1. Got {given.ndim} instead.")
+        if len(given) != len(self):
+            raise RuntimeError(
+                f"Expected length of scalars to match input of length {len(self)} but got {len(given)} instead."
+            )
         given = given.tolist()
     values = _one_for_each(path, self, given)
     return [((t, a, b), {"value": v}) for t, a, b, v in zip(self, tensor1, tensor2, values)]
