@@ -100,3 +100,26 @@ def test_transposed_with_more_rows_than_windows_reach(taken):
     parts = [F.conv_transpose2d(a, b, stride=2, padding=1, output_padding=1) for a, b in zip(x.split(1, 1), w.split(1))]
     assert made.shape == (2, 6, 10, 14) and torch.allclose(made, torch.cat(parts, 1), atol=1e-13)
     assert taken
+
+
+@pytest.mark.parametrize("images, size, stride, padding", [(1, (33, 9), 2, 3), (3, (37, 8), 2, 0), (2, (9, 40), 1, 2)])
+def test_rows_of_few_images_are_shared(images, size, stride, padding, taken):
+    """By many threads as by one: rows end anywhere, and some lie in the padding."""
+    x = torch.arange(images * 3.0 * math.prod(size)).view(images, 3, *size).sin()
+    w = torch.arange(7 * 3 * 25.0).view(7, 3, 5, 5).cos()
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 8):
+            torch.set_num_threads(threads)
+            description.way.cache_clear()
+            given = x.clone().requires_grad_(stride == 1), w.clone().requires_grad_()
+            y = F.conv2d(*given, None, stride, padding)
+            y.backward(torch.arange(float(y.numel())).view(y.shape).cos())
+            found.append((y.detach(), given[1].grad, given[0].grad))
+    finally:
+        torch.set_num_threads(before)
+    (y, by_w, by_x), (alone, alone_w, alone_x) = found
+    assert len(taken) >= 4 and torch.equal(y, alone)
+    torch.testing.assert_close(by_w, alone_w, atol=1e-3, rtol=1e-4)
+    if stride == 1:
+        assert torch.equal(by_x, alone_x)

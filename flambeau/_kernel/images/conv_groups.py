@@ -15,7 +15,7 @@ from ..render.register_tiles import Frame, accumulate, accumulators
 from ..render.tiles import SCALAR, Plan, Vectors, invoke, joined, lanes
 from ..render.value import Value
 
-_ROWS = 4  # of positions, and
+ROWS = 4  # of positions, and
 _OUTPUTS = 4  # outputs of a tile
 _QUICK = 16  # elements of a window whose sums are done before the next but one begins
 _MOST_SUMS = 25  # that stay in registers
@@ -202,8 +202,8 @@ def _products(plan: Plan, window: Window) -> Vectors:
     rows, columns = r.word("%dims", 9), r.word("%dims", 10)
     x_group, x_plane, x_row, w_group, w_output = (r.core(i) for i in (0, 1, 2, 4, 5))
     b_group, b_output, out_group, out_plane, out_row = (r.core(i) for i in (8, 9, 12, 13, 14))
-    whole = rows - r.value(f"urem i64 {rows.name}, {_ROWS}", "i64")
-    few = rows < _ROWS
+    whole = rows - r.value(f"urem i64 {rows.name}, {ROWS}", "i64")
+    few = rows < ROWS
     with r.loop(zero, batch) as item:
         x, weights, bias, numbers, scratch, out = (r.operand(i, item) for i in range(6))
         pitch, plane = r.word(numbers, 0), r.word(numbers, 1)
@@ -225,10 +225,10 @@ def _products(plan: Plan, window: Window) -> Vectors:
                            r.at(made, i * out_row), out_plane, out_row, columns)  # fmt: skip
 
                 with r.when(~few):
-                    with r.loop(zero, whole, _ROWS) as i:
-                        tile(i, _ROWS)
+                    with r.loop(zero, whole, ROWS) as i:
+                        tile(i, ROWS)
                     with r.when(whole < rows):  # some rows once more
-                        tile(rows - _ROWS, _ROWS)
+                        tile(rows - ROWS, ROWS)
                 with r.when(few), r.loop(zero, rows) as i:
                     tile(i, 1)
 
@@ -250,8 +250,8 @@ def products(type: str, window: Window) -> str:
     remainder begin, and those of the window's columns; the scratch memory is zero where nothing is laid. Rows are
     dense, weights altogether within a group.
     """
-    plan = Plan(type, _ROWS)
-    parts = [_tile(plan, window, rows, outputs) for rows in (_ROWS, 1) for outputs in (_OUTPUTS, 1)]
+    plan = Plan(type, ROWS)
+    parts = [_tile(plan, window, rows, outputs) for rows in (ROWS, 1) for outputs in (_OUTPUTS, 1)]
     return joined([_lay(plan, window), *parts], _products(plan, window))
 
 
@@ -267,7 +267,7 @@ def _sums(plan: Plan, window: Window) -> Vectors:
     ], plan)  # fmt: skip
     zero, rows, pitch = r.constant("i64", 0), r.i64("%rows"), r.i64("%pitch")
     starts = [r.at("%x", r.load(r.at("%columns", 8 * k), "i64")) for k in range(window.columns)]
-    whole = rows - r.value(f"urem i64 {rows.name}, {_ROWS}", "i64")
+    whole = rows - r.value(f"urem i64 {rows.name}, {ROWS}", "i64")
     total = f"llvm.vector.reduce.fadd.{r.code}"
     r.declarations.add(f"declare {scalar} @{total}({scalar}, {r.vector})")
     together = max(1, _MOST_SUMS // window.rows)
@@ -290,8 +290,8 @@ def _sums(plan: Plan, window: Window) -> Vectors:
 
             _along(r, r.i64("%width"), each)
 
-        with r.loop(zero, whole, _ROWS) as i:
-            positions(i, _ROWS)
+        with r.loop(zero, whole, ROWS) as i:
+            positions(i, ROWS)
         with r.loop(whole, rows) as i:
             positions(i, 1)
         for row in range(window.rows):
@@ -329,5 +329,5 @@ def _sums_main(plan: Plan, window: Window) -> Vectors:
 def sums(type: str, window: Window) -> str:
     """The ufunc x (images, groups, inputs, rows, columns), g (images, groups, outputs, rows, columns), numbers, scratch ->
     (groups, outputs, inputs, elements), which are added to. See `products`."""
-    plan = Plan(type, _ROWS)
+    plan = Plan(type, ROWS)
     return joined([_lay(plan, window), _sums(plan, window)], _sums_main(plan, window))

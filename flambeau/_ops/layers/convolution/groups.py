@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ _MOST, _MOST_ALONE = (
 )  # elements of a window, which a kernel has in its code; where one group has few results: more take LLVM 8 s
 _CHANNELS, _ALONE = 32, 4  # of a group; of images or results with one group
 _PLANE, _ROOM = 1 << 18, 1 << 22  # elements of a plane where there are many, and of all planes of a group
+_EVEN = 4  # times as many images as threads are dealt evenly enough
 _PRODUCTS = 2  # that take as long as to move an element: sums of few do not stay in registers
 
 
@@ -57,11 +58,34 @@ def _grouped(x: Any, groups: int) -> Any:
     return x.reshape(len(x), groups, -1, *x.shape[2:])
 
 
+class _Planes(NamedTuple):
+    """How planes become results: rows of a window of these extents go `stride` apart over elements `spread` apart, with zeros around."""
+
+    code: str
+    size: Ints
+    kernel: Ints
+    stride: Ints
+    padding: Ints
+    dilation: Ints
+    spread: Ints
+    counts: Ints
+
+    def under(self, rows: slice) -> tuple[slice, _Planes]:
+        """The rows of planes that windows of some rows of results cover, and how those become these."""
+        step, top, apart = self.stride[0], self.padding[0], self.spread[0]
+        first, last = rows.start * step, (rows.stop - 1) * step + (self.kernel[0] - 1) * self.dilation[0]
+        low = max(0, -((top - first) // apart))
+        high = max(low, min(self.size[0], (last - top) // apart + 1))
+        return slice(low, high), self._replace(
+            size=(high - low, self.size[1]), counts=(rows.stop - rows.start, self.counts[1]),
+            padding=(max(0, top + low * apart - first), self.padding[1]),
+        )  # fmt: skip
+
+
 @functools.lru_cache(256)
-def _plan(
-    code: str, size: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, spread: Ints, counts: Ints
-) -> tuple[Window, Any, int]:
+def _plan(planes: _Planes) -> tuple[Window, Any, int]:
     """A kernel's window, its numbers, and the elements of a plane in its scratch memory."""
+    code, size, kernel, stride, padding, dilation, spread, counts = planes
     window = Window(kernel[0], kernel[1], stride[0], stride[1], dilation[0], (spread[0], spread[1]))
     across = stride[1]
     reach = max((size[1] - 1) * spread[1] + padding[1], (counts[1] - 1) * across + (kernel[1] - 1) * dilation[1]) + 1
@@ -78,15 +102,30 @@ def _plan(
     return window, numbers, plane
 
 
-def _parts(conv: Conv, work: int) -> list[tuple[slice, slice]]:
-    """Ranges of images and groups that threads work on."""
+Part = tuple[slice, slice, slice]  # some images, groups and rows of results
+
+
+def _parts(conv: Conv, work: int, rows: int) -> list[Part]:
+    """What threads work on: images and groups, and rows where images are few or cannot be dealt evenly."""
     if not threads.pay(work // _PRODUCTS):
-        return [(slice(conv.images), slice(conv.groups))]
+        return [(slice(conv.images), slice(conv.groups), slice(0, rows))]
     some = threads.ranges(conv.groups)
     each = -(-conv.threads // len(some))
-    bounds = [conv.images * i // each for i in range(each + 1)]
-    ranges = [slice(a, b) for a, b in pairwise(bounds) if a < b]
-    return [(i, slice(*c)) for i in ranges for c in some]
+    across = each if conv.images >= _EVEN * each else math.gcd(conv.images, each)
+    down = min(each // across, rows // kernels.ROWS)
+    if down < 2:
+        across, down = min(conv.images, each), 1
+    of_rows = [rows * i // down // kernels.ROWS * kernels.ROWS for i in range(down)]
+    return [
+        (images, slice(*c), lines)
+        for images in _between([conv.images * i // across for i in range(across + 1)])
+        for c in some
+        for lines in _between([*of_rows, rows])
+    ]
+
+
+def _between(bounds: list[int]) -> list[slice]:
+    return [slice(a, b) for a, b in pairwise(bounds)]
 
 
 def _scratch(parts: int, elements: int, d: Any) -> Any:
@@ -96,46 +135,61 @@ def _scratch(parts: int, elements: int, d: Any) -> Any:
 def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
     """Each group of channels by the windows of its outputs."""
     factors = rows_of(weight).reshape(conv.groups, -1, weight.shape[1], conv.window)
-    plan = _plan(CODES[x.dtype], conv.size, conv.kernel, conv.stride, conv.padding, conv.dilation, (1, 1), conv.counts)
-    return _run(conv, plan, x, factors, bias, conv.result_shape)
+    return _run(conv, _forward(conv), x, factors, bias, conv.result_shape)
+
+
+def _forward(conv: Conv) -> _Planes:
+    return _Planes(
+        CODES[conv.dtype], conv.size, conv.kernel, conv.stride, conv.padding, conv.dilation, (1, 1), conv.counts
+    )
 
 
 def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
     """A convolution of elements `stride` apart by windows turned round."""
     factors = weight.reshape(conv.groups, -1, weight.shape[1], conv.window)[..., ::-1].swapaxes(1, 2)
-    plan = _plan(CODES[g.dtype], conv.counts, conv.kernel, (1, 1), conv.around, conv.dilation, conv.stride, conv.size)
-    return _run(conv, plan, g, rows_of(factors), bias, conv.image_shape)
+    planes = _Planes(
+        CODES[g.dtype], conv.counts, conv.kernel, (1, 1), conv.around, conv.dilation, conv.stride, conv.size
+    )
+    return _run(conv, planes, g, rows_of(factors), bias, conv.image_shape)
 
 
-def _run(conv: Conv, plan: tuple[Window, Any, int], x: Any, weight: Any, bias: Any, shape: Ints) -> Any:
+def _run(conv: Conv, planes: _Planes, x: Any, weight: Any, bias: Any, shape: Ints) -> Any:
     """With weights (groups, outputs, inputs, elements)."""
-    window, numbers, plane = plan
     groups, outputs, inputs, elements = weight.shape
     given = _grouped(x, groups)
     added = (nothing(groups * outputs, x.dtype) if bias is None else bias).reshape(groups, outputs)
     out = empty((conv.images, groups, outputs, *shape[2:]), x.dtype)
-    parts = _parts(conv, out.size * inputs * elements)
+    parts, lines, numbers, plane = _cut(planes, _parts(conv, out.size * inputs * elements, shape[2]))
     scratch = _scratch(len(parts), inputs * plane, x.dtype)
     cpu.side_by_side(
-        kernels.products(CODES[x.dtype], window),
-        [[given[i, g], weight[g], added[g], numbers, scratch[n], out[i, g]] for n, (i, g) in enumerate(parts)],
+        kernels.products(planes.code, _plan(planes)[0]),
+        [
+            [given[i, g, :, under], weight[g], added[g], numbers[r.start], scratch[n], out[i, g, :, r]]
+            for n, ((i, g, r), under) in enumerate(zip(parts, lines))
+        ],
     )
     return out.reshape(shape)
 
 
+def _cut(planes: _Planes, parts: list[Part]) -> tuple[list[Part], list[slice], dict[int, Any], int]:
+    """Parts; the rows of planes below each; the numbers of those that begin with a row; and the elements of the largest plane."""
+    found = {rows.start: planes.under(rows) for *_, rows in parts}
+    made = {first: _plan(own) for first, (_, own) in found.items()}
+    numbers = {first: plan[1] for first, plan in made.items()}
+    return parts, [found[rows.start][0] for *_, rows in parts], numbers, max(plan[2] for plan in made.values())
+
+
 def sums(conv: Conv, x: Any, g: Any) -> Any:
     """Windows of images times results, summed over all images and positions."""
-    code = CODES[x.dtype]
+    planes = _forward(conv)
     given, gradient = _grouped(x, conv.groups), _grouped(g, conv.groups)
-    window, numbers, plane = _plan(
-        code, conv.size, conv.kernel, conv.stride, conv.padding, conv.dilation, (1, 1), conv.counts
-    )
-    parts = _parts(conv, conv.work)
-    cut = len({i.start for i, _ in parts})  # ranges of images
-    made = zeros((cut, conv.groups, gradient.shape[2], given.shape[2], conv.window), x.dtype)
-    scratch, each = _scratch(len(parts), plane, x.dtype), len(parts) // cut
-    cpu.side_by_side(kernels.sums(code, window), [
-        [given[i, c], gradient[i, c], numbers, scratch[n], made[n // each, c]] for n, (i, c) in enumerate(parts)
+    parts, lines, numbers, plane = _cut(planes, _parts(conv, conv.work, conv.counts[0]))
+    places = {place: n for n, place in enumerate(dict.fromkeys((i.start, r.start) for i, _, r in parts))}
+    made = zeros((len(places), conv.groups, gradient.shape[2], given.shape[2], conv.window), x.dtype)
+    scratch = _scratch(len(parts), plane, x.dtype)
+    cpu.side_by_side(kernels.sums(planes.code, _plan(planes)[0]), [
+        [given[i, c, :, under], gradient[i, c, :, r], numbers[r.start], scratch[n], made[places[i.start, r.start], c]]
+        for n, ((i, c, r), under) in enumerate(zip(parts, lines))
     ])  # fmt: skip
-    total = made[0] if cut == 1 else fold_array(cpu, made, (0,), False, "sum", BY_NUMPY[made.dtype])
+    total = made[0] if len(made) == 1 else fold_array(cpu, made, (0,), False, "sum", BY_NUMPY[made.dtype])
     return total.reshape(conv.weight_shape)
