@@ -48,6 +48,9 @@ _OF_ALL = frozenset(
         "logcumsumexp",
     ]
 )
+_OF_ALL_BY = frozenset(
+    ("norm", "vector_norm", "quantile", "nanquantile", "repeat_interleave")
+)  # with another number before the dimension
 _DRAWN = frozenset(("rand_like", "randn_like", "randint_like", "bernoulli", "dropout"))
 
 
@@ -135,7 +138,7 @@ def _each(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     if (
         name in _OF_ALL
         and not any(key in kwargs for key in ("dim", "axis"))
-        and not any(_is_dimension(a) for a in args[1:])
+        and not any(_is_dimension(a) for a in args[2 if name in _OF_ALL_BY else 1 :])
     ):
         raise NotImplementedError(
             f"{name}: not implemented for all elements of a nested tensor; ask its values() or name a dimension"

@@ -229,6 +229,8 @@ def test_dimensions_that_nobody_names_are_the_batch():
                 refused([batch, batch])
         for refused in (
             lambda t: t.norm(),
+            lambda t: t.norm(2),
+            lambda t: t.repeat_interleave(2),
             lambda t: t.std(),
             lambda t: t.unique(),
             lambda t: t.ravel(),
@@ -239,7 +241,7 @@ def test_dimensions_that_nobody_names_are_the_batch():
         for refused in (lambda t: t.view(-1), lambda t: t.reshape(-1)):
             with pytest.raises(RuntimeError, match="cannot change or infer the implicit batch dimension"):
                 refused(batch)
-        assert torch.equal(batch.norm(dim=-1).unbind()[1], samples[1].norm(dim=-1))
+        assert torch.equal(batch.norm(2, -1).unbind()[1], samples[1].norm(dim=-1))
         assert torch.equal(batch.mT.unbind()[1], samples[1].T) and torch.equal(
             batch.narrow(0, 1, 1).unbind()[0], samples[1]
         )
