@@ -158,6 +158,20 @@ def test_integer_powers():
     assert values(t([3], torch.int8) ** 5) == [(243 + 128) % 256 - 128]
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+def test_large_integer_exponents(dtype):
+    """They are seldom, so that kernels look for them: all bits count, whether usual ones are beside them or not."""
+    bits, signed = 8 * dtype.itemsize, dtype.is_signed
+    bases = [*range(-9 * signed, 10), 2**20 % 2**bits // 2 + 1]
+    for exponents in ([0, 1, 63], [64, 65, 255], [3, 2 ** (bits - signed) - 1, 2 ** (bits - 2), 5]):
+        pairs = [(x, y) for x in bases for y in exponents] * 40
+        x, y = (torch.tensor(numbers, dtype=dtype) for numbers in zip(*pairs))
+        expected = [pow(a, b, 1 << bits) for a, b in pairs]
+        expected = [e - (1 << bits) if signed and e >> (bits - 1) else e for e in expected]
+        assert (x**y).tolist() == expected
+        assert (x[::3] ** y[::3]).tolist() == expected[::3]
+
+
 def test_gradients_of_zero_to_the_zero():
     x = t([0.0, 0.0, 2.0]).requires_grad_()
     y = t([0.0, 2.0, 0.0]).requires_grad_()

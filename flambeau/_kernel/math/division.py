@@ -10,6 +10,7 @@ from ..render.value import BITS, Value, is_float
 from .floats import FORMAT
 
 INF, NAN = math.inf, math.nan
+_FEW_BITS = 6  # of usual exponents: more of an integer overflows but for -1, 0 and 1
 
 
 def _safe(m: Any, x: Value, y: Value) -> tuple[Value, Value]:
@@ -76,14 +77,31 @@ def trunc_divide(m: Any, x: Value, y: Value) -> Value:
 
 def integer_power(m: Any, x: Value, y: Value) -> Value:
     """x**y by squaring; negative exponents give 0 but for x = 1 and -1."""
-    result, square = m.constant(1, x), x
-    for bit in range(BITS[y.type] - (y.type[0] == "i")):
-        result = m.where((y >> bit) & 1 != 0, result * square, result)
-        square = square * square
+    bits = BITS[y.type] - (y.type[0] == "i")
+    if bits <= 8:
+        return _power(m, x, y, bits)
+    unusual = (y < 0) | (y >= 1 << _FEW_BITS) if y.type[0] == "i" else y >= 1 << _FEW_BITS
+    return m.rare(unusual, lambda: _power(m, x, y, bits), _squared(m, x, y, _FEW_BITS), everywhere=True)
+
+
+def _power(m: Any, x: Value, y: Value, bits: int) -> Value:
+    """From the first bit to the last: LLVM takes long for squares of squares."""
+    result = one = m.constant(1, x)
+    for bit in reversed(range(bits)):
+        result = result * result * m.where((y >> bit) & 1 != 0, x, one)
     if y.type[0] == "u":
         return result
     unit = m.where(x == 1, 1, m.where(x == -1, m.where((y & 1) != 0, m.constant(-1, x), 1), 0))
     return m.where(y < 0, unit, result)
+
+
+def _squared(m: Any, x: Value, y: Value, bits: int) -> Value:
+    """x to the power of the last bits of y."""
+    result, square = m.constant(1, x), x
+    for bit in range(bits):
+        result = m.where((y >> bit) & 1 != 0, result * square, result)
+        square = square * square
+    return result
 
 
 register(
