@@ -37,6 +37,7 @@ from .panels import height, left_steps, pack, pack_left, pack_turned
 
 _SMALL = 64 << 10  # bytes up to which a right operand may be read where it lies
 _KEPT = 16 << 20  # bytes of panels of a turned left operand that are kept at most
+_FEW_STRIPS = 2  # for which panels are packed again sooner than fetched from further away than the second cache
 _RESULT_ROWS = 2  # that are asked for before each block of the depth
 _APART = 256 << 10  # bytes from the first row of a right operand to the last, whose pages a core does not know at once
 _SHORT = 32  # steps along the depth that few rows go at a time then, over all columns: what lies in rows is foreseen
@@ -293,7 +294,7 @@ def _main(plan: Plan, added: bool) -> Vectors:
     store = plan.left_bytes * (TOGETHER + 1) + strip * (plan.depth * size)
     panels = r.value(f"udiv i64 {(m + (plan.rows - 1)).name}, {plan.rows}", "i64")
     room = store + (panels + 1) * plan.left_bytes + 64
-    keeps = r.constant("b1", not plan.few) & turned & (strips > 1) & (room <= word("%dims", 4))
+    keeps = r.constant("b1", not plan.few) & turned & (strips > _FEW_STRIPS) & (room <= word("%dims", 4))
     inner = r.select(keeps, strips, depths)
     store = r.select(keeps, store, zero)
     next_row, next_step = r.select(by_rows, a_row, zero), r.select(by_rows, a_column * plan.lanes, zero)
@@ -455,7 +456,7 @@ def kept(type: str, rows: int, wide: int, m: int, n: int) -> int:
     """How many panels of a turned left operand are worth keeping for an (m, n) product; a power of two, as each number has a ufunc."""
     plan = Plan(type, rows, wide)
     panels = 1 << (-(-m // rows)).bit_length()  # at least one more than there are
-    return panels if m > FEW and n > plan.strip and panels * plan.left_bytes <= _KEPT else 0
+    return panels if m > FEW and n > _FEW_STRIPS * plan.strip and panels * plan.left_bytes <= _KEPT else 0
 
 
 def on_grid(
