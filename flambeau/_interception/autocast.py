@@ -12,7 +12,20 @@ from typing import Any
 from .._core.allocation import not_planned
 from .._core.devices import device
 from .._core.dtypes import FLOATING, bfloat16, dtype, float16, float32, float64, promote_types
-from .._core.state import AUTOCAST, BATCHED, CUDA, FUNCTION_MODE, GRAD, META, OVERRIDE, QUANTIZED, local, modes
+from .._core.state import (
+    AUTOCAST,
+    BATCHED,
+    CUDA,
+    DISPATCH,
+    FUNCTION_MODE,
+    GRAD,
+    META,
+    OVERRIDE,
+    PROFILE,
+    QUANTIZED,
+    local,
+    modes,
+)
 from .._dispatch import handlers
 from .._ops.records.facts import fact
 from .._ops.registry import ops
@@ -40,7 +53,7 @@ _WITH_STATE = frozenset(("gru", "gru_cell", "lstm", "lstm_cell"))
 
 
 # What may be on though no class or mode is asked for a call: of other threads, or of other tensors of the program.
-_LASTING = AUTOCAST | BATCHED | FUNCTION_MODE | OVERRIDE | QUANTIZED
+_LASTING = AUTOCAST | BATCHED | DISPATCH | FUNCTION_MODE | OVERRIDE | PROFILE | QUANTIZED
 # What autocast may do, by the types that it uses on both devices: plans know it by these numbers.
 _numbers: dict[tuple[dtype | None, ...], int] = {(None, None): 0}
 
@@ -91,8 +104,9 @@ class Settings:
         alone = modes.overrides & ~BATCHED == AUTOCAST or (
             policy == SINGLE
             and not local.function_modes
+            and not local.dispatch_modes
             and not modes.overrides & ~_LASTING
-            and not any([t._k & OVERRIDE for t in _tensors((*args, *named.values()))])
+            and not any([t._k & (OVERRIDE | DISPATCH) for t in _tensors((*args, *named.values()))])
         )
         if policy is None and not (alone and "whole" in policies):
             return NotImplemented

@@ -268,9 +268,9 @@ def test_writes_are_left_alone(name, args):
 @pytest.mark.parametrize("wrap", [lambda f: f, torch.compile], ids=["eager", "compiled"])
 def test_what_is_computed_in_single_precision_is_so_inside(wrap):
     """Of products within, too: they were in bfloat16 in recordings, and a solver took them for float32."""
-    torch.quantize_per_tensor(
-        torch.ones(2), 0.1, 0, torch.qint8
-    )  # from now on functions ask whether somebody takes them over
+    # From now on functions ask whether somebody takes them over.
+    torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)
+    type("Watched", (torch.Tensor,), {"__torch_dispatch__": classmethod(lambda cls, f, types, args=(), kwargs=None: f)})
     a = torch.tensor([[1.0, 2.0, 3.1], [2.7, 1.0, 5.0], [3.3, 5.0, 0.1]])
     solve = lambda x: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), x)
     product = lambda x: torch.linalg.householder_product(x, x[0])
