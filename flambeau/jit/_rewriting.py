@@ -223,7 +223,7 @@ class Rewriter(ast.NodeTransformer):
         marked = self.marked(node) if mine is ... else None
         if marked is not None:
             return marked
-        args = [self.visit(a) for a in node.args]
+        args = [self.visit(part) for a in node.args for part in self.parts_of(a)]
         named = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
         if isinstance(mine, Module):
             return ast.Call(ast.Attribute(self.visit(node.func), "forward", ast.Load()), args, named)
@@ -238,6 +238,20 @@ class Rewriter(ast.NodeTransformer):
                 return ast.Call(ast.Attribute(self.visit(node.func.value), node.func.attr, ast.Load()), args, named)
             raise self.fail(node, f"the function {ast.unparse(node.func)} is not known")
         return self.call_of(node, found, args, named)
+
+    def parts_of(self, node: ast.expr) -> list[ast.expr]:
+        """An argument; of one with a star the elements, as programs have none."""
+        if not isinstance(node, ast.Starred):
+            return [node]
+        if isinstance(node.value, (ast.Tuple, ast.List)):
+            return node.value.elts
+        hint = self.hints.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        elements = typing.get_args(hint)
+        if typing.get_origin(hint) is not tuple or ... in elements:
+            raise self.fail(
+                node, f"how many elements {ast.unparse(node)} has is not known: annotate it as a tuple of so many"
+            )
+        return [ast.Subscript(node.value, ast.Constant(i), ast.Load()) for i in range(len(elements))]
 
     def marked(self, node: ast.Call) -> Any:
         """A call that names a type, or asks whether it is a script; None for others."""

@@ -236,6 +236,7 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
     if isinstance(obj, (ScriptModule, ScriptFunction)):
         return obj
     equal_lists_in_scripts()
+    obj = _prepared(obj, {})
     if isinstance(obj, Module):
         _check_initialised(obj)
         _checked(obj)
@@ -253,6 +254,19 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
     if type(obj).__module__ == "builtins":
         raise TypeError(f"{type(obj)} is a built-in class: {obj!r:.200} cannot be scripted")
     raise RuntimeError(f"Could not get name of python class object {obj!r:.200}: it cannot be scripted")
+
+
+def _prepared(obj: Any, seen: dict[int, Any]) -> Any:
+    """What an object gives to be scripted in its place by `__prepare_scriptable__`, and so for the modules inside of it."""
+    if isinstance(obj, ScriptModule) or inspect.isclass(obj):
+        return obj
+    if id(obj) not in seen:
+        found = obj.__prepare_scriptable__() if hasattr(obj, "__prepare_scriptable__") else obj
+        seen[id(obj)] = seen[id(found)] = found
+        for name, inner in found._modules.items() if isinstance(found, Module) else ():
+            if inner is not None:
+                found._modules[name] = _prepared(inner, seen)
+    return seen[id(obj)]
 
 
 def _refuse_lambda(function: Any) -> NoReturn:

@@ -58,8 +58,10 @@ def is_scripting_test(node: ast.expr) -> bool | None:
 
 
 def _walk(node: ast.AST) -> Any:
-    """All nodes that compiled code would reach."""
+    """All nodes that compiled code would reach, but for the stars before arguments of calls."""
     for child in ast.iter_child_nodes(node):
+        if isinstance(node, ast.Call) and isinstance(child, ast.Starred):
+            child = child.value
         if isinstance(child, ast.If):
             known = is_scripting_test(child.test)
             for part in () if known is False else child.body:

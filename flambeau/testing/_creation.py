@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from .._core import dtypes as d
@@ -73,7 +74,9 @@ def _range(dtype: Any, low: float | None, high: float | None) -> tuple[float, fl
     high = default_high if high is None else high
     if math.isnan(low) or math.isnan(high):
         raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")
-    if low >= high:
+    if low == high and (dtype.is_floating_point or dtype.is_complex):
+        warnings.warn("make_tensor: `low == high` is old; use `torch.full(...)` instead", FutureWarning, stacklevel=3)
+    elif low >= high:
         raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
     low, high = min(max(low, least), most), min(max(high, least), most)
     if not (dtype.is_floating_point or dtype.is_complex):

@@ -174,6 +174,41 @@ def test_what_the_language_lacks_is_refused():
         jit.script(nn.Sequential(Starred()))
 
 
+def _sized(x: torch.Tensor, height: int, width: int) -> torch.Tensor:
+    return x * height + width
+
+
+def _spread(x: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+    return _sized(x, *size)
+
+
+def _spread_list(x: torch.Tensor, size: list[int]) -> torch.Tensor:
+    return _sized(x, *size)
+
+
+def test_tuples_are_spread_into_arguments():
+    spread = jit.script(_spread)
+    assert spread(torch.ones(2), (2, 3)).tolist() == [5, 5]
+    archive = io.BytesIO()
+    jit.save(spread, archive)
+    archive.seek(0)
+    assert jit.load(archive)(torch.ones(2), (2, 4)).tolist() == [6, 6]
+    with pytest.raises(RuntimeError, match="annotate it as a tuple"):
+        jit.save(jit.script(_spread_list), io.BytesIO())
+
+
+def test_modules_give_others_to_be_scripted():
+    class Any(nn.Module):
+        def __prepare_scriptable__(self):
+            return nn.ReLU()
+
+        def forward(self, *inputs):
+            return inputs
+
+    x = torch.tensor([[-1.0, 2.0]])
+    assert jit.script(Any())(x).tolist() == jit.script(nn.Sequential(Any(), nn.Identity()))(x).tolist() == [[0, 2]]
+
+
 def test_is_scripting_is_known_inside_only():
     class Net(nn.Module):
         def forward(self, x):

@@ -123,3 +123,10 @@ def test_tolerances_of_dtypes():
     with pytest.raises(TypeError, match="or a torch"):
         torch.testing._comparison.default_tolerances(1.5)
     assert torch.testing._comparison.default_tolerances(torch.int8, dtype_precisions={torch.int8: (1, 2)}) == (1, 2)
+
+
+def test_equal_bounds_of_made_tensors():
+    with pytest.warns(FutureWarning, match="torch.full"):
+        assert torch.testing.make_tensor(2, dtype=torch.float32, device="cpu", low=3, high=3).tolist() == [3, 3]
+    with pytest.raises(ValueError, match="must be less than"):
+        torch.testing.make_tensor(2, dtype=torch.int64, device="cpu", low=3, high=3)
