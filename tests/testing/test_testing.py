@@ -84,7 +84,7 @@ def test_make_tensor():
     assert (make_tensor(50, dtype=torch.int8, device="cpu", low=0, high=2, exclude_zero=True) == 1).all()
     assert make_tensor((), dtype=torch.complex64, device="cpu", requires_grad=True).requires_grad
     with pytest.raises(ValueError, match="less than"):
-        make_tensor(1, dtype=torch.float32, device="cpu", low=1, high=1)
+        make_tensor(1, dtype=torch.float32, device="cpu", low=1, high=0)
     with pytest.raises(ValueError, match="not supported for boolean"):
         make_tensor(1, dtype=torch.bool, device="cpu", requires_grad=True)
 
