@@ -302,3 +302,26 @@ def test_names_of_arguments_that_numpy_has():
     assert torch.unsqueeze(x, axis=1).shape == x.unsqueeze(axis=1).shape == (2, 1, 3)
     assert torch.stack([x], axis=1).shape == (2, 1, 3) and torch.sum(x, axis=0, keepdims=True).shape == (1, 3)
     assert len(x.chunk(3, axis=1)) == len(x.unbind(axis=1)) == len(x.split(split_size=1, axis=1)) == 3
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.movedim((), ()),
+        lambda x: torch.einsum("...->...", x),
+        lambda x: x.permute(*range(x.dim())),
+        lambda x: x[...],
+    ],
+)
+def test_views_that_change_nothing_are_tensors_of_their_own(call):
+    for x in (torch.tensor(1.0), torch.ones(2, 3)):
+        for _ in range(3):  # by plans, too
+            view = call(x)
+            assert view is not x and view._is_view() and view.data_ptr() == x.data_ptr()
+        x.data = x.data * 2
+        assert (view == 1).all()
+
+
+def test_the_adjoint_of_a_number_is_itself():
+    x = torch.tensor(1.0)
+    assert x.adjoint() is x

@@ -82,6 +82,8 @@ def _mh_property(x: Tensor) -> Tensor:
 @public()
 def adjoint(input: Tensor) -> Tensor:
     """The last two dimensions exchanged and, if complex, conjugated."""
+    if not input._array.ndim:
+        return input
     if input._array.ndim < 2:
         raise RuntimeError(
             f"tensor.adjoint() is only supported on matrices or batches of matrices, got {input._array.ndim}-D"

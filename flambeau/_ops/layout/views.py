@@ -374,7 +374,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(shown)})")
     if not ndim:
-        return input
+        return permute_op(input, ())
     rest = iter(d for d in range(ndim) if d not in from_)
     placed = dict(zip(to, from_))
     return permute_op(input, tuple(placed[d] if d in placed else next(rest) for d in range(ndim)))
