@@ -309,7 +309,7 @@ def test_names_of_arguments_that_numpy_has():
     [
         lambda x: x.movedim((), ()),
         lambda x: torch.einsum("...->...", x),
-        lambda x: x.permute(*range(x.dim())),
+        lambda x: x.permute(tuple(range(x.dim()))),
         lambda x: x[...],
     ],
 )
