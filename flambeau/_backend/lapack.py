@@ -100,6 +100,7 @@ def call(name: str, *arguments: Any, size: int) -> Any:
             given += (None, None) if a.length is None else (None,)
         else:
             given.append(_integer(a) if kind is int else a)
+    _check(name, tuple([a.dtype.char for *_, a in moving]))
     name = _PREFIXES[first.dtype.char] + name
     routine = _routine(name, len(given) + 1)
     if routine is None:
@@ -131,6 +132,13 @@ def call(name: str, *arguments: Any, size: int) -> Any:
     return info
 
 
+@functools.lru_cache(1024)
+def _check(name: str, kinds: tuple[str, ...]) -> None:
+    """Raises unless arrays are of one precision (letters of dtypes), but for integers: routines take memory for what they expect."""
+    if {k.lower() for k in kinds} - {kinds[0].lower(), _spelling()[1].char}:
+        raise RuntimeError(f"{name}: arrays of the dtypes {', '.join(kinds)} cannot be given to one routine")
+
+
 def _small_call(name: str, arguments: Sequence[Any]) -> Any:
     """The same as a loop over operands: those who watch a call write it down, and others have it without ctypes."""
     arrays = [a for a in arguments if isinstance(a, np.ndarray)]
@@ -159,6 +167,7 @@ def _loop_of(name: str, statics: tuple[Any, ...]) -> Any:
     if routine is None:
         return None
     kinds, given = [a for a in statics if isinstance(a, str)], [a for a in statics if isinstance(a, Room)]
+    _check(name, tuple(kinds))
     lengths = _lengths(name, tuple([None if isinstance(a, str) else a for a in statics])) if given else []
     rooms = [(np.dtype(a.kind), n) for a, n in zip(given, lengths)]
     operands, rest = iter(range(1, len(kinds) + 1)), iter(range(len(kinds) + 1, len(kinds) + len(rooms) + 1))
@@ -393,7 +402,7 @@ def solve_triangular(xp: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
     if xp is np and a.dtype.char == "F" and n <= _EXACT:
         # OpenBLAS multiplies by rounded reciprocals of complex diagonals
         return solve_triangular(xp, a.astype("D"), b.astype("D"), upper, unit).astype("F")
-    if xp is np and n and k and a.dtype.char in _PREFIXES:
+    if xp is np and n and k and a.dtype == b.dtype and a.dtype.char in _PREFIXES:
         routine = _routine(_PREFIXES[a.dtype.char] + "trsm", 11)
         if routine is not None:
             return _native_triangular(routine, a, b, upper, unit)

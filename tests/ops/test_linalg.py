@@ -373,3 +373,12 @@ def test_arguments_have_the_names_of_pytorch():
     for wrong in (lambda: torch.det(A=x), lambda: torch.inverse(A=x), lambda: torch.linalg.det(input=x)):
         with pytest.raises(TypeError):
             wrong()
+
+
+def test_routines_refuse_arrays_of_unlike_precision():
+    for size in (2, 40):  # by a loop over operands and by the library itself
+        given, wide = np.zeros((1, size, size), np.float32), np.zeros((1, size, size))
+        with pytest.raises(RuntimeError, match="cannot be given to one routine"):
+            lapack.call("getrs", b"T", size, size, given, size, lapack.integers(1, size), wide, size, size=size * size)
+    a, b = np.eye(40, dtype=np.float32), np.ones((40, 3))
+    np.testing.assert_array_equal(lapack.solve_triangular(np, a, b, True, False), b)
