@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau._kernel.loops.pointwise import is_constant
 from flambeau._kernel.native.walks import arranged
 from flambeau._ops.pointwise.arithmetic import add_op
+from flambeau._ops.registry import records
 
 GRID = np.arange(12 * 20, dtype=np.float32).reshape(12, 20) / 7
 
@@ -72,3 +74,34 @@ def test_numbers_too_large_for_the_dtype_are_infinite_and_silent():
         for x in (torch.ones(3), torch.ones(70_000)):
             assert float((x * number)[0]) == math.copysign(math.inf, number)
             assert float(x.fmod(number)[0]) == 1.0
+
+
+@pytest.mark.parametrize("name", ["isfinite", "isinf", "isnan", "isreal", "isposinf", "signbit"])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool])
+def test_what_does_not_depend_on_elements_is_written_however_they_lie(name, dtype):
+    body, want = records[name].body, name in ("isfinite", "isreal")
+    assert is_constant(body, [dtype.code]) == (name != "signbit" or dtype is not torch.int64)
+    x = torch.ones(40, 66, dtype=dtype)
+    for part in (
+        x,
+        x[:, ::2],
+        x.t(),
+        x[3:, 5].expand(7, 37),
+        x[:, :0],
+        x[0, 0],
+        torch.ones(600, 1200, dtype=dtype)[:, 1::3],
+    ):
+        found = getattr(torch, name)(part)
+        assert found.shape == part.shape and found.dtype is torch.bool and bool((found == want).all())
+        assert torch.equal(torch.compile(lambda t: getattr(torch, name)(t) | False)(part), found)
+    if name in ("isposinf", "signbit"):
+        whole = torch.ones(40, 66, dtype=torch.bool)
+        getattr(torch, name)(x[:, ::2], out=whole[:, 1::2])
+        assert not whole[:, 1::2].any() and whole[:, ::2].all()
+
+
+def test_bodies_that_pass_elements_on_are_not_constant():
+    assert not is_constant(lambda m, x: x, ["i64"])
+    assert not is_constant(lambda m, x: m.isnan(x), ["f32"])
+    x = torch.arange(24).reshape(4, 6)
+    assert torch.equal(torch.trunc(x[:, ::2]), x[:, ::2].clone())

@@ -81,16 +81,26 @@ def _known_layout(types: Sequence[str], inputs: int, steps: Sequence[int]) -> li
     return [tuple([not d for d in dense[:inputs]])] if fits else []
 
 
+def _any_elements(r: Llvm, types: Sequence[str]) -> list[Any]:
+    return [
+        Complex(Value(r, "%a", PART[t]), Value(r, "%a", PART[t])) if t in PART else Value(r, "%a", t) for t in types
+    ]
+
+
 def survey(body: Callable[..., Any], compute: Sequence[str]) -> tuple[bool, bool, int]:
     """Whether the body leaves a slow form for rare elements (`m.rare`), whether that would do for all elements, and how
     many instructions the body has without it."""
     r = Llvm("trial", [])
     r.rare_conditions = []
-    arguments = [
-        Complex(Value(r, "%a", PART[t]), Value(r, "%a", PART[t])) if t in PART else Value(r, "%a", t) for t in compute
-    ]
-    body(symbols, *arguments)
+    body(symbols, *_any_elements(r, compute))
     return bool(r.rare_conditions), r.slow_everywhere, len(r.lines)
+
+
+def is_constant(body: Callable[..., Any], compute: Sequence[str]) -> bool:
+    """Whether the body has one result, the same for all elements, as `isnan` of integers has."""
+    r = Llvm("trial", [])
+    made = body(symbols, *_any_elements(r, compute))
+    return isinstance(made, Value) and not r.lines and not made.name.startswith("%")
 
 
 class _Loop:
@@ -109,6 +119,8 @@ class _Loop:
         self.types = [*inputs, *outputs]
         self.pointers = [_pointer(r, "%args", i) for i in range(len(self.types))]
         self.steps = [_word(r, "%steps", i) for i in range(len(self.types))]
+        if is_constant(body, compute):  # operands are not read: it makes no difference how they lie
+            self.steps[: len(inputs)] = [r.constant("i64", SIZE[t]) for t in inputs]
         self.count = _word(r, "%dims", 0)
         self.zero = r.constant("i64", 0)
         self.rare, self.everywhere, self.length = survey(body, compute)
@@ -299,6 +311,8 @@ def render_pointwise(
     """
     r = Llvm(name, _PARAMETERS)
     loop = _Loop(r, body, inputs, outputs, compute, stream)
+    if known is not None and is_constant(body, compute):
+        known = [*[SIZE[t] for t in inputs], *known[len(inputs) :]]
     if known is None and not stream and (loop.rare or loop.length >= _LONG):
         loop.write_once()
     else:
