@@ -5,8 +5,8 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.native.plan import NO_PLAN
-from flambeau._kernel.native.site import Site
-from flambeau._ops.registry import records
+from flambeau._kernel.native.site import Site, wait
+from flambeau._ops.registry import functions, methods, records
 
 
 def plans(name):
@@ -101,3 +101,103 @@ def test_saved_values_notice_planned_writes():
         product.mul_(2.0)
     product.sum().backward()
     assert x.grad.tolist() == [32.0] * 3
+
+
+# -- updates of a part ---------------------------------------------------------------------------------------------
+
+UPDATES = {
+    "index_put_": lambda i, v: ((i,), v),
+    "index_put_ sums": lambda i, v: ((i,), v, True),
+    "index_add_": lambda i, v: (0, i, v),
+    "index_copy_": lambda i, v: (0, i % 7 + torch.arange(len(i)) * 7 % 21, v),
+    "scatter_": lambda i, v: (0, i, v) if v.ndim == 1 else (0, i[:, None].expand(-1, 3), v),
+    "scatter_add_": lambda i, v: (0, i, v) if v.ndim == 1 else (0, i[:, None].expand(-1, 3), v),
+}
+
+
+def update_plans(name):
+    wait()
+    own = getattr(functions.get(name) or methods[name], "__self__", None)
+    if not isinstance(own, Site):
+        pytest.skip("there is no native entry here")
+    return [plan for _, _, (plan, *_) in own.table.kept if plan is not NO_PLAN]
+
+
+@pytest.mark.parametrize("rest", [(), (3,)])
+@pytest.mark.parametrize("name", UPDATES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bfloat16, torch.complex64])
+def test_updates_in_place_are_planned_and_write_what_new_tensors_hold(name, dtype, rest):
+    arguments, name = UPDATES[name], name.split()[0]
+    update_plans(name)
+    for turn in range(5):
+        torch.manual_seed(turn)
+        x, i = (torch.randn(20, *rest) * 9).to(dtype), torch.randint(0, 20, (2,))
+        given = arguments(i, (torch.randn(2, *rest) * 9).to(dtype))
+        want = getattr(x, name[:-1])(*given)
+        before = x._version
+        assert getattr(x, name)(*given) is x and x._version == before + 1 and torch.equal(x, want)
+    wide = dtype.itemsize == 2 and name in ("scatter_add_", "index_add_")  # added up in float32
+    assert wide or update_plans(name)
+
+
+def test_updates_leave_to_python_what_a_plan_cannot_do():
+    i, v = torch.tensor([1, 5, 5]), torch.tensor([1.0, 2.0, 3.0])
+    for _ in range(4):
+        torch.zeros(8).index_put_((i,), v, True)
+        torch.zeros(8).scatter_add_(0, i, v)
+    x = torch.zeros(8)
+    x.index_put_((torch.tensor([-7, 5, -3]),), v, True)  # from the end
+    assert x.tolist() == [0, 1, 0, 0, 0, 5, 0, 0]
+    for wrong in ([1, 8, 5], [1, 5, -9]):
+        with pytest.raises(IndexError, match="out of bounds"):
+            x.index_put_((torch.tensor(wrong),), v, True)
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            x.scatter_add_(0, torch.tensor(wrong), v)
+    assert x.tolist() == [0, 1, 0, 0, 0, 5, 0, 0]  # nothing has been written
+    whole = torch.arange(8.0)
+    for _ in range(4):
+        torch.zeros(8).index_put_((i,), torch.ones(8)[1::2][:3], True)
+    whole.index_put_((i,), whole[1::2][:3], True)  # values are read before they are written
+    assert whole.tolist() == [0, 2, 2, 3, 4, 13, 6, 7]
+    with pytest.raises(RuntimeError, match="single memory location"):
+        whole.index_put_((i,), whole[4:7], True)
+    places = torch.zeros(3, dtype=torch.int64)
+    for _ in range(4):
+        torch.zeros(3, dtype=torch.int64).index_put_((torch.arange(3),), torch.ones(3, dtype=torch.int64))
+    with pytest.raises(RuntimeError, match="single memory location"):
+        places.index_put_((places,), torch.ones(3, dtype=torch.int64))
+    row = torch.zeros(1).expand(8)
+    for _ in range(4):
+        with pytest.warns(UserWarning, match="expanded"):
+            row.index_put_((i,), v, True)
+    part = torch.zeros(16)[::2]
+    for _ in range(4):
+        part.index_put_((i,), v)
+    assert part._base.tolist()[2] == 1.0 and part._base.sum().item() == 4.0
+
+
+def test_updates_with_history_or_kept_values_are_noticed():
+    i, v = torch.tensor([1, 5, 5]), torch.tensor([1.0, 2.0, 3.0])
+    kept, x = torch.ones(8), torch.ones(8, requires_grad=True)
+    for _ in range(4):
+        kept.index_put_((i,), v, True)
+    y = (x * kept).sum()
+    kept.index_put_((i,), v, True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+    with torch.autograd.graph.allow_mutation_on_saved_tensors():
+        y, before = (x * kept).sum(), kept.clone()
+        kept.index_put_((i,), v, True)
+        y.backward()
+    assert torch.equal(x.grad, before)
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        x.index_put_((i,), v, True)
+    product = x * 2
+    for _ in range(4):
+        product.index_put_((i,), v)
+    (g,) = torch.autograd.grad(product.sum(), x)
+    assert g.tolist() == [2, 0, 2, 2, 2, 0, 2, 2]
+    with torch.inference_mode():
+        made = torch.ones(8)
+    with pytest.raises(RuntimeError, match=r"[Ii]nference tensor"):
+        made.index_put_((i,), v, True)

@@ -221,7 +221,8 @@ def write(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, accumulate:
     if accumulate and backend is cpu and _is_whole_mask(x, values, arrays):
         kernels.add_selected(x, first, values)
         return
-    if not accumulate and backend is cpu and not any(a.dtype == np.uint8 for a in arrays):
+    plain = x.__class__ is np.ndarray  # what is watched goes by kernels
+    if not accumulate and plain and not any(a.dtype == np.uint8 for a in arrays):
         try:  # NumPy checks indices and shapes before it writes
             x[_fancy_key(arrays, dims)] = values
             return
@@ -245,12 +246,12 @@ def write(backend: Any, x: Any, values: Any, arrays: Any, dims: Any, accumulate:
         device_places.write(backend, x, _on_device(backend, x, arrays, dims, common), values, how)
         return
     arrays = _checked(x.shape, arrays, dims)
-    if accumulate:
-        if values.shape != shape:
-            values = np.broadcast_to(values, shape)
-        _accumulate(x, values, arrays, dims, common)
+    if plain and not accumulate:
+        x[_fancy_key(arrays, dims)] = values
         return
-    x[_fancy_key(arrays, dims)] = values
+    if values.shape != shape:
+        values = np.broadcast_to(values, shape)
+    _combine(x, values, arrays, dims, common, "add" if accumulate else "set")
 
 
 def _is_whole_mask(x: Any, values: Any, arrays: Any) -> bool:
@@ -280,12 +281,12 @@ def _fits(shape: Any, target: Any) -> bool:
     return all(n == m or n == 1 for n, m in zip(reversed(shape), reversed(target)))
 
 
-def _accumulate(x: Any, values: Any, arrays: Any, dims: Any, common: Any) -> None:
-    """Adds rows in order; the indices must have been checked."""
+def _combine(x: Any, values: Any, arrays: Any, dims: Any, common: Any, how: str) -> None:
+    """Adds (or sets) rows in order; the indices must have been checked."""
     if len(dims) == 1:
         flat = arrays[0].reshape(-1)
         given = values.reshape(*x.shape[: dims[0]], flat.size, *x.shape[dims[0] + 1 :])
-        kernels.update_rows(cpu, x, dims[0], flat, given, "add", True)
+        kernels.update_rows(cpu, x, dims[0], flat, given, how, True)
         return
     rest = [i for i in range(x.ndim) if i not in dims]
     at = dims[0] if _adjacent(dims) else 0
@@ -298,10 +299,10 @@ def _accumulate(x: Any, values: Any, arrays: Any, dims: Any, common: Any) -> Non
     given = given.reshape(flat.size, width) if width != 1 else given.reshape(-1)
     shape = (rows, width) if width != 1 else (rows,)
     if target.flags.c_contiguous:
-        kernels.update_rows(cpu, target.reshape(shape), 0, flat, given, "add")
+        kernels.update_rows(cpu, target.reshape(shape), 0, flat, given, how)
     else:
         work = target.reshape(shape).copy()
-        kernels.update_rows(cpu, work, 0, flat, given, "add")
+        kernels.update_rows(cpu, work, 0, flat, given, how)
         target[...] = work.reshape(target.shape)
 
 

@@ -21,6 +21,7 @@ from ..._kernel.native.site import prepare, site
 from ..._kernel.native.views import MOST, ViewPlan
 from ..._tensor import InferenceMeta, Storage, Tensor, inherited
 from .. import registry
+from ..records.writable import overlaps_itself
 from . import device_plans
 from .patterns import Unplannable, is_fixed, pattern_of
 from .pointwise_plan import is_alike, plan
@@ -186,9 +187,16 @@ def _remembering(
         dense = not written and all([is_dense(a.shape, a.strides, a.itemsize) for a in arrays])  # as plans make them
         if dense and all([t._k <= GRAD for t in results]):
             plan = watched_plan(_way(function), names, values, bool(history))
+        elif writes and not history and len(results) == 1 and results[0] is values[0] and _may_be_written(arrays[0]):
+            plan = watched_plan(_way(function), names, values, False, writes=True)
         table.add(description(values, Tensor, history), plan or NO_PLAN, values)
 
     return remember
+
+
+def _may_be_written(array: Any) -> bool:
+    """Whether a plan may write to such an array, one element after the other."""
+    return bool(array.size and array.flags.aligned and array.flags.writeable) and not overlaps_itself(array)
 
 
 def _remembering_views(

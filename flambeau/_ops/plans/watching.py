@@ -98,6 +98,8 @@ class Watched(np.ndarray):
     def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
         if function is np.concatenate and named.keys() <= {"out"}:
             return _current().joined(*args, **named)
+        if function is np.may_share_memory and _current().written is not None:  # operands of a plan that writes do not
+            return np.may_share_memory(*map(np.asarray, args))
         if function is np.broadcast_to and not named:
             return np.broadcast_to(np.asarray(args[0]), args[1]).view(Watched)
         raise Unplannable(f"{function.__name__} of NumPy's")
@@ -189,6 +191,7 @@ class Watch:
 
     current: Watch | None = None
     shows = False  # whether the addresses of arrays may be asked for
+    written: Any = None  # a copy of the operand that the call may write to, the first one, as it was before
 
     def __init__(self) -> None:
         self.memory: list[Any] = []  # (first byte, last byte + 1, number among operands, array)
@@ -217,7 +220,7 @@ class Watch:
         first, last = np.lib.array_utils.byte_bounds(array) if array.size else (0, 0)
         self.memory.append((first, last, number, array))
         closed = array.view()
-        closed.flags.writeable = False
+        closed.flags.writeable = number == 1 and self.written is not None
         return closed.view(Watched)
 
     def empty(self, shape: Any, dtype: Any) -> Any:
@@ -347,7 +350,7 @@ class CallWatch(Watch):
     room = np.empty(1 << 16, np.uint8)
     shows = True  # what is done by addresses unseen, `_carry_out` does not find
 
-    def __init__(self, plan: Plan, inputs: Sequence[Any], long: bool = False):
+    def __init__(self, plan: Plan, inputs: Sequence[Any], long: bool = False, writes: bool = False):
         super().__init__()
         if sum([a.size for a in inputs]) > _MOST:
             raise Unplannable("too much")
@@ -357,6 +360,8 @@ class CallWatch(Watch):
         self.schedules = (
             long  # whether there may be a better way for large operands: the short one, threads, another order
         )
+        self.written = _apart(inputs[0]) if writes else None
+        self.begun = False  # whether that has been written to: the plan has no way back
         self.given = [self._known(_apart(a), i + 1) for i, a in enumerate(inputs)]
 
     def add(self, ufunc: Any, operands: list[Any]) -> None:
@@ -364,8 +369,15 @@ class CallWatch(Watch):
         super().add(ufunc, operands)
 
     def check_written(self, results: list[Any]) -> None:
-        if any([self.place(a)[0] > 0 for a in results]):
+        numbers = [self.place(a)[0] for a in results]
+        self.begun = self.begun or (1 in numbers and self.written is not None)
+        if max(numbers) > int(self.begun):
             raise Unplannable("a write to an argument")
+
+    def answer(self, array: Any) -> bool:
+        if self.begun:
+            raise Unplannable("a question after a write to an argument")
+        return super().answer(array)
 
     def scratch(self, size: int) -> Any:
         """Memory that all plans write to and none reads what another wrote: loops run one after the other.
@@ -379,6 +391,8 @@ class CallWatch(Watch):
 
     def work(self, words: Any, threads: int, places: Any, inside: Any = (), kept: Any = None) -> None:
         """Its words lie where they are as long as the plan does, which another number of threads ends."""
+        if self.written is not None:
+            raise Unplannable("work for the pool, which may write to an argument")
         self.works = True
         self.plan.keep.append(kept)
         self.calls.append((words, threads, [(p, self.at(words[p])) for p in places], inside))
@@ -412,6 +426,13 @@ class CallWatch(Watch):
         plan = self.plan
         plan.kept = len(returned) + len(kept)
         order: list[int] = []
+        if self.written is not None:
+            if returned[0] is not self.given[0] or len(returned) > 1 or kept:
+                raise Unplannable("another result than what is written to")
+            starts = [a.__array_interface__["data"][0] for a in self.given]
+            ends = [np.lib.array_utils.byte_bounds(np.asarray(a)) for a in self.given]
+            plan.written(BY_NUMPY[returned[0].dtype], [(a - s, b - s, 0) for s, (a, b) in zip(starts, ends)])
+            order, returned = [1], ()
         for i, made in enumerate((*returned, *kept)):
             if made is None:
                 order.append(0)
@@ -454,6 +475,8 @@ class CallWatch(Watch):
         """Does what was written down, in other memory, to see that nothing was done unseen."""
         memory = [np.full(own.nbytes, 0xA5, np.uint8) for own in self.made]
         starts = {number: own.__array_interface__["data"][0] for _, _, number, own in self.memory if number > 0}
+        if self.written is not None:
+            starts[1] = self.written.__array_interface__["data"][0]
         starts |= {-i - 1: own.__array_interface__["data"][0] for i, own in enumerate(memory)} | {0: 0}
         for call in self.calls:
             if len(call) == 4:
@@ -464,15 +487,15 @@ class CallWatch(Watch):
                 if bool(_at(starts[about[0]] + about[1], np.dtype(np.bool_), (), ())) != dtypes:
                     raise Unplannable("an answer that was written unseen")
                 continue
-            if any([where[0] > 0 for where, *_ in about[ufunc.nin :]]):
-                raise Unplannable("a write to an argument")
             ufunc(
                 *[
                     where if isinstance(where, np.ndarray) else _at(starts[where[0]] + where[1], d, shape, strides)
                     for (where, shape, strides), d in zip(about, dtypes)
                 ]
             )
-        if any([memory[-number - 1].tobytes() != self.made[-number - 1].tobytes() for number in results]):
+        if self.written is not None and self.written.tobytes() != np.asarray(self.given[0]).tobytes():
+            raise Unplannable("an argument that was written to unseen")
+        if any([memory[-number - 1].tobytes() != self.made[-number - 1].tobytes() for number in results if number < 0]):
             raise Unplannable("a result that was written unseen")
 
 
@@ -576,23 +599,28 @@ def _switched(grad: bool, long: bool) -> Iterator[None]:
             modes.leave(CAPTURE)
 
 
-def watched_plan(function: Any, names: Sequence[str], values: Sequence[Any], history: bool) -> Plan | None:
+def watched_plan(
+    function: Any, names: Sequence[str], values: Sequence[Any], history: bool, writes: bool = False
+) -> Plan | None:
     """What a function does with such arguments; None if that is more than native loops.
 
-    Its short way is watched first; what that leaves to NumPy the long way may do by kernels.
+    Its short way is watched first; what that leaves to NumPy the long way may do by kernels. If it `writes`, it does so to its first
+    argument, which it gives back: the long way is not for that.
     """
-    for long in (False, True):
+    for long in (False,) if writes else (False, True):
         try:
-            return _watched(function, names, values, history, long)
+            return _watched(function, names, values, history, long, writes)
         except Exception:  # whatever went wrong, the call itself did not: it only has no plan
             continue
     return None
 
 
-def _watched(function: Any, names: Sequence[str], values: Sequence[Any], history: bool, long: bool) -> Plan:
+def _watched(
+    function: Any, names: Sequence[str], values: Sequence[Any], history: bool, long: bool, writes: bool
+) -> Plan:
     tensors = [v for v in taken_apart(values) if isinstance(v, Tensor)]
     plan = Plan(len(tensors))
-    seen = CallWatch(plan, [t._array for t in tensors], long)
+    seen = CallWatch(plan, [t._array for t in tensors], long, writes)
     # Autocast keeps copies of what requires gradients, also where nothing is recorded.
     bits = GRAD if history or local.casting else 0
     copies = iter([wrap(array, t.dtype, t._k & bits) for t, array in zip(tensors, seen.given)])
