@@ -293,3 +293,12 @@ def test_roi_align_gradients():
     boxes = torch.tensor([[0.0, 0, 0, 4, 4], [1, 1, 1, 5, 3]], dtype=torch.float64)
     run = lambda x: ops.roi_align(x, boxes, 2, 1.0, 2, True)
     assert torch.autograd.gradcheck(run, x) and torch.autograd.gradgradcheck(run, x)
+
+
+def test_deformed_convolutions_of_no_images():
+    x, offset, weight = torch.zeros(0, 4, 5, 6), torch.zeros(0, 18, 3, 4), torch.ones(2, 4, 3, 3, requires_grad=True)
+    out = ops.deform_conv2d(x, offset, weight)
+    out.sum().backward()
+    assert out.shape == (0, 2, 3, 4) and weight.grad.count_nonzero() == 0
+    with pytest.raises(RuntimeError, match=r"mask.shape\[1\] is not valid"):
+        ops.deform_conv2d(x, offset, weight, mask=torch.ones(0, 3, 3, 4))

@@ -54,12 +54,16 @@ def deform_conv2d(
             "the shape of the offset tensor at dimension 1 is not valid. It should be a multiple of 2 * weight.size[2] "
             f"* weight.size[3].\nGot offset.shape[1]={offset.shape[1]}, while 2 * weight.size[2] * weight.size[3]={2 * taps}"
         )
+    if mask is not None and mask.shape[1] != offset_groups * taps:
+        raise RuntimeError(f"mask.shape[1] is not valid: got {mask.shape[1]}, expected {offset_groups * taps}")
     y, x = _places(offset, offset_groups, (kernel[0], kernel[1]), (_pair(stride), _pair(padding), _pair(dilation)))
     out_h, out_w = offset.shape[2:]
     grid = ops.stack([(2 * x + 1) / width - 1, (2 * y + 1) / height - 1], -1)
     planes = input.reshape(n * offset_groups, channels // offset_groups, height, width)
-    read = nn.functional.grid_sample(planes, grid.reshape(n * offset_groups, -1, out_w, 2), align_corners=False)
-    read = read.reshape(n, offset_groups, -1, taps, out_h, out_w)
+    read = nn.functional.grid_sample(
+        planes, grid.reshape(n * offset_groups, taps * out_h, out_w, 2), align_corners=False
+    )
+    read = read.reshape(n, offset_groups, channels // offset_groups, taps, out_h, out_w)
     if mask is not None:
         read = read * mask.reshape(n, offset_groups, 1, taps, out_h, out_w)
     columns = read.reshape(n, groups, channels_in * taps, out_h * out_w)
