@@ -28,22 +28,20 @@ _INPUTS = 3  # from which windows in lanes are not mostly empty
 _WEIGHTS = 1 << 19  # that stay in a core's cache
 _OF_IMAGE = 1 << 20  # elements of an image in lanes
 _LONG, _WIDE = 16, 6  # channels and positions of a row from which windows are read where images lie
-_IDLE = 1 << 22  # products in idle lanes, and
-_IDLE_COPIES = 1 << 16  # copies of mostly empty vectors, that cost less than other ways' preparations
+_IDLE_COPIES = 1 << 16  # copies of mostly empty vectors that cost less than other ways' preparations
 
 
 def suits(conv: Conv, role: str) -> bool:
-    """Whether images have two dimensions and single precision, weights and images are not too large, and few lanes of what
-    is made are idle."""
+    """Whether images have two dimensions and single precision, and weights and images are not too large. Where many lanes of what is made
+    are idle, other ways take longer yet to lay out windows."""
     if not conv.is_large or conv.groups > 1 or len(conv.kernel) != 2 or conv.dtype != np.float32:
         return False
-    made, given = (conv.inputs, conv.outputs) if role == "adjoint" else (conv.outputs, conv.inputs)
-    idle, positions = -made % kernels.columns("f32"), conv.images * conv.positions
+    given = conv.outputs if role == "adjoint" else conv.inputs
     return (
-        conv.window * made * given <= _WEIGHTS and math.prod(conv.size) * kernels.pitch("f32", conv.inputs) <= _OF_IMAGE
-        and (idle <= made // 8 or positions * conv.window * given * idle <= _IDLE)
-        and (given >= _INPUTS or positions * conv.window <= _IDLE_COPIES)
-    )  # fmt: skip
+        conv.window * conv.inputs * conv.outputs <= _WEIGHTS
+        and math.prod(conv.size) * kernels.pitch("f32", conv.inputs) <= _OF_IMAGE
+        and (given >= _INPUTS or conv.images * conv.positions * conv.window <= _IDLE_COPIES)
+    )
 
 
 def _reads_in_place(conv: Conv) -> bool:

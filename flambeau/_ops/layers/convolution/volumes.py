@@ -24,12 +24,13 @@ def suits(conv: Conv, role: str) -> bool:
     """Whether there are three dimensions, and a good way for the convolution of slices."""
     if not conv.is_large or len(conv.kernel) != 3 or conv.groups > 1:
         return False
-    if role == "adjoint":  # is a convolution of results, if they lie side by side
-        if max(conv.stride) > 1:
-            return False
-        conv = conv._replace(inputs=conv.outputs, outputs=conv.inputs, size=conv.counts, counts=conv.size)
     if min(conv.images, *conv.counts) < 1:
         return False
+    if role == "adjoint" and max(conv.stride) > 1:
+        flat = _flat(conv)._replace(images=conv.images * conv.counts[0], outputs=conv.outputs * conv.kernel[0])
+        return 4 * flat.outputs * math.prod(flat.counts) <= _BYTES and lanes.suits(flat, "adjoint")
+    if role == "adjoint":  # is a convolution of results, as they lie side by side
+        conv = conv._replace(inputs=conv.outputs, outputs=conv.inputs, size=conv.counts, counts=conv.size)
     flat = _flat(conv)._replace(images=conv.images * conv.counts[0], inputs=conv.inputs * conv.kernel[0])
     return 4 * flat.inputs * math.prod(flat.size) <= _BYTES and (
         winograd.suits(flat, "products") or lanes.suits(flat, "products")
@@ -86,25 +87,33 @@ def products(conv: Conv, x: Any, weight: Any, bias: Any) -> Any:
     below = _Slices(x, _first(conv), conv.stride[0], conv.counts[0])
     flat = _flat(conv)._replace(inputs=conv.kernel[0] * conv.inputs)
     turned = np.ascontiguousarray(weight.swapaxes(1, 2)).reshape(flat.weight_shape)
-    return _collect(flat, "products", below, turned, bias, conv.result_shape)
+    out = empty(conv.result_shape, weight.dtype)
+    _collect(flat, "products", below, turned, bias, out)
+    return out
 
 
 def adjoint(conv: Conv, g: Any, weight: Any, bias: Any) -> Any:
-    """Results times the weight, added up over windows of images; in steps of one."""
-    below = _Slices(g, [-n for n in _first(conv)], 1, conv.size[0])
-    flat = _flat(conv)._replace(outputs=conv.kernel[0] * conv.outputs)
-    turned = np.ascontiguousarray(weight.transpose(2, 0, 1, 3, 4)).reshape(flat.weight_shape)
-    return _collect(flat, "adjoint", below, turned, bias, conv.image_shape)
+    """Results times the weight, added up over windows of images. Slices of an image as far apart as windows are covered by the same
+    elements of these: they are made together."""
+    out, step = empty(conv.image_shape, weight.dtype), conv.stride[0]
+    for start in range(min(step, conv.size[0])):
+        below = {k: (start - first) // step for k, first in enumerate(_first(conv)) if (start - first) % step == 0}
+        some = out[:, :, start::step]
+        if not below:  # no window covers them
+            some[...] = 0 if bias is None else bias[:, None, None, None]
+            continue
+        flat = _flat(conv)._replace(outputs=len(below) * conv.outputs)
+        turned = np.ascontiguousarray(weight[:, :, [*below]].transpose(2, 0, 1, 3, 4)).reshape(flat.weight_shape)
+        _collect(flat, "adjoint", _Slices(g, [*below.values()], 1, some.shape[2]), turned, bias, some)
+    return out
 
 
-def _collect(flat: Conv, role: str, below: _Slices, weight: Any, bias: Any, shape: tuple[int, ...]) -> Any:
-    """The results, of a shape, of all slices."""
-    out = empty(shape, weight.dtype)
+def _collect(flat: Conv, role: str, below: _Slices, weight: Any, bias: Any, out: Any) -> None:
+    """Makes the results of all slices."""
     for images, made in below.parts():
         given = below.lay_out(images, made)
         target = out[images, :, made].swapaxes(1, 2)
         place(target, run(flat._replace(images=len(given)), role, given, weight, bias).reshape(target.shape))
-    return out
 
 
 def sums(conv: Conv, x: Any, g: Any) -> Any:
