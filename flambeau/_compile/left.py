@@ -16,10 +16,10 @@ from .unseen import Unseen
 from .writes import leaves_of
 
 if TYPE_CHECKING:
-    from .capture import Capture
+    from .tape import Tape
 
 
-def left_before(tape: Capture, function: Any, args: Any, named: Any) -> list[tuple[Any, Any]]:
+def left_before(tape: Tape, function: Any, args: Any, named: Any) -> list[tuple[Any, Any]]:
     """Has later runs leave what this one has left where a step may look: they make all other changes when the program is over. Gives places
     of numbers that are others in each run, with these.
 
@@ -47,7 +47,7 @@ def left_before(tape: Capture, function: Any, args: Any, named: Any) -> list[tup
     return held
 
 
-def done(tape: Capture, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def done(tape: Tape, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """What a step gives; what it changes, it will change again."""
     numbers = left_before(tape, function, args, named)
     for place, number in numbers:
@@ -69,7 +69,7 @@ def done(tape: Capture, function: Any, args: tuple[Any, ...], named: dict[str, A
     return out
 
 
-def _is_done_by_step(tape: Capture, effect: Effect) -> bool:
+def _is_done_by_step(tape: Tape, effect: Effect) -> bool:
     key = id(effect.holder), effect.key
     return key in tape.by_steps and (tape.by_steps[key] is effect.new or same(tape.by_steps[key], effect.new))
 
