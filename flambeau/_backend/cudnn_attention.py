@@ -7,12 +7,13 @@ the dimensions (batch, heads, length, width), where heads of keys and values may
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._core.dtypes import BY_NUMPY
+from .._core.once import found_once
 from .cudnn import (
     OF_DESCRIPTORS,
     OF_POINTWISE,
@@ -52,6 +53,10 @@ class CudnnAttention:
     def __init__(self, cudnn: Cudnn):
         self.cudnn = cudnn
 
+    @found_once
+    def _settled(self) -> Callable[..., Any]:
+        return self.cudnn.backend.pointwise("settled", _settled, ("f32",), ("f32",), ("f32",))  # type: ignore[no-any-return]
+
     def takes(self, q: Any, k: Any, v: Any) -> bool:
         """Whether it may be asked for such operands; it may still refuse."""
         return (
@@ -76,6 +81,9 @@ class CudnnAttention:
         if settings.switches()[0]:
             return False
         empty, single = self.cudnn.backend.empty, np.dtype(np.float32)
+        if mask is not None:
+            given, totals = totals, empty(totals.shape, single)
+            self._settled(given, out=totals)
         columns = _column(totals), empty((*q.shape[:3], 1), single)
         operands = [q, _turned(k), _turned(v), out, g, *columns, empty(q.shape, single), *made]
         return self._run("backward", mask, operands, 3, scale, causal)
@@ -201,6 +209,12 @@ class _Described:
 
     def _number(self, value: float) -> Descriptor:
         return self.graph.constant(value, 4, self.operands)
+
+
+def _settled(m: Any, total: Any) -> Any:
+    """The total of a query that sees nothing, with which its shares become 0: all its scores are -inf as the total is, and with a
+    single query of a single head cuDNN takes their difference, which is NaN."""
+    return m.where(total == -math.inf, math.inf, total)
 
 
 def _turned(a: Any) -> Any:

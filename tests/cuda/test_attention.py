@@ -162,6 +162,31 @@ def test_masks_by_the_library(shape, what, dtype, by_library):
     assert by_library and all(could for _, could in by_library)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize(("length", "keys"), [(1, 1), (1, 16), (1, 90), (2, 1), (65, 1), (2, 3), (65, 90)])
+@pytest.mark.parametrize("lead", [(1, 1), (2, 3)])  # with one head of one query cuDNN differs
+@pytest.mark.parametrize("kind", ["seen", "numbers", "broad", "dropout"])
+def test_rows_that_see_nothing(kind, lead, length, keys, dtype):
+    """The first query, or with `broad` all those of the first batch; the result and all gradients are zero there, without NaN."""
+    q, k, v, g = operands([(*lead, n, 16) for n in (length, keys, keys, length)], dtype)
+    mask = torch.ones((lead[0], 1, 1, keys) if kind == "broad" else (length, keys), dtype=torch.bool)
+    mask[0] = False
+    here = expected(q, k, v, g, False, 1, mask)
+    if kind in ("numbers", "dropout"):
+        mask = torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, -torch.inf)
+    there, own = [t.cuda().requires_grad_() for t in (q, k, v)], mask.cuda()
+    for _ in range(4):
+        out = F.scaled_dot_product_attention(*there, attn_mask=own, dropout_p=0.5 * (kind == "dropout"))
+        got = [out, *torch.autograd.grad(out, there, g.cuda())]
+        for a, b in zip(got, here):
+            if kind == "dropout":
+                assert not a.isnan().any()
+            else:
+                assert float((a.detach().cpu().double() - b.detach()).abs().max()) <= 3e-2 * max(
+                    1.0, float(b.abs().max())
+                )
+
+
 def test_wide_heads_by_the_library(by_library):
     q, k, v, g = operands([(1, 2, 40, 256)] * 4, torch.bfloat16)
     there = [t.cuda().requires_grad_() for t in (q, k, v)]

@@ -89,3 +89,16 @@ def test_a_mask_may_require_gradients(gpu):
         found.append([t.grad for t in leaves])
     for here, there in zip(*found):
         torch.testing.assert_close(back(there), here)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_totals_that_the_library_reads(gpu, monkeypatch, masked):
+    """cuDNN makes shares from totals: those of queries that see nothing, -inf forwards, are such that nothing is left; NaN stays."""
+    library, seen = gpu.attention.library, []
+    monkeypatch.setattr(library, "_run", lambda role, mask, operands, *rest: seen.append(operands) or True)
+    rows = [on_gpu(torch.zeros(1, 1, 3, 8))._array for _ in range(8)]
+    totals = on_gpu(torch.tensor([[[-torch.inf, 1.5, torch.nan]]]))
+    mask = on_gpu(torch.zeros(1, 1, 3, 3))._array if masked else None
+    assert library.backward(*rows[:4], mask, rows[4], totals._array, rows[5:], 1.0, False)
+    assert str(seen[0][5].numpy().ravel().tolist()) == ("[inf, 1.5, nan]" if masked else "[-inf, 1.5, nan]")
+    assert str(back(totals).ravel().tolist()) == "[-inf, 1.5, nan]"
