@@ -335,3 +335,17 @@ def test_planned_attention_follows_the_choice_of_kinds():
         torch.backends.cuda.enable_flash_sdp(True)
         torch.backends.cuda.enable_math_sdp(True)
     assert torch.equal(F.scaled_dot_product_attention(q, q, q), expected)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("wanted", [False, True])
+def test_queries_that_see_nothing_have_no_gradients(wanted, dropout):
+    """Masks of numbers too, whose own gradient wants all shares."""
+    q, k, v = (rand(2, n, 8, seed=n, grad=True) for n in (3, 4, 4))
+    mask = torch.zeros(3, 4, dtype=q.dtype)
+    mask[0] = -math.inf
+    mask.requires_grad_(wanted)
+    out = attention(q, k, v, mask, dropout)
+    found = torch.autograd.grad(out.square().sum(), [q, k, v, *[mask] * wanted])
+    assert not any(g.isnan().any() for g in found) and found[0][:, 1:].any()
+    assert not out[:, 0].any() and not found[0][:, 0].any() and not (wanted and found[3][0].any())

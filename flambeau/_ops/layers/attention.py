@@ -141,10 +141,10 @@ def _weights(q: Tensor, k: Tensor, mask: Any, scale: float, causal: bool) -> Ten
             scores = ops.masked_fill(scores, ~mask, -math.inf)
         else:
             scores = scores + mask
-    weights = ops.softmax(scores, -1)
     if mask is None and not causal:
-        return weights
-    return ops.masked_fill(weights, ops.all(scores == -math.inf, -1, True), 0)
+        return ops.softmax(scores, -1)
+    blind = ops.all(scores == -math.inf, -1, True)  # queries that see nothing: neither shares nor gradients are NaN
+    return ops.masked_fill(ops.softmax(ops.masked_fill(scores, blind, 0), -1), blind, 0)
 
 
 def _beside_scores(mask: Tensor | None, q: Tensor) -> Tensor | None:
