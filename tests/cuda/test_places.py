@@ -366,3 +366,16 @@ def test_every_element_of_a_long_row_has_an_index_of_its_own(gpu):
         by_plan(lambda x, i: x.gather(0, i), x, index)
         by_plan(lambda x, i: torch.take_along_dim(x, i, 0), x, index)
     by_plan(lambda x, i: x.gather(0, i), x, torch.randint(0, 6, (2, 20, 3)))  # parts of rows
+
+
+def test_sparse_tensors_stay_on_the_cpu(gpu):
+    x, index = on_gpu(torch.eye(3)), torch.zeros(1, 1, dtype=torch.int64)
+    makers = (
+        lambda: torch.sparse.mm(x.to_sparse(), x),
+        lambda: x.to_sparse_csr(),
+        lambda: torch.sparse_coo_tensor(on_gpu(index), x[0, :1], (2,)),
+        lambda: torch.sparse_coo_tensor(index, x[0, :1], (2,)),
+    )
+    for make in makers:
+        with pytest.raises(NotImplementedError, match="only implemented on the CPU: move"):
+            make()

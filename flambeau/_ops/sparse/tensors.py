@@ -88,9 +88,13 @@ rebuild_op = _Rebuild(
 
 def rebuild(values: Tensor, places: SparseArray) -> Tensor:
     """A sparse tensor with these values at the places of an array, which may change later."""
-    if values._k & CUDA:
-        raise NotImplementedError("sparse tensors are only implemented on the CPU")
+    _check_on_cpu(values)
     return rebuild_op(values, places.with_values(values._array))
+
+
+def _check_on_cpu(t: Tensor) -> None:
+    if t._k & CUDA:
+        raise NotImplementedError("sparse tensors are only implemented on the CPU: move the tensor there with .cpu()")
 
 
 def index_tensor(array: Any) -> Tensor:
@@ -150,6 +154,7 @@ def _as_values(values: Any, d: dtype | None, device: Any) -> Tensor:
 def _as_index(index: Any, held: Tensor) -> Any:
     """The array of indices beside values, which may have no elements."""
     index = index if isinstance(index, Tensor) else ops.tensor(index)
+    _check_on_cpu(index)
     if (index._k | held._k) & META:
         return empty_meta(index._array.shape, int64)
     if index.dtype.category >= FLOATING:
@@ -405,6 +410,7 @@ def to_sparse(
     """
     if isinstance(sparse_dim, layout_type):
         sparse_dim, layout = None, sparse_dim
+    _check_on_cpu(input)
     layout = layout or (sparse_coo if not input._k & SPARSE or sparse_dim is None else layout_of(input))
     if layout_of(input) is layout and blocksize is None:
         return input
