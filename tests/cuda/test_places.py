@@ -368,6 +368,34 @@ def test_every_element_of_a_long_row_has_an_index_of_its_own(gpu):
     by_plan(lambda x, i: x.gather(0, i), x, torch.randint(0, 6, (2, 20, 3)))  # parts of rows
 
 
+def test_values_lie_with_what_is_written(gpu):
+    """Only a value without dimensions may lie on another device, as PyTorch has it; indices may."""
+    masks = torch.tensor([True, True, False])
+    for index in (torch.tensor([0, 1]), masks, on_gpu(masks)):
+        set_item = lambda x, v, i=index: x.__setitem__(i, v)
+        put = lambda x, v, i=index: x.index_put_((i,), v)
+        add = lambda x, v, i=index: x.index_put_((i,), v, accumulate=True)
+        for write in (set_item, put, add):
+            x = on_gpu(torch.zeros(3))
+            with pytest.raises(RuntimeError, match="same device"):
+                write(x, torch.ones(2))
+            one = torch.ones(1)
+            if write is set_item or (write is put and index.dtype is torch.bool):
+                write(x, one)
+            else:
+                with pytest.raises(RuntimeError, match="same device"):
+                    write(x, one)
+                write(x, torch.tensor(1.0))
+            assert back(x).tolist() == [1, 1, 0]
+        with pytest.raises(RuntimeError, match="same device"):
+            torch.index_put(x, (index,), torch.ones(2))
+    x = torch.zeros(3)
+    x[torch.tensor([0, 1])] = on_gpu(torch.tensor(1.0))
+    assert x.tolist() == [1, 1, 0]
+    with pytest.raises(RuntimeError, match="same device"):
+        x[torch.tensor([0, 1])] = on_gpu(torch.ones(2))
+
+
 def test_sparse_tensors_stay_on_the_cpu(gpu):
     x, index = on_gpu(torch.eye(3)), torch.zeros(1, 1, dtype=torch.int64)
     makers = (

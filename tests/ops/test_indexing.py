@@ -447,3 +447,25 @@ def test_whole_slices_beside_index_tensors_are_no_views():
         assert made.grad_fn.next_functions[0][0].name() == "torch::autograd::AccumulateGrad"
     assert x[:, index].detach().equal(torch.stack([x.detach()[:, 2], x.detach()[:, 0]], 1))
     assert x[:] is not x and x[:, None, index].shape == (3, 1, 2, 5)
+
+
+def test_one_element_under_a_mask_is_a_number():
+    """Its dtype need not be the one of what is written, as PyTorch has it; its gradient comes back in its own."""
+    mask = torch.tensor([True, False, True])
+    for value in (torch.tensor(2.5, dtype=torch.float64), torch.tensor([[2]]), torch.tensor(True)):
+        for d in (torch.float32, torch.int64, torch.bfloat16):
+            x, y = torch.zeros(3, dtype=d), torch.zeros(3, dtype=d)
+            x[mask] = value
+            y.index_put_((mask,), value)
+            made = torch.index_put(torch.zeros(3, dtype=d), (mask,), value)
+            number = value.to(d).item()
+            assert x.tolist() == y.tolist() == made.tolist() == [number, 0, number]
+    with pytest.raises(RuntimeError, match="dtypes match"):
+        x[mask] = torch.ones(2, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="dtypes match"):
+        x[torch.tensor([0])] = torch.tensor(1.0, dtype=torch.float64)
+    w = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    y = torch.zeros(3)
+    y[mask] = w
+    y.sum().backward()
+    assert w.grad == 2 and w.grad.dtype is torch.float64

@@ -433,6 +433,8 @@ def _set_general(x: Tensor, key: Any, value: Any) -> None:
     if modes.overrides & DISPATCH and dims == tuple(range(len(dims))):
         ops.index_put_(part, tuple(tensors), value)  # which is shown
         return
+    if (part._k ^ value._k) & CUDA:
+        value = _stripped(value, 0)  # a single element is none of another device
     if number and modes.on & CAPTURE and local.captures:
         local.captures[-1].born(value)
     put(part, tensors, dims, value, False)
@@ -460,6 +462,8 @@ def _check_fits(target: Any, given: Any) -> None:
 
 
 def _put_arguments(x: Tensor, tensors: list[Tensor], dims: Any, values: Tensor, accumulate: bool) -> Any:
+    if not accumulate and _fills(x, tensors, values):
+        values = ops.to_dtype(ops.reshape(values, ()), x.dtype)
     if values.dtype is not x.dtype:
         if not (x._k | values._k) & ~GRAD:
             _check_fits(read(cpu, x._array, [t._array for t in tensors], dims).shape, values._array.shape)
@@ -467,10 +471,18 @@ def _put_arguments(x: Tensor, tensors: list[Tensor], dims: Any, values: Tensor, 
             "Index put requires the source and destination dtypes match, got "
             f"{type_name(values.dtype)} for {type_name(x.dtype)}"
         )
-    tensors, dims = _settled(x, tensors, dims, values._k & local.grad)
-    if x._k & CUDA and not values._k & CUDA and values._array.ndim:
+    if values._k & CUDA and not x._k & (CUDA | META) and not values._array.ndim:
         values = ops.to(values, x.device)
+    tensors, dims = _settled(x, tensors, dims, values._k & local.grad)
     return (x, values, *tensors, dims, accumulate)
+
+
+def _fills(x: Tensor, tensors: list[Tensor], values: Tensor) -> bool:
+    """Whether PyTorch takes a tensor of one element for a number: under a mask, where it need not fit otherwise."""
+    if len(tensors) != 1 or tensors[0].dtype not in (bool_, uint8) or values._k & (CUDA | META):
+        return False
+    elsewhere, fits = x._k & CUDA, values.dtype.category <= max(x.dtype.category, FLOATING)
+    return bool(elsewhere or values.dtype is not x.dtype) and fits and values._array.size == 1
 
 
 def put(x: Tensor, tensors: list[Tensor], dims: Any, values: Tensor, accumulate: bool) -> Tensor:
