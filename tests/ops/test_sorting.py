@@ -169,7 +169,7 @@ def test_distinct_elements_from_end_to_end():
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
-@pytest.mark.parametrize("size", [20_000, 300_001])
+@pytest.mark.parametrize("size", [33, 1000, 20_000, 300_001])
 def test_many_are_counted(dtype, size):
     x = np.random.default_rng(0).integers(0, 200, size).astype(dtype)
     np.testing.assert_array_equal(torch.bincount(torch.from_numpy(x)).numpy(), np.bincount(x))
@@ -178,8 +178,9 @@ def test_many_are_counted(dtype, size):
     )
 
 
-def test_many_negative_numbers_are_not_counted():
-    x = torch.ones(20_000, dtype=torch.int64)
+@pytest.mark.parametrize("size", [40, 20_000, 300_001])
+def test_many_negative_numbers_are_not_counted(size):
+    x = torch.ones(size, dtype=torch.int64)
     x[-1] = -1
     with pytest.raises(RuntimeError, match="non-negative"):
         torch.bincount(x)

@@ -9,15 +9,15 @@ from ..loops.lang import independent, kernel
 _BLOCK = 256  # elements whose bins are found together, in vectors
 
 
-@kernel("(n)->(),()")
-def extent(m: Any, x: Any, low: Any, high: Any) -> None:
+@kernel("(n)->(b)")
+def extent(m: Any, x: Any, ends: Any) -> None:
     """The least and the greatest of the integers; there is at least one."""
     least, most = x[0], x[0]
     for i in independent(x.n):
         least = m.minimum(least, x[i])
         most = m.maximum(most, x[i])
-    low[()] = least
-    high[()] = most
+    ends[0] = least
+    ends[1] = most
 
 
 @kernel("(n),()->(k)")

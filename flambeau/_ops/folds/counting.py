@@ -42,16 +42,18 @@ def extent_of(x: Any) -> tuple[int, int]:
     if x.size <= _FEW:
         values = x.tolist()
         return min(values), max(values)
-    if x.size < 2 * _ROW:
-        return int(x.min()), int(x.max())
     code = BY_NUMPY[x.dtype].code
-    call = cpu.sized(x.size, extent, (code, code, code))
+    if x.size < threads.WORTHWHILE:
+        ends = np.empty(2, x.dtype)
+        cpu.small(extent, (code, code))(x, ends)
+        low, high = ends.tolist()
+        return low, high
     whole = x.size // _ROW
-    low, high = np.empty((2, whole + 1), x.dtype)
-    rows = x[: whole * _ROW].reshape(whole, _ROW)
-    call(rows, low[:-1], high[:-1])
-    call(x[-_ROW:], low[-1:].reshape(()), high[-1:].reshape(()))
-    return int(low.min()), int(high.max())
+    ends = np.empty((whole + 1, 2), x.dtype)
+    call = cpu.large(extent, (code, code))
+    call(x[: whole * _ROW].reshape(whole, _ROW), ends[:-1])
+    call(x[-_ROW:], ends[-1])
+    return int(ends[:, 0].min()), int(ends[:, 1].max())
 
 
 def _counted(kernel: Any, types: Any, x: Any, numbers: tuple[Any, ...], length: int) -> Any:
