@@ -1,6 +1,7 @@
 """Pooling against windows cut out one by one; places, gradients, arguments and errors."""
 
 import contextlib
+import math
 
 import numpy as np
 import pytest
@@ -316,3 +317,13 @@ def test_maxima_of_padded_windows(size, kernel, stride, padding, dilation):
     for n, p in zip(reversed(size), reversed(around)):
         number, rest, factor = number + (rest % (n + 2 * p) - p) * factor, rest // (n + 2 * p), factor * n
     assert torch.equal(places, number)
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 6, 6), (2, 6, 6)])
+def test_gradients_of_maxima_for_several_cotangents(shape):
+    x = torch.arange(float(math.prod(shape))).view(shape).sin().requires_grad_()
+    out = F.max_pool2d(x, 2)
+    cotangents = torch.arange(3.0 * out.numel()).view(3, *out.shape).cos()
+    several = torch.autograd.grad(out, x, cotangents, retain_graph=True, is_grads_batched=True)[0]
+    for found, cotangent in zip(several, cotangents):
+        assert torch.equal(found, torch.autograd.grad(out, x, cotangent, retain_graph=True)[0])

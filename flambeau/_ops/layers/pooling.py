@@ -16,7 +16,7 @@ from ..._tensor import Tensor, wrap
 from ..making.conversion import host_array
 from ..places.scatter import scatter_add_op
 from ..records import tangents
-from ..records.batching import folded
+from ..records.batching import all_stacked, folded
 from ..records.primitive import primitive
 from ..records.rules import not_implemented
 from ..records.shape_rules import dtype_of
@@ -117,8 +117,15 @@ def max_pool(backend: Any, x: Any, windows: Any, rank: int) -> Any:
     return made
 
 
+def _placed(op: Any, size: int, mapped: Any, args: Any) -> Any:
+    """A batch joins the images, or the channels of one."""
+    *_, shape, rank = args
+    x, index = [ops.flatten(t, 0, 1) for t in all_stacked(op, size, mapped, args)]
+    return ops.reshape(op(x, index, (size * shape[0], *shape[1:]), rank), (size, *shape))
+
+
 @primitive(
-    meta=lambda x, index, shape, rank: (shape, dtype_of(x)),
+    meta=lambda x, index, shape, rank: (shape, dtype_of(x)), batch=_placed,
     tensors=2, name="max_pool_backward", backward_name="MaxPoolBackwardBackward0",
     grad={"x": lambda g, index, rank: ops.reshape(ops.gather(_flat(g, rank), -1, _flat(index, rank)), index._array.shape)},
     tangent=linear("x"),
