@@ -201,3 +201,28 @@ def test_updates_with_history_or_kept_values_are_noticed():
         made = torch.ones(8)
     with pytest.raises(RuntimeError, match=r"[Ii]nference tensor"):
         made.index_put_((i,), v, True)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32])
+def test_updates_by_several_indices_are_planned(accumulate, kind):
+    update_plans("index_put_")
+    for turn in range(5):
+        rng = np.random.default_rng(turn)
+        for shape, sizes in (
+            ((6, 7), ((4,), (4,))),
+            ((6, 7), ((3, 1), (2,))),
+            ((3, 6, 7), ((5,), (5,), (5,))),
+            ((6, 7, 2), ((4,), (4,))),
+        ):
+            x = rng.standard_normal(shape)
+            places = [rng.integers(0, n, size) for n, size in zip(shape, sizes)]
+            values = rng.standard_normal(x[tuple(places)].shape)
+            made, want = torch.from_numpy(x.copy()), x.copy()
+            made.index_put_(tuple([torch.from_numpy(p).to(kind) for p in places]), torch.from_numpy(values), accumulate)
+            if accumulate:
+                np.add.at(want, tuple(places), values)
+            else:
+                want[tuple(places)] = values
+            np.testing.assert_array_equal(made.numpy(), want)
+    assert {plan.inputs for plan in update_plans("index_put_")} >= {4, 5}  # with two indices, and three

@@ -51,6 +51,13 @@ def gather_elements(m: Any, x: Any, index: Any, out: Any, found: Any, from_end: 
     found[()] = _gather_row(m, x, index, out, from_end)
 
 
+@kernel("(k),(),(k)->(k)")
+def join_indices(m: Any, whole: Any, n: Any, index: Any, out: Any) -> None:
+    """Indices over a further dimension, of n elements, too."""
+    for i in independent(out.n):
+        out[i] = m.cast(whole[i], "i64") * n[()] + m.cast(index[i], "i64")
+
+
 @kernel("(h,w),(k),(k)->(k),()")
 def gather_pairs(m: Any, x: Any, row: Any, column: Any, out: Any, found: Any) -> None:
     """out[i] = x[row[i], column[i]], counted from the end where negative; ends at an index out of range and tells of it."""

@@ -114,11 +114,12 @@ def _on_device(backend: Any, x: Any, arrays: Any, dims: Any, common: Any) -> dev
 
 
 def _linear(x_shape: Any, arrays: Any, dims: Any, common: Any) -> Any:
-    """Indices over several dimensions as one over their product; they have been checked."""
-    total = arrays[0].astype(np.int64, copy=False)
-    for array, dim in zip(arrays[1:], dims[1:]):
-        total = total * x_shape[dim] + array
-    return total if total.shape == common else np.broadcast_to(total, common)
+    """Indices over several dimensions as a vector of those over their product; they have been checked."""
+    flat = [(a if a.shape == common else np.broadcast_to(a, common)).reshape(-1) for a in arrays]
+    total = flat[0]
+    for index, dim in zip(flat[1:], dims[1:]):
+        total = kernels.joined(total, x_shape[dim], index)
+    return total
 
 
 def read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
@@ -198,7 +199,7 @@ def _read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
         arrays = _checked(x.shape, arrays, dims)
         if _adjacent(dims) and x.flags.c_contiguous:
             merged = x.reshape(*x.shape[: dims[0]], math.prod(x.shape[d] for d in dims), *x.shape[dims[-1] + 1 :])
-            flat = _linear(x.shape, arrays, dims, common).reshape(-1)
+            flat = _linear(x.shape, arrays, dims, common)
             return kernels.take_rows(backend, merged, flat, dims[0]).reshape(shape)
     try:  # NumPy checks the indices
         if len(dims) == 1 and x.flags.c_contiguous:
@@ -295,7 +296,7 @@ def _combine(x: Any, values: Any, arrays: Any, dims: Any, common: Any, how: str)
     given = values.transpose(block + [i for i in range(values.ndim) if i not in block])
     target = x.transpose([*dims, *rest])  # the indexed dimensions of both sides come first
     rows, width = math.prod(x.shape[d] for d in dims), math.prod(x.shape[i] for i in rest)
-    flat = _linear(x.shape, arrays, dims, common).reshape(-1)
+    flat = _linear(x.shape, arrays, dims, common)
     given = given.reshape(flat.size, width) if width != 1 else given.reshape(-1)
     shape = (rows, width) if width != 1 else (rows,)
     if target.flags.c_contiguous:

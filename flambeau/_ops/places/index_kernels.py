@@ -25,6 +25,7 @@ from ..._kernel.places.elements import (
     gather_elements,
     gather_pairs,
     gather_rows,
+    join_indices,
     out_of_range,
     scatter_checked,
     scatter_columns,
@@ -255,6 +256,13 @@ def take_rows(backend: Any, x: Any, index: Any, dim: int, from_end: bool = False
     lead, cuts = source.shape[: -2 if rows else -1], (None, _FIRST, _FIRST)
     wrong = _meets_wrong(out.size, kind, types, (source, index, made), cuts, lead, from_end=from_end, **options)
     return None if wrong else out
+
+
+def joined(whole: Any, n: int, index: Any) -> Any:
+    """Vectors of indices over several dimensions, the last of n elements, as one over their product; they have been checked."""
+    whole, index, out = as_index(whole), as_index(index), empty(whole.size, np.dtype(np.int64))
+    cpu.small(join_indices, (CODE[whole.dtype], "i64", CODE[index.dtype], "i64"))(whole, np.asarray(n), index, out)
+    return out
 
 
 def take_pairs(x: Any, rows: Any, columns: Any) -> Any:
