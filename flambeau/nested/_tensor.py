@@ -20,37 +20,11 @@ from .._tensor.methods import OPERATORS
 _DIMENSIONS = frozenset(
     ("dim", "dim0", "dim1", "dim2", "dims", "axis", "start_dim", "end_dim", "source", "destination")
 )
+# What makes one of all elements though its schema has no dimension that may be left out.
+_OF_ALL = frozenset(("argwhere", "nonzero", "ravel", "trace", "unique", "vector_norm"))
+# With another number before the dimension.
+_AFTER_A_NUMBER = frozenset(("norm", "vector_norm", "quantile", "nanquantile", "repeat_interleave"))
 # Functions that draw for the elements of all samples at once.
-# What makes one of all elements if no dimension is named: those of a nested tensor are not in one tensor.
-_OF_ALL = frozenset(
-    [
-        "norm",
-        "std",
-        "var",
-        "std_mean",
-        "var_mean",
-        "median",
-        "nanmedian",
-        "nansum",
-        "nanmean",
-        "quantile",
-        "nanquantile",
-        "count_nonzero",
-        "aminmax",
-        "vector_norm",
-        "unique",
-        "unique_consecutive",
-        "nonzero",
-        "argwhere",
-        "ravel",
-        "trace",
-        "repeat_interleave",
-        "logcumsumexp",
-    ]
-)
-_OF_ALL_BY = frozenset(
-    ("norm", "vector_norm", "quantile", "nanquantile", "repeat_interleave")
-)  # with another number before the dimension
 _DRAWN = frozenset(("rand_like", "randn_like", "randint_like", "bernoulli", "dropout"))
 
 
@@ -136,9 +110,9 @@ def _is_same_size(t: Tensor, other: Tensor) -> bool:
 def _each(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     """Runs a function on each sample; plain tensors are for all of them."""
     if (
-        name in _OF_ALL
+        _is_of_all(name)
         and not any(key in kwargs for key in ("dim", "axis"))
-        and not any(_is_dimension(a) for a in args[2 if name in _OF_ALL_BY else 1 :])
+        and not any(_is_dimension(a) for a in args[2 if name in _AFTER_A_NUMBER else 1 :])
     ):
         raise NotImplementedError(
             f"{name}: not implemented for all elements of a nested tensor; ask its values() or name a dimension"
@@ -205,6 +179,16 @@ def _is_dimension(a: Any) -> bool:
     return (isinstance(a, int) and not isinstance(a, bool)) or (
         isinstance(a, (list, tuple)) and all(map(_is_dimension, a))
     )
+
+
+@functools.cache
+def _is_of_all(name: str) -> bool:
+    """Whether a function makes one of all elements if no dimension is named: those of a nested tensor are not in one tensor."""
+    if name in _OF_ALL or name.startswith("squeeze"):  # which leaves out extents of 1 of each sample
+        return name in _OF_ALL
+    declared = [[a.declared for a in s.arguments if a.name in ("dim", "dims")] for s in schemas_of(name).values()]
+    optional = any(d.startswith("int") and d.endswith("?") for dims in declared for d in dims)
+    return optional or (any(declared) and not all(declared))
 
 
 @functools.cache

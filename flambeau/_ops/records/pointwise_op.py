@@ -348,7 +348,7 @@ class Pointwise:
                 out = offered(shape, results[0].numpy)
                 if out is None and self.rows:
                     out = backend.empty(shape, results[0].numpy)
-            return call(*arrays, out=out)
+            return call(*arrays) if out is None else call(*arrays, out=out)
         if self.outputs == 1 and _is_much(arrays):
             return self.large(call, arrays, results[0] if results[0].code else results[0].wide)
         if self.rows and self.outputs == 1 and allocation.watcher is not None:
