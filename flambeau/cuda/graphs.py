@@ -68,12 +68,10 @@ class CUDAGraph:
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         """Starts recording what goes to the current stream."""
         if capture_error_mode not in _MODES:
-            raise RuntimeError(
-                f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}"
-            )
+            raise RuntimeError(f"Unknown capture error mode: {capture_error_mode!r} is none of {', '.join(_MODES)}")
         if self._graph is not None or self._begun is not None:
             raise RuntimeError(
-                "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance or reset() it."
+                "This CUDAGraph instance already owns a captured graph: reset() it, or record into another one"
             )
         if pool is not None and not isinstance(pool, _Handle):
             raise TypeError(
@@ -83,7 +81,8 @@ class CUDAGraph:
         stream = cupy.cuda.get_current_stream()
         if stream.ptr in (0, cupy.cuda.Stream.ptds.ptr):
             raise RuntimeError(
-                "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them on the default stream.)"
+                "CUDA graphs must be captured on a non-default stream: record within torch.cuda.stream(torch.cuda.Stream()). Any stream may "
+                "replay them"
             )
         backend.product.handle()  # libraries make what they need for a stream before, as that is no work to be recorded
         self._pool = pool or self._pool or graph_pool_handle()
