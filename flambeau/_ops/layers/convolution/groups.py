@@ -21,10 +21,8 @@ from ...._kernel.threads import pool
 from ...folds.folding import fold_array
 from .description import CODES, Conv, Ints, nothing
 
-_MOST, _MOST_ALONE = (
-    64,
-    25,
-)  # elements of a window, which a kernel has in its code; where one group has few results: more take LLVM 8 s
+# Elements of a window, which a kernel has in its code; where one group has few results: more take LLVM 8 s.
+_MOST, _MOST_ALONE = 64, 25
 _CHANNELS, _ALONE = 32, 4  # of a group; of images or results with one group
 _PLANE, _ROOM = 1 << 18, 1 << 22  # elements of a plane where there are many, and of all planes of a group
 _EVEN = 4  # times as many images as threads are dealt evenly enough
@@ -159,7 +157,8 @@ def _run(conv: Conv, planes: _Planes, x: Any, weight: Any, bias: Any, shape: Int
     given = _grouped(x, groups)
     added = (nothing(groups * outputs, x.dtype) if bias is None else bias).reshape(groups, outputs)
     out = empty((conv.images, groups, outputs, *shape[2:]), x.dtype)
-    parts, lines, numbers, plane = _cut(planes, _parts(conv, out.size * inputs * elements, shape[2]))
+    parts = _parts(conv, out.size * inputs * elements, shape[2])
+    lines, numbers, plane = _cut(planes, parts)
     scratch = _scratch(len(parts), inputs * plane, x.dtype)
     cpu.side_by_side(
         kernels.products(planes.code, _plan(planes)[0]),
@@ -171,19 +170,20 @@ def _run(conv: Conv, planes: _Planes, x: Any, weight: Any, bias: Any, shape: Int
     return out.reshape(shape)
 
 
-def _cut(planes: _Planes, parts: list[Part]) -> tuple[list[Part], list[slice], dict[int, Any], int]:
-    """Parts; the rows of planes below each; the numbers of those that begin with a row; and the elements of the largest plane."""
+def _cut(planes: _Planes, parts: list[Part]) -> tuple[list[slice], dict[int, Any], int]:
+    """The rows of planes below each part; the numbers of those that begin with a row; and the elements of the largest plane."""
     found = {rows.start: planes.under(rows) for *_, rows in parts}
     made = {first: _plan(own) for first, (_, own) in found.items()}
     numbers = {first: plan[1] for first, plan in made.items()}
-    return parts, [found[rows.start][0] for *_, rows in parts], numbers, max(plan[2] for plan in made.values())
+    return [found[rows.start][0] for *_, rows in parts], numbers, max(plan[2] for plan in made.values())
 
 
 def sums(conv: Conv, x: Any, g: Any) -> Any:
     """Windows of images times results, summed over all images and positions."""
     planes = _forward(conv)
     given, gradient = _grouped(x, conv.groups), _grouped(g, conv.groups)
-    parts, lines, numbers, plane = _cut(planes, _parts(conv, conv.work, conv.counts[0]))
+    parts = _parts(conv, conv.work, conv.counts[0])
+    lines, numbers, plane = _cut(planes, parts)
     places = {place: n for n, place in enumerate(dict.fromkeys((i.start, r.start) for i, _, r in parts))}
     made = zeros((len(places), conv.groups, gradient.shape[2], given.shape[2], conv.window), x.dtype)
     scratch = _scratch(len(parts), plane, x.dtype)
