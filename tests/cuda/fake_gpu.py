@@ -48,7 +48,7 @@ class Array(bytes):
         if strides is None:
             strides = np.empty(shape, dtype).strides
         if memory is None:
-            memory = Pointer(np.full(int(np.prod(shape)) * dtype.itemsize, 0xAA, np.uint8))
+            memory = Pointer(np.full(int(np.prod(shape)) * dtype.itemsize, 0xFF, np.uint8))
         vectors = [array.array("q", [*numbers, 0]) for numbers in (shape, strides)]
         words = [
             a + 8 * i for v, n in zip(vectors, (shape, strides)) for a in [v.buffer_info()[0]] for i in (0, len(n))
