@@ -21,6 +21,7 @@ from .._kernel.native.site import choose, open_device
 from .._kernel.render.value import COMPUTE, PART, is_integer
 from .cuda_attention import Attention
 from .cuda_driver import addresses
+from .cuda_graphs import Graphs
 from .cuda_launches import Launches
 from .cuda_layout import NUMPY, THREADS, Operand, Plan, blocks, memory_order, plan
 from .cuda_lent import Lent
@@ -264,6 +265,7 @@ class Cuda:
         self.attention = Attention(self)
         self.launches = Launches(self)
         self.lent = Lent()
+        self.graphs = Graphs(self)
         self.convolves = self.convolutions.takes  # whether a library convolves arrays of a dtype
         self.additions: dict[str, Any] = {}
         self.constants: dict[Any, Any] = {}

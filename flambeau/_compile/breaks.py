@@ -1,13 +1,17 @@
-"""Why a run cannot be a program, and how often that was so."""
+"""Why a run cannot be a program, how often that was so, and who is told."""
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
 from collections import Counter, defaultdict
 from typing import Any
 
 # What was recorded (`stats`) and what was not (`graph_break`, by reason) since the program began: `torch._dynamo.utils.counters`.
 counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
+logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
+_log = logging.getLogger("flambeau.compile")
 
 
 class _Strict(threading.local):
@@ -47,3 +51,14 @@ class Otherwise(Exception):
 def shown(function: Any) -> str:
     """What messages call a function."""
     return getattr(function, "__qualname__", getattr(function, "__name__", str(function)))
+
+
+def tells(topic: str) -> bool:
+    """Whether somebody asked for a topic by TORCH_LOGS."""
+    return topic in logs or "dynamo" in logs
+
+
+def log(topic: str, text: str) -> None:
+    """Says something to those who asked for it."""
+    if tells(topic):
+        _log.warning("[__%s] %s", topic, text)

@@ -27,6 +27,7 @@ from .graph import Graph, Node, Value, replaced
 from .overwritten import without_copies
 from .program import Program
 from .recompute import recompute
+from .replayed import Replaying
 from .tune import tuned
 from .unread import is_partial, without_unread
 from .whole import Hooked
@@ -43,10 +44,12 @@ class Pair:
     name = "compiled"
 
     def __init__(
-        self, tape: Capture, outputs: Sequence[Tensor], inputs: Sequence[Tensor], exact: bool = False, tune: bool = False
+        self, tape: Capture, outputs: Sequence[Tensor], inputs: Sequence[Tensor], exact: bool = False, tune: bool = False,
+        graphs: bool = False,
     ):  # fmt: skip
-        self.finish = tuned if tune else None
-        self.arenas: list[Any] = []  # of the programs of both passes, of which one runs at a time
+        arenas: list[Any] = []  # of the programs of both passes, of which one runs at a time
+        kind = Replaying if graphs else Program
+        self.program = functools.partial(kind, finish=tuned if tune else None, arenas=arenas)
         self.differentiable = [i for i, t in enumerate(outputs) if t._k & GRAD]
         self.spent: list[int] = []  # outputs whose backward pass has been made
         # writes that tensors count, but no node: to results, and where arguments are turned
@@ -88,9 +91,9 @@ class Pair:
         for t in kept:  # writes to results that it shows count
             t._storage = next((storage_of(o) for o in outputs if overlap(o._array, t._array)), t._storage)
         self.first = [*map(detached, outputs), *kept]  # of the recorded run
-        self.forward_program = Program(graph, self.finish, self.arenas)
+        self.forward_program = self.program(graph)
         if back is not None:
-            self.backward_program = Program(back, self.finish, self.arenas)
+            self.backward_program = self.program(back)
 
     def _record_backward(
         self, tape: Capture, graph: Graph, outputs: Sequence[Tensor], inputs: Sequence[Tensor], exact: bool
@@ -222,7 +225,7 @@ class Pair:
             self.partial[absent] = self.backward_program, self.reached
             if less is not None:
                 reached = [there and next(made) is not None for there in self.reached]
-                self.partial[absent] = (Program(less, self.finish, self.arenas) if less.outputs else None), reached
+                self.partial[absent] = (self.program(less) if less.outputs else None), reached
         return self.partial[absent]
 
     def _differentiable(

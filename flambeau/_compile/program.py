@@ -86,13 +86,16 @@ class Program:
                 found = self._suitable()
                 if found is None:
                     lowering = Lowering(self.graph, inputs)
-                    found = Lowered(lowering) if self._finish is None else self._finish(lowering, inputs)
+                    found = self._formed(lowering, inputs)
                     found.arenas = self._arenas
                     self._lowered = self._others[found.form] = found
                     if found.arena >= _MUCH:
                         give_back()
                     return lowering.outputs
         return found.run(inputs, spent)
+
+    def _formed(self, lowering: Lowering, inputs: Sequence[Tensor]) -> Lowered:
+        return Lowered(lowering) if self._finish is None else self._finish(lowering, inputs)
 
     def _suitable(self) -> Lowered | None:
         """The form for the stream that this thread's launches go to and for how switches stand, if there is one."""
@@ -310,16 +313,16 @@ class Lowered:
         """The tensors from outside that the first stretch is given."""
         return [*[inputs[i] for i in self.used], *self.known]
 
-    def started(self, part: int, words: bytes, found: list[Tensor]) -> int:
+    def started(self, part: int, frame: Frame, found: list[Tensor]) -> int:
         """Runs a stretch, with those from outside if it is the first; adds the tensors that it makes anew. How many steps are left, or -1
         if none has begun."""
         if self.device is None:
-            left: int = self._native(words, found)
+            left: int = self._native(frame.words[part], found)
             if left < 0:
                 found += fresh(self.layouts[part])
             return left
         new = fresh(self.layouts[part])
-        left = self._native(words, [*found, *new] if part == self.opening else new)
+        left = self._native(frame.words[part], [*found, *new] if part == self.opening else new)
         found += new
         return left
 
@@ -345,7 +348,7 @@ class Lowered:
         try:
             if self.whole:
                 found = self.operands_of(inputs)
-                if self.started(0, frame.words[0], found) == 0:
+                if self.started(0, frame, found) == 0:
                     made = found[self.outer :]
                     return [made[i] for i in self.order] if self.order else made
             local.grad = False

@@ -91,6 +91,7 @@ class Frame:
         kept = sum([memory.nbytes for born in program.born for memory, _, about in born if about[5]])
         self.words: list[bytes] = []  # what the runner is given for a part, with a list of tensors
         self._keep: list[Any] = []
+        self.graphs: dict[int, Any] = {}  # recordings of parts on a GPU
         for i, part in enumerate(program.parts):
             born = [(m.number, s, d, steps, t, m.nbytes, small and kept <= _KEPT)
                     for m, _, (s, d, _, steps, t, small, _) in program.born[i]]  # fmt: skip
@@ -142,13 +143,13 @@ class Run:
         self.found: list[Any] = []  # from outside, for the first stretch, then all that are new
 
     def outputs(self) -> list[Tensor]:
-        program, words, found = self.program, self.frame.words, self.found
+        program, found = self.program, self.found
         for i, part in enumerate(program.parts):
             kind = part.__class__
             if kind is Stretch:
                 if i == program.opening:
                     found += program.operands_of(self.inputs)
-                left = program.started(i, words[i], found)
+                left = program.started(i, self.frame, found)
                 if left:
                     self._resume(part, i, left)
             elif kind is Gifts:

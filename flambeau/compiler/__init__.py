@@ -102,10 +102,10 @@ class _Options:
 
     def __init__(
         self, fullgraph: bool = False, backend: Any = "inductor", options: dict[str, Any] | None = None, dynamic: bool | None = None,
-        tune: bool = False, limit: int | None = None,
+        tune: bool = False, limit: int | None = None, graphs: bool = False,
     ):  # fmt: skip
         self.fullgraph, self.backend, self.options, self.dynamic = fullgraph, backend, options, dynamic
-        self.tune, self.limit = tune, limit
+        self.tune, self.limit, self.graphs = tune, limit, graphs
 
     def region(self, function: Callable[..., Any]) -> Region:
         """A function, compiled."""
@@ -118,12 +118,13 @@ class _Options:
         own = self.limit
         limit = _limit if own is None else lambda: own
         made = Region(function, limit, backend, error, lambda: _state["stance"], self.dynamic)
-        made.tune = self.tune
+        made.tune, made.graphs = self.tune, self.graphs
         _regions.add(made)
         return made
 
     def __reduce__(self) -> Any:
-        return _Options, (self.fullgraph, self.backend, self.options, self.dynamic, self.tune, self.limit)
+        own = self.fullgraph, self.backend, self.options, self.dynamic, self.tune, self.limit, self.graphs
+        return _Options, own
 
 
 _regions: weakref.WeakSet[Region] = weakref.WeakSet()
@@ -166,8 +167,9 @@ def compile(
     size may change: then calls run eagerly until those with one set of sizes have taken as long as making a program takes. What cannot be recorded
     (sizes or branches that depend on elements, the clock, files, …) makes a function run eagerly; with `fullgraph` it raises
     `_dynamo.exc.Unsupported` if PyTorch could not record it either (branches, the clock, files, …). A function given as `backend` is called with an `fx.GraphModule` and example inputs, and what it
-    returns runs in the place of the graph; of a function that cannot be recorded whole it gets the pieces between breaks. Named backends are all the same here. A program runs in one native call anyway, so that the mode
-    "reduce-overhead" has nothing to reduce. With "max-autotune" (or the option `max_autotune`) programs are tried in several forms, and
+    returns runs in the place of the graph; of a function that cannot be recorded whole it gets the pieces between breaks. Named backends are all the same here. With the modes
+    "reduce-overhead" and "max-autotune" (the option `triton.cudagraphs`, the backend "cudagraphs") programs on a GPU run as CUDA graphs; a
+    program on a CPU is one native call anyway. With "max-autotune" (or the option `max_autotune`) programs are tried in several forms, and
     which one is the fastest is kept on disk. `name` is what messages call the function.
 
     >>> import flambeau as torch
@@ -201,12 +203,15 @@ def compile(
 
     if disable or config.disable or getattr(model, "_torchdynamo_disable", False):
         return model
-    tune = mode is not None and mode.startswith("max-autotune")
-    if backend == "inductor":
-        tune = _tunes(options or {}) or tune
-    how = _Options(
-        fullgraph, backend, options if not isinstance(backend, str) else None, dynamic, tune, recompile_limit
+    tune, graphs = (
+        mode is not None and mode.startswith("max-autotune"),
+        backend == "cudagraphs" or mode in ("reduce-overhead", "max-autotune"),
     )
+    if backend == "inductor":
+        wanted = _wanted(options or {})
+        tune, graphs = wanted[0] or tune, wanted[1] or graphs
+    own = options if not isinstance(backend, str) else None
+    how = _Options(fullgraph, backend, own, dynamic, tune, recompile_limit, graphs)
     if isinstance(model, Module):
         return OptimizedModule(model, how)
     if isinstance(model, type):
@@ -224,8 +229,8 @@ def compile(
     return compiled
 
 
-def _tunes(options: dict[str, Any]) -> bool:
-    """Whether options, or the switches that they stand for, ask for programs to be tried. Raises if there are no such options."""
+def _wanted(options: dict[str, Any]) -> tuple[bool, bool]:
+    """Whether options, or the switches that they stand for, ask for programs to be tried, and for CUDA graphs. Raises if there are no such options."""
     from .._inductor import config  # which needs this module first
 
     for name, value in options.items():
@@ -238,7 +243,8 @@ def _tunes(options: dict[str, Any]) -> bool:
             raise RuntimeError(
                 f"Unexpected optimization option {name}, known options are {[n for n in vars(config) if n[0] != '_']}"
             )
-    return bool(options.get("max_autotune", config.max_autotune))
+    graphs = options.get("triton.cudagraphs", config.triton.cudagraphs)
+    return bool(options.get("max_autotune", config.max_autotune)), bool(graphs)
 
 
 # -- marks and questions ---------------------------------------------------------------------------------------------

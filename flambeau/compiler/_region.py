@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 from weakref import ref
 
 from .._compile.arguments import Arguments, is_ordinary
-from .._compile.breaks import Break, Changing, Otherwise, counters
+from .._compile.breaks import Break, Changing, Otherwise, counters, log, logs, tells
 from .._compile.capture import Capture
 from .._compile.checks import Guards
 from .._compile.followed import Followed
@@ -35,9 +33,6 @@ from ._inside import Linked, copied_containers, given_back, inside_form, leads_t
 from ._pieces import Drawn, Pieces, is_tied, outline, runs_once
 from ._places import INPUT, ITSELF, OUTPUT, Places, Sources, as_tensor, change, first, found, make
 
-logs = frozenset(os.environ.get("TORCH_LOGS", "").replace("+", "").split(","))
-_log = logging.getLogger("flambeau.compile")
-
 
 def forbidden(problem: Break) -> Exception:
     """The error for a break where `error_on_graph_break` forbids it."""
@@ -46,17 +41,6 @@ def forbidden(problem: Break) -> Exception:
     return Unsupported(
         f"{problem}. error_on_graph_break(True) is in force: move this out of the function, or allow the break."
     )
-
-
-def tells(topic: str) -> bool:
-    """Whether somebody asked for a topic by TORCH_LOGS."""
-    return topic in logs or "dynamo" in logs
-
-
-def log(topic: str, text: str) -> None:
-    """Says something to those who asked for it."""
-    if tells(topic):
-        _log.warning("[__%s] %s", topic, text)
 
 
 def asked(backend: Callable[..., Any], module: Any, examples: Sequence[Tensor], **options: Any) -> Any:
@@ -171,10 +155,11 @@ class Region:
 
     `limit()` says how many programs may be kept, `backend` what is called with a graph (None: it becomes a program of ours),
     `unsupported(problem)` gives the error for a function that must be recorded whole (None: it need not). With `exact` nothing is
-    compiled whose gradients would be added up in another order than eagerly; with `tune` programs are tried in several forms.
+    compiled whose gradients would be added up in another order than eagerly; with `tune` programs are tried in several forms,
+    with `graphs` those on a GPU run as CUDA graphs.
     """
 
-    exact = tune = False
+    exact = tune = graphs = False
     name: str | None = None  # what messages call it
 
     def __init__(
@@ -493,7 +478,7 @@ class Region:
         for module in _modules_of(self.function, args):
             part = Region(module._call_impl, self.limit, self.backend, None, self.stance, self.forms.dynamic)
             self.parts[module] = part
-            part.exact, part.tune = self.exact, self.tune
+            part.exact, part.tune, part.graphs = self.exact, self.tune, self.graphs
 
     def _in_parts(self, args: Any, named: Any) -> Any:
         """Runs the function eagerly, and modules that it calls as programs."""
@@ -564,7 +549,7 @@ class Region:
                 tape.given = True
             program: Any = Foreign(tape, where.outputs, self.backend)
         else:
-            program = Pair(tape, where.outputs, inside, self.exact, self.tune)
+            program = Pair(tape, where.outputs, inside, self.exact, self.tune, self.graphs)
             if "graph" in logs:
                 log("graph", str(program.forward_program.graph))
         lasting = [made for made, e in zip(effects, changed) if (id(e.holder), e.key) not in done]

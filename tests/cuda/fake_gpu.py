@@ -31,6 +31,11 @@ class Pointer(bytes):
     def ptr(self):
         return int.from_bytes(self, "little")
 
+    @property
+    def mem(self):
+        memory = _alive[id(self)][1]
+        return memory if memory.base is None else memory.base
+
     def __add__(self, offset):
         memory = _alive[id(self)][1]
         assert memory.size or memory.base is not None or not offset  # CuPy's pool gives nothing for no bytes
@@ -133,17 +138,69 @@ def launch(kernel, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
     found = Kernel.by_number[kernel]
     Kernel.natively += 1
     streams[:] = [stream]
-    found.run((gx, gy), (bx,), (ctypes.c_int64 * len(found.kinds)).from_address(parameters))
+    addresses = (ctypes.c_int64 * len(found.kinds)).from_address(parameters)
+    if stream in recording:  # what is given is copied, as the driver does
+        kept = [ctypes.c_int64.from_buffer_copy(ctypes.string_at(a, 8)) for a in addresses]
+        recording[stream].append(lambda: found.run((gx, gy), (bx,), [ctypes.addressof(k) for k in kept]))
+    else:
+        found.run((gx, gy), (bx,), addresses)
     return 0
 
 
 failing = []  # while something is in it, launches fail
 streams = []  # where the last launch went
+current = [77]  # streams that work goes to, the last one first
+recording = {}  # what is recorded in streams
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int64)
 def stream():
-    return 77
+    return current[-1]
+
+
+class Graph:
+    """Work that was recorded."""
+
+    launched = 0
+
+    def __init__(self, work):
+        self.work = work
+
+    def launch(self, stream):
+        Graph.launched += 1
+        for one in self.work:
+            one()
+
+
+class Stream:
+    """The usual stream, or the one beside it: work of both is done at once."""
+
+    def __init__(self, ptr=78, non_blocking=True):
+        self.ptr = ptr
+
+    def __enter__(self):
+        current.append(self.ptr)
+
+    def __exit__(self, *error):
+        current.pop()
+
+    def begin_capture(self):
+        recording[self.ptr] = []
+
+    def end_capture(self):
+        work = recording.pop(self.ptr)
+        if refused in work:
+            raise RuntimeError("cudaErrorStreamCaptureInvalidated")
+        return Graph(work)
+
+    def synchronize(self):
+        assert self.ptr not in recording
+
+    def wait_event(self, event):
+        assert self.ptr not in recording
+
+
+refused = object()  # recorded where something cannot be
 
 
 _KINDS = {0: np.float32, 1: np.float64, 2: np.float16, 4: np.complex64, 5: np.complex128, 14: bfloat16.numpy}
@@ -164,6 +221,10 @@ def _matrices(address, kind, turned, rows, columns, line, batches=1, between=0):
 
 def _multiply(m, n, k, alpha, a, b, beta, c, compute):
     kind = {68: np.float32, 70: np.float64}[compute]
+    if current[-1] in recording:
+        again = lambda: _multiply(m, n, k, alpha, a, b, beta, c, compute)
+        recording[current[-1]].append(again if library_records[0] else refused)
+        return 0
     number = lambda address, d: np.asarray(np.frombuffer((ctypes.c_char * 16).from_address(address), d, 1)[0])
     wide = np.promote_types(kind, c.dtype) if c.dtype.kind == "c" else kind
     one, other = number(alpha, wide), number(beta, wide)
@@ -188,6 +249,7 @@ def batched_gemm(
 
 
 products = []  # that were computed, by their sizes
+library_records = [True]  # whether products can be recorded
 
 
 def multiplications():
@@ -224,7 +286,9 @@ xp = types.SimpleNamespace(
     asnumpy=lambda a: a.numpy().copy(),
     zeros=lambda shape, dtype: Array.of(np.zeros(shape, dtype)),
     cuda=types.SimpleNamespace(
-        get_current_stream=lambda: types.SimpleNamespace(ptr=77, synchronize=lambda: None),
+        get_current_stream=lambda: Stream(current[-1]),
+        Stream=Stream,
+        Event=lambda disable_timing: types.SimpleNamespace(record=lambda stream: None),
         Device=lambda index: contextlib.nullcontext(),
         alloc_pinned_memory=lambda size: _Pinned(),
         runtime=types.SimpleNamespace(getDevice=lambda: 0),
