@@ -517,7 +517,38 @@ def test_large_calls_are_planned_if_their_loops_share_work():
         for _ in range(3):
             assert torch.equal(call(), expected)
         more[name] = plans_of(getattr(torch, name)) - before
-    assert more == {"cumsum": 1, "prod": 1, "mm": 0}  # a product would keep other threads of the interpreter waiting
+    assert more == {"cumsum": 1, "prod": 1, "mm": 1}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_large_products_share_their_memory_one_at_a_time(threads):
+    """Other threads of the interpreter run meanwhile. Those that find the memory in use do without the plan."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        pairs = [(torch.randn(1024, 300), torch.randn(300, 500)) for _ in range(3)]
+        with site.switched_off():
+            expected = [torch.mm(*pair) for pair in pairs]
+        for _ in range(4):
+            assert torch.equal(torch.mm(*pairs[0]), expected[0])
+        used = CallWatch.used
+        assert any(p.long == used.buffer_info()[0] for _, _, (p, _) in torch.mm.__self__.table.kept)
+        wrong = []
+
+        def work(pair, wanted):
+            wrong.extend(1 for _ in range(40) if not torch.equal(torch.mm(*pair), wanted))
+
+        workers = [threading.Thread(target=work, args=given) for given in zip(pairs, expected)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert not wrong and not used[0]
+        used[0] = 1
+        assert torch.equal(torch.mm(*pairs[1]), expected[1]) and used[0]
+    finally:
+        CallWatch.used[0] = 0
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(

@@ -482,15 +482,24 @@ def _entry(m, self, args, given, names, place_of):
     objects, written = m.space(RESULTS), m.word(values, 8)
     if make_arrays(m, plan, results, first, alike, large, size, written, bases, inputs, objects, at, place_of) == 0:
         return m.call("PyObject_Vectorcall", slow, args, given, names)
-    pointers, thread, length = m.space(_OPERANDS), 0, 0
+    pointers, thread, length, shared = m.space(_OPERANDS), 0, 0, 0
     if alike != 0:
         length = m.space(1)
         m.put(length, 0, size)
+    else:
+        if large > 1:  # memory that one call at a time may use
+            shared = large
+            if m.word(shared) != 0:
+                release(m, objects, results)
+                return m.call("PyObject_Vectorcall", slow, args, given, names)
+            m.put(shared, 0, 1)
     if large != 0:  # other threads of the interpreter run meanwhile
         thread = m.call("PyEval_SaveThread")
     left = run_loops(m, plan + PLAN + results * RESULT, m.word(plan, LOOPS), bases, pointers, length)
     if large != 0:
         m.run("PyEval_RestoreThread", thread)
+    if shared != 0:
+        m.put(shared, 0, 0)
     if left != 0:  # a question was answered in another way than expected
         release(m, objects, results)
         return m.call("PyObject_Vectorcall", slow, args, given, names)

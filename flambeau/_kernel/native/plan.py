@@ -94,7 +94,8 @@ class Plan:
         self.pattern: Any = None  # words of the node that a result gets, where machine code can make it
         self.together: Any = None  # the class of tuples that several results come in
         self.keep: list[Any] = []
-        self.long = False  # whether other threads of the interpreter may run meanwhile
+        self.long = 0  # whether other threads of the interpreter may run meanwhile; if the call needs memory that other plans share, the
+        # address of a word that says whether somebody uses it
 
     def _numbers(self, numbers: Sequence[int]) -> int:
         """The address of numbers that stay where they are."""

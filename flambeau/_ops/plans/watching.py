@@ -13,8 +13,10 @@ import contextlib
 import ctypes
 import functools
 import math
+import os
 import re
 import threading
+from array import array
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -177,7 +179,7 @@ def _apart(array: Any) -> Any:
     if not array.size:
         return array.copy()
     first, last = np.lib.array_utils.byte_bounds(array)
-    if last - first > _SPAN:
+    if last - first > max(_SPAN, array.nbytes):
         raise Unplannable("an operand that lies too far apart")
     start = array.__array_interface__["data"][0] - first
     memory = np.empty(last - first + 8, np.uint8)
@@ -347,7 +349,8 @@ class Watch:
 class CallWatch(Watch):
     """The watch over a small call, which becomes a plan."""
 
-    room = np.empty(1 << 16, np.uint8)
+    rooms = [np.empty(1 << 16, np.uint8), np.empty(0, np.uint8)]  # memory that plans share, and of those that are long
+    used = array("q", [0])  # whether a long plan uses its room
     shows = True  # what is done by addresses unseen, `_carry_out` does not find
 
     def __init__(self, plan: Plan, inputs: Sequence[Any], long: bool = False, writes: bool = False):
@@ -379,15 +382,22 @@ class CallWatch(Watch):
             raise Unplannable("a question after a write to an argument")
         return super().answer(array)
 
-    def scratch(self, size: int) -> Any:
-        """Memory that all plans write to and none reads what another wrote: loops run one after the other.
+    def size(self) -> int:
+        """Elements in all arrays."""
+        return sum([array.size for *_, number, array in self.memory if number])
 
-        Such plans keep other threads of the interpreter waiting."""
-        self.shares = True
-        if CallWatch.room.size < size:
-            CallWatch.room = np.empty(size, np.uint8)
-        self.plan.keep.append(CallWatch.room)
-        return self._known(CallWatch.room, 0)
+    def scratch(self, size: int) -> Any:
+        """Memory that plans write to and none reads what another wrote: loops run one after the other.
+
+        Such plans keep other threads of the interpreter waiting; long ones do not, but only one of them runs at a time."""
+        long = bool(self.plan.long) or self.size() > _SMALL
+        if long and self.shares and not self.plan.long:
+            raise Unplannable("memory of short plans in a long one")
+        self.shares, self.plan.long = True, CallWatch.used.buffer_info()[0] if long else 0
+        if CallWatch.rooms[long].size < size:
+            CallWatch.rooms[long] = np.empty(size, np.uint8)
+        self.plan.keep.append(CallWatch.rooms[long])
+        return self._known(CallWatch.rooms[long], 0)
 
     def work(self, words: Any, threads: int, places: Any, inside: Any = (), kept: Any = None) -> None:
         """Its words lie where they are as long as the plan does, which another number of threads ends."""
@@ -451,9 +461,11 @@ class CallWatch(Watch):
             if -i - 1 not in order:
                 order.append(-i - 1)
                 plan.result(BY_NUMPY[own.dtype], own.shape, returned=False)
-        size = sum(m[3].size for m in self.memory if m[2])
-        plan.long = size >= _LONG and not self.shares and not self.works
-        if size > (_SMALL if self.shares or self.schedules else _MOST) or plan.counts[0] > RESULTS:
+        size = self.size()
+        if not self.shares and not self.works:
+            plan.long = int(size >= _LONG)
+        held = self.schedules or (self.shares and not plan.long)
+        if size > (_SMALL if held else _MOST) or plan.counts[0] > RESULTS:
             raise Unplannable("too much")
         self._carry_out([n for n in order[: plan.kept] if n])
         numbers = {number: plan.inputs + 1 + i for i, number in enumerate(order)}
@@ -497,6 +509,10 @@ class CallWatch(Watch):
             raise Unplannable("an argument that was written to unseen")
         if any([memory[-number - 1].tobytes() != self.made[-number - 1].tobytes() for number in results if number < 0]):
             raise Unplannable("a result that was written unseen")
+
+
+if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
+    os.register_at_fork(after_in_child=lambda: CallWatch.used.__setitem__(0, 0))
 
 
 def _writable(a: Any) -> Any:
@@ -577,8 +593,11 @@ def _loop(plan: Plan, ufunc: Any, dtypes: Any, about: list[Any], numbers: dict[i
         raise Unplannable("too many loops")
     if 0 in dims or 0 in walk.lead:
         raise Unplannable("nothing to do")
-    if not small and not pool.weight(*loops[ufunc]) and math.prod(outer) * math.prod(dims) >= pool.WORTHWHILE:
-        raise Unplannable("a long loop of one thread")
+    alone = not pool.weight(*loops[ufunc]) and not any([isinstance(w, tuple) and not w[0] for w, *_ in about])
+    if alone and not small and math.prod(outer) * math.prod(dims) >= pool.WORTHWHILE:
+        raise Unplannable(
+            "a long loop of one thread"
+        )  # those with memory of their own have been cut by who gave it to them
     add_loop(plan, ufunc, dims, steps, operands, outer, strides)
 
 
