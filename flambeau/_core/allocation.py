@@ -15,15 +15,26 @@ import numpy as np
 from .layouts import in_rows, like_strides
 from .state import local
 
-LARGE = 1 << 17  # bytes from which the place in memory matters
+IN_LINES = (
+    1 << 10
+)  # bytes from which arrays begin at a cache line: vectors that lie across two lines take twice as long
+LARGE = 1 << 17  # bytes of results that may lie in memory given as `out=`
 SHARED = 1 << 19  # bytes from which writing memory is worth several threads
 _LAZY = 1 << 28  # zeros from this size on are best left to the system, which gives them when they are touched
 _empty, _zeros = np.empty, np.zeros
 allocator: list[Callable[[Any, Any], Any]] = [_empty]
-# Where NumPy's function is that sets the allocator of all arrays, and the one for large arrays, if there is one.
-exchange: list[Callable[[], tuple[int, Any] | None]] = [lambda: None]
+# Our function that gives memory, and what NumPy knows as the owner of that; None if there is none.
+lines: list[Callable[[], tuple[int, Any] | None]] = [lambda: None]
+in_lines: Any = None  # a function (array, its bytes[, zeros]) that makes an array like a fresh one at a cache line, where there is machine code
 watcher: Any = None  # looks at one call of one thread, to see what it does with which memory
 filler: list[Callable[[Any, Any], None]] = [np.ndarray.fill]
+
+
+def fresh(shape: Any, dtype: Any) -> Any:
+    """`np.empty` at a cache line where that matters, in memory of its own."""
+    out = _empty(shape, dtype)
+    size = out.nbytes
+    return out if size < IN_LINES or in_lines is None else in_lines(out, size)
 
 
 def empty(shape: Any, dtype: Any) -> Any:
@@ -31,8 +42,9 @@ def empty(shape: Any, dtype: Any) -> Any:
     if watcher is not None and watcher.here():
         return watcher.empty(shape, dtype)
     out = _empty(shape, dtype)
-    if out.nbytes < LARGE:
-        return out
+    size = out.nbytes
+    if size < LARGE:
+        return out if size < IN_LINES or in_lines is None else in_lines(out, size)
     if local.destination is not None:
         array, free = local.destination
         if free and array.size == out.size and array.dtype == out.dtype:
@@ -56,7 +68,8 @@ def empty_strided(shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[i
         return watcher.empty_strided(shape, dtype, steps)
     count = math.prod(shape)
     if count * size < LARGE:  # NumPy forgets the strides of an array without elements if it makes the memory
-        return np.ndarray(shape, dtype, None if count else _empty(0, dtype), 0, steps)
+        out = np.ndarray(shape, dtype, None if count else _empty(0, dtype), 0, steps)
+        return out if count * size < IN_LINES or in_lines is None else in_lines(out, count * size)
     made = empty(shape, dtype)
     if made.strides == steps:  # memory of its own, which a leaf may keep as its gradient
         return made
@@ -85,7 +98,10 @@ def zeros(shape: Any, dtype: Any) -> Any:
     """`np.zeros`, but large ones are filled by all cores, in memory that was used before if possible."""
     if watcher is not None and watcher.here():
         return watcher.zeros(shape, dtype)
-    size = _empty(shape, dtype).nbytes  # nobody touches its pages
+    out = _empty(shape, dtype)  # nobody touches its pages
+    size = out.nbytes
+    if IN_LINES <= size < SHARED and in_lines is not None:
+        return in_lines(out, size, 1)
     if not SHARED <= size < _LAZY:
         return _zeros(shape, dtype)
     out = allocator[0](shape, dtype)

@@ -8,8 +8,8 @@ the site's Python function, which does the same without any of this. Nothing her
 
 from __future__ import annotations
 
-from ..._core.allocation import LARGE
 from ..loops.dialect import compile_function, inline, is_kept
+from .arrays import new_array_of
 from .interpreter import HEAD, KNOWN_NAMES, TYPE, Offsets
 from .plan import (  # fmt: skip
     ABSENT,
@@ -350,14 +350,14 @@ def describe(m, parts, count, runtime, alike, history, key, bases, at, place_of)
 
 
 @inline
-def make_arrays(m, plan, results, first, alike, large, size, t, bases, inputs, objects, at, place_of):
+def make_arrays(m, plan, results, first, alike, size, t, bases, inputs, objects, at, place_of):
     """Makes the arrays of the results, and of what is needed on the way to them; gives 0 if Python must make them. Those that are `alike`
     have the first operand's shape; `t` is the argument that a plan may write to."""
     for i in range(results):
         about = plan + PLAN + i * RESULT
         rank, shape, bytes = m.word(about, 8), m.word(about, 16), m.word(about, 48)
         if alike != 0:
-            rank, shape, bytes = m.half(first, HEAD + 8), m.word(first, HEAD + 16), large
+            rank, shape, bytes = m.half(first, HEAD + 8), m.word(first, HEAD + 16), size * m.word(about, 40)
         if m.word(about, 0) == 0:  # None in its place
             m.run("Py_IncRef", at.none)
             m.put(objects, i * 8, at.none)
@@ -369,14 +369,7 @@ def make_arrays(m, plan, results, first, alike, large, size, t, bases, inputs, o
             m.put(objects, 0, t)
             m.put(bases, inputs * 8, m.word(bases, 8))
             continue
-        before = 0
-        if (bytes >= LARGE) & (at.exchange != 0):  # it begins at a cache line
-            before = m.call(at.exchange, at.aligned)
-        m.run("Py_IncRef", m.word(about, 0))
-        made = m.call(at.new, at.ndarray, m.word(about, 0), rank, shape, m.word(about, 24), 0, 0, 0)
-        if before != 0:
-            m.run("Py_DecRef", m.call(at.exchange, before))
-            m.run("Py_DecRef", before)
+        made = new_array_of(m, m.word(about, 0), rank, shape, m.word(about, 24), bytes, at)
         if made == 0:  # Python says what the matter is
             m.run("PyErr_Clear")
             release(m, objects, i)
@@ -480,7 +473,7 @@ def _entry(m, self, args, given, names, place_of):
             return m.call("PyObject_Vectorcall", slow, args, given, names)
     # 3. Arrays, and loops over them, each repeated over the dimensions that it does not know itself.
     objects, written = m.space(RESULTS), m.word(values, 8)
-    if make_arrays(m, plan, results, first, alike, large, size, written, bases, inputs, objects, at, place_of) == 0:
+    if make_arrays(m, plan, results, first, alike, size, written, bases, inputs, objects, at, place_of) == 0:
         return m.call("PyObject_Vectorcall", slow, args, given, names)
     pointers, thread, length, shared = m.space(_OPERANDS), 0, 0, 0
     if alike != 0:

@@ -21,7 +21,7 @@ _NEW_FROM_DESCR = 94  # the place of PyArray_NewFromDescr in NumPy's table of fu
 KNOWN_NAMES = (
     "tensor", "parameter", "ndarray", "new", "attach", "zero", "one", "none", "true", "false", "float", "int", "tuple", "list", "size",
     "str", "dtype", "new_tuple", "modes", "local", "grad", "mark", "node", "kept", "sequence", "inference", "seen", "two", "three",
-    "device", "gpu", "destination", "settings", "exchange", "aligned", "views", "storage", "add_view", "inherited",
+    "device", "gpu", "destination", "settings", "allocate", "handler", "views", "storage", "add_view", "inherited",
     "autocast", "casting", "out", "device_views", "nowhere",
 )  # fmt: skip
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.allocation import LARGE
 from ..loops.dialect import compile_function, inline
+from .arrays import new_array_of
 from .direct import bound_function
 from .entry import fill
 from .interpreter import HEAD, KNOWN_NAMES
@@ -55,15 +55,10 @@ def block(m, about, last, i, at):
                 array = found + 0
                 m.run("Py_IncRef", array)
     if array == 0:
-        before = m.number(0)
-        if (m.word(about, _SIZE) >= LARGE) & (at.exchange != 0):  # it begins at a cache line
-            before = m.call(at.exchange, at.aligned)
-        m.run("Py_IncRef", m.word(about, _ELEMENTS))
         shape, strides = m.word(about, _SHAPE), m.word(about, _STRIDES)
-        array = m.call(at.new, at.ndarray, m.word(about, _ELEMENTS), m.word(about, _RANK), shape, strides, 0, 0, 0)
-        if before != 0:
-            m.run("Py_DecRef", m.call(at.exchange, before))
-            m.run("Py_DecRef", before)
+        array = new_array_of(
+            m, m.word(about, _ELEMENTS), m.word(about, _RANK), shape, strides, m.word(about, _SIZE), at
+        )
         if (array != 0) & (m.word(about, _AGAIN) != 0):
             m.run("Py_IncRef", array)
             m.short("PyList_SetItem", last, i, array)

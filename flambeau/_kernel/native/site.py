@@ -163,13 +163,10 @@ class _Entries:
             return
         self.known[KNOWN_NAMES.index("attach")] = compile_attach(offsets)
         self.known[KNOWN_NAMES.index("views")] = compile_views(offsets)
-        exchange = allocation.exchange[0]()
-        if exchange is not None:
-            self.objects.append(exchange)
-            self.known[KNOWN_NAMES.index("exchange")], self.known[KNOWN_NAMES.index("aligned")] = (
-                exchange[0],
-                id(exchange[1]),
-            )
+        lines = allocation.lines[0]()
+        if lines is not None:
+            self.objects.append(lines)
+            self.known[KNOWN_NAMES.index("allocate")], self.known[KNOWN_NAMES.index("handler")] = lines[0], id(lines[1])
         self.waiting, self.address = False, address
         self.lead_to(address)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from ..._backend.placement import pinned
 from ..._core.allocation import empty as _empty
 from ..._core.allocation import fill as fill_memory
+from ..._core.allocation import fresh
 from ..._core.allocation import zeros as _zeros
 from ..._core.config import config
 from ..._core.devices import _local as current
@@ -288,7 +287,7 @@ def like(
         return memory(x.shape, d, 0, None, zeros), d, 0
     if device is None and not input._k & (CUDA | META) and memory_format is None:
         if in_rows(x):
-            return (np.zeros if zeros else np.empty)(x.shape, d.numpy), d, 0
+            return (_zeros if zeros else fresh)(x.shape, d.numpy), d, 0
         return strided_memory(x.shape, like_strides(x.shape, x.strides, x.itemsize), d, 0, None, zeros), d, 0
     k, index = (
         (input._k & (CUDA | META), int(x.device.id) if input._k & CUDA else None)

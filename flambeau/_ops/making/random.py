@@ -12,7 +12,7 @@ from ..._autograd.node import Node
 from ..._core import allocation
 from ..._core import random_draws as draws
 from ..._core import random_transforms as transforms
-from ..._core.allocation import LARGE
+from ..._core.allocation import LARGE, fresh
 from ..._core.devices import _local as current
 from ..._core.dtypes import FLOATING, bool_, default, dtype, float32, float64, int64
 from ..._core.random import FEW, SIGNIFICAND_BITS, MersenneState
@@ -32,7 +32,7 @@ from .creation import like
 from .factory import as_dtype, check_layout, device_bits, finished, made_there, memory, number_of, shape_argument
 from .generator import default_generator, default_of, draw, draw_at, drawing, engine_of
 
-_empty, _SINGLE = np.empty, np.dtype(np.float32)
+_SINGLE = np.dtype(np.float32)
 _WIDE, _ONE_WORD = (
     1 << 62,
     1 << 28,
@@ -198,7 +198,7 @@ def _quickly(write: Callable[..., bool], like: bool = False) -> Callable[[Any], 
                     return slow(*size)
                 shape = shape._array.shape
             try:
-                array = _empty(shape, _SINGLE)
+                array = fresh(shape, _SINGLE)
             except (TypeError, ValueError, MemoryError):
                 return slow(*size)
             if array.nbytes < LARGE:
@@ -218,7 +218,7 @@ def drawn_few(write: Callable[..., Any], size: Any, d: Any, *params: Any) -> Any
     if allocation.watcher is not None or modes.inferring is not None or current.device is not None or local.batches:
         return NotImplemented
     try:
-        array = _empty(size, d.numpy)
+        array = fresh(size, d.numpy)
     except (TypeError, ValueError, MemoryError):
         return NotImplemented
     if array.size > FEW:

@@ -41,6 +41,7 @@ from .patterns import Unplannable, pattern_of
 from .pointwise_plan import add_loop, merged
 
 _TURNS = 1 << 14  # how often a loop may be started again
+_ROOM = 1 << 16  # bytes of memory that plans share, at least
 _MOST = 1 << 22  # elements in all arrays: more take so long that there is time for Python
 _SMALL = (
     1 << 19
@@ -349,7 +350,7 @@ class Watch:
 class CallWatch(Watch):
     """The watch over a small call, which becomes a plan."""
 
-    rooms = [np.empty(1 << 16, np.uint8), np.empty(0, np.uint8)]  # memory that plans share, and of those that are long
+    rooms = [np.empty(0, np.uint8), np.empty(0, np.uint8)]  # memory that plans share, and of those that are long
     used = array("q", [0])  # whether a long plan uses its room
     shows = True  # what is done by addresses unseen, `_carry_out` does not find
 
@@ -395,7 +396,7 @@ class CallWatch(Watch):
             raise Unplannable("memory of short plans in a long one")
         self.shares, self.plan.long = True, CallWatch.used.buffer_info()[0] if long else 0
         if CallWatch.rooms[long].size < size:
-            CallWatch.rooms[long] = np.empty(size, np.uint8)
+            CallWatch.rooms[long] = allocation.fresh(max(size, _ROOM), np.uint8)
         self.plan.keep.append(CallWatch.rooms[long])
         return self._known(CallWatch.rooms[long], 0)
 
