@@ -23,6 +23,12 @@ def twice(m, x, out):
 def thrice(m, x, out):
     for i in range(x.n):
         out[i] = x[i] * 3.0
+
+
+@kernel("(n)->(n)")
+def more(m: object, x: object, out: object) -> None:
+    for i in range(x.n):
+        out[i] = x[i] + 1
 """
 
 
@@ -41,6 +47,11 @@ def test_a_file_that_is_replaced_while_the_program_runs(tmp_path):
         cpu.kernel(module.thrice, ("f32", "f32"))
     path.write_text(SOURCE)
     assert cpu.kernel(module.thrice, ("f32", "f32"))(np.ones(3, np.float32)).tolist() == [3, 3, 3]
+    path.write_text(SOURCE.replace("+ 1", "+ 2"))
+    with pytest.raises(RuntimeError, match=r"more .* has changed since it was imported"):
+        cpu.kernel(module.more, ("f32", "f32"))
+    path.write_text(SOURCE)  # annotations have code of their own from Python 3.14 on
+    assert cpu.kernel(module.more, ("f32", "f32"))(np.ones(3, np.float32)).tolist() == [2, 2, 2]
 
 
 @kernel("(n)->(n)")

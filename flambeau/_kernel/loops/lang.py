@@ -9,6 +9,7 @@ numbers, types, options) is computed then; only what depends on `Value`s is writ
 from __future__ import annotations
 
 import ast
+import dis
 import functools
 import inspect
 import textwrap
@@ -177,14 +178,20 @@ def _source(function: Callable[..., Any]) -> tuple[ast.FunctionDef, dict[str, An
 def _is_source_of(module: ast.Module, tree: ast.FunctionDef, function: Any) -> bool:
     """Whether the file still has the names and numbers that Python compiled: it may be replaced while a program runs."""
     plain = ast.Module([ast.FunctionDef(**{**vars(tree), "decorator_list": []})], module.type_ignores)
-    found = next(c for c in compile(plain, "kernel", "exec", dont_inherit=True).co_consts if hasattr(c, "co_code"))
+    compiled = compile(plain, "kernel", "exec", dont_inherit=True).co_consts  # annotations may have code, too
+    found = next(c for c in compiled if hasattr(c, "co_code") and c.co_name == tree.name)
     return _parts(found, ()) == _parts(function.__code__, function.__code__.co_freevars)
+
+
+_SMALL = dis.opmap.get("LOAD_SMALL_INT", 0)  # from Python 3.14 on, numbers below 256 are no constants
 
 
 def _parts(code: Any, free: tuple[str, ...]) -> tuple[Any, ...]:
     """The names in a function's code, whose free ones are global in a copy of it that stands alone, and its constants."""
     constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
-    return code.co_name, {*code.co_names, *free}, code.co_varnames, constants
+    steps = code.co_code if _SMALL else b""
+    small = [number for step, number in zip(steps[::2], steps[1::2], strict=True) if step == _SMALL]
+    return code.co_name, {*code.co_names, *free}, code.co_varnames, constants, small
 
 
 @functools.cache
