@@ -49,7 +49,7 @@ def as_class(result: Any, cls: type, inside: int = 0) -> Any:
     if isinstance(result, Tensor):
         if isinstance(result, cls):
             return result
-        fresh = type(result) is Tensor and getrefcount(result) <= 3 + inside
+        fresh = type(result) is Tensor and getrefcount(result) <= _FRESH + inside
         return recast(result, cls) if fresh else ops.as_subclass(result, cls)
     if isinstance(result, (tuple, list)):
         parts = [as_class(r, cls, 1) for r in result]
@@ -57,6 +57,19 @@ def as_class(result: Any, cls: type, inside: int = 0) -> Any:
             return type(result)(parts)
         return type(result)._make(parts) if hasattr(result, "_make") else type(result)(parts)
     return result
+
+
+def _references(result: Any) -> int:
+    return getrefcount(result)
+
+
+def _fresh() -> int:
+    """How many have a result that its caller gives to a function and nobody else has: three, two of them loans from Python 3.14 on."""
+    result = object()
+    return _references(result)
+
+
+_FRESH = _fresh()
 
 
 def _own_function(kind: type) -> Any:
