@@ -48,6 +48,15 @@ def test_results_are_of_the_subclass():
         torch.ones(1).as_subclass(int)
 
 
+def test_results_that_somebody_has_keep_their_class():
+    plain, other = torch.ones(3), torch.ones(3).as_subclass(Plain)
+    ask = torch.Tensor.__torch_function__.__func__
+    result = ask(Plain, lambda a, b: a, (Plain,), (plain, other))
+    assert type(result) is Plain and type(plain) is torch.Tensor
+    results = ask(Plain, lambda a, b: [a, b], (Plain,), (plain, other))
+    assert [type(r) for r in results] == [Plain, Plain] and type(plain) is torch.Tensor
+
+
 def test_parameters_give_plain_tensors():
     assert type(torch.nn.Parameter(torch.ones(2)) + 1) is torch.Tensor
 

@@ -31,7 +31,7 @@ def functions_of(frame: FrameType) -> list[FunctionType]:
 @functools.cache
 def _place() -> int | None:
     """Where the interpreter's own frames have their function; None if this interpreter lays them out in another way."""
-    if not usable() or not (3, 11) <= sys.version_info < (3, 15) or sys.implementation.name != "cpython":
+    if not usable() or not (3, 11) <= sys.version_info < (3, 16) or sys.implementation.name != "cpython":
         return None
 
     def first() -> set[int]:

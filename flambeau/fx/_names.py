@@ -211,8 +211,8 @@ def type_text(kind: Any) -> str:
     """A type in printed form.
 
     >>> import flambeau as torch, typing
-    >>> type_text(int), type_text(torch.Tensor), type_text(typing.Optional[torch.Tensor]), type_text(list[int])
-    ('int', 'torch.Tensor', 'typing.Optional[torch.Tensor]', 'list[int]')
+    >>> type_text(int), type_text(torch.Tensor), type_text(typing.List[torch.Tensor]), type_text(list[int])
+    ('int', 'torch.Tensor', 'typing.List[torch.Tensor]', 'list[int]')
     """
     if kind is Tensor:
         return "torch.Tensor"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import typing
 from typing import Any
 
@@ -19,13 +21,20 @@ def finals_of(module: Module) -> dict[str, Any]:
     """The attributes of a module that its class declares constant: annotated as `Final`, or named in `__constants__`."""
     kind = type(module)
     names = {
-        name: None
-        for base in reversed(kind.__mro__)
-        for name, hint in vars(base).get("__annotations__", {}).items()
-        if _is_final(hint)
+        name: None for base in reversed(kind.__mro__) for name, hint in annotations_of(base).items() if _is_final(hint)
     }
     found = {name: getattr(module, name, ...) for name in (*names, *getattr(kind, "__constants__", ()))}
     return {name: tuple(v) if isinstance(v, list) else v for name, v in found.items() if may_be_constant(v)}
+
+
+def annotations_of(kind: type) -> dict[str, Any]:
+    """The annotations that a class itself has. From Python 3.14 on they are made when somebody asks; names that are not there stay names."""
+    if sys.version_info < (3, 14):
+        return inspect.get_annotations(kind)
+    import annotationlib
+
+    found: dict[str, Any] = annotationlib.get_annotations(kind, format=annotationlib.Format.FORWARDREF)
+    return found
 
 
 def _is_final(hint: Any) -> bool:

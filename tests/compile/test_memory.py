@@ -182,5 +182,6 @@ def test_both_passes_of_a_function_compute_in_one_arena():
     for _ in range(4):
         region(x).backward()
     pair = region.entries[0].program
-    sizes = [p._lowered.arena for p in (pair.forward_program, pair.backward_program)]
-    assert min(sizes) > 0 and [a.size for a in pair.arenas] == [max(sizes)]
+    programs = (pair.forward_program, pair.backward_program)
+    sizes = [p._lowered.arena for p in programs]
+    assert min(sizes) > 0 and [[a.size for a in p._arenas] for p in programs] == [[max(sizes)]] * 2

@@ -3,6 +3,7 @@
 import gc
 import multiprocessing
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -245,7 +246,9 @@ def test_errors_that_cannot_be_made_again():
 
 
 def test_data_that_cannot_be_sent():
-    with pytest.raises((AttributeError, TypeError, RuntimeError), match="in DataLoader worker process 0"):
+    with pytest.raises(
+        (AttributeError, TypeError, RuntimeError, pickle.PicklingError), match="in DataLoader worker process 0"
+    ):
         list(loader(Calls(lambda i: lambda: None), batch_size=None))
     grown = torch.ones(2, requires_grad=True) * 2
     with pytest.raises(RuntimeError, match="detach"):
