@@ -43,7 +43,7 @@ def test_copies_of_any_shape(shape):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("dtype", ["float32", "int64", "complex64"])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "int64", "complex64"])
 def test_turned_matrices(dtype, threads):
     """Blocks of them are turned in registers; what is left at the edges is not."""
     before = torch.get_num_threads()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from ..loops.lang import independent, kernel
+from ..loops.lang import independent, inline, kernel
 from ..render.streaming import ask_to_write, width
 from ..render.value import COMPUTE
 
@@ -181,11 +181,29 @@ def _as_byte(m, total, bits):
 
 
 @kernel("(n,w),(k,t),(k,t),()->(k,w)")
-def resample_bytes_columns(m, x, index, weights, bits, out):
+def resample_bytes_columns(m, x, index, weights, bits, out, taps):
     """`resample_columns` for bytes, with whole weights of which 2**bits is one; rounded, held to the range of bytes."""
     count = m.cast(x.shape[0], "u64")
-    sums = m.local("i32", _BLOCK)
     half = (m.value(1, "i32") << m.cast(bits[()], "i32")) >> 1
+    if taps is not None:
+        for i in range(index.shape[0]):
+            found = _found(m, index, weights, product([i], range(taps)), "i32")
+            for c in independent(out.n):
+                out[i, c] = m.cast(_as_byte(m, _weighted_bytes(m, x, found, half, c), bits[()]), "u8")
+    else:
+        _bytes_by_tap(m, x, index, weights, bits, out, half, count)
+
+
+def _weighted_bytes(m, x, found, half, c):
+    total = half + 0
+    for j, share in found:
+        total = total + m.cast(x[j, c], "i32") * share
+    return total
+
+
+@inline
+def _bytes_by_tap(m, x, index, weights, bits, out, half, count):
+    sums = m.local("i32", _BLOCK)
     for i in range(index.shape[0]):
         for first in range(0, out.n, _BLOCK):
             rest = out.n - first
@@ -195,7 +213,7 @@ def resample_bytes_columns(m, x, index, weights, bits, out):
             for t in range(index.n):
                 j = m.cast(index[i, t], "u64")
                 if j < count:
-                    share = weights[i, t]
+                    share = m.cast(weights[i, t], "i32")
                     for c in independent(width):
                         sums[c] = sums[c] + m.cast(x[j, first + c], "i32") * share
             for c in independent(width):
@@ -212,7 +230,7 @@ def resample_bytes_rows(m, x, index, weights, bits, out):
         for t in range(index.n):
             j = m.cast(index[i, t], "u64")
             if j < count:
-                total = total + m.cast(x[j], "i32") * weights[i, t]
+                total = total + m.cast(x[j], "i32") * m.cast(weights[i, t], "i32")
         out[i] = m.cast(_as_byte(m, total, bits[()]), "u8")
 
 
@@ -221,5 +239,5 @@ def resample_bytes_element(m, x, index, weights, bits, out):
     """One result of `resample_bytes_rows`; for devices where every result has a thread."""
     total = (m.value(1, "i32") << m.cast(bits[()], "i32")) >> 1
     for t in range(index.n):
-        total = total + m.cast(x[index[t]], "i32") * weights[t]
+        total = total + m.cast(x[index[t]], "i32") * m.cast(weights[t], "i32")
     out[()] = m.cast(_as_byte(m, total, bits[()]), "u8")

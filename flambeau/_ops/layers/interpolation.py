@@ -39,6 +39,7 @@ from ..registry import functions, ops, public, relabel
 from .channels import channels_at_end, channels_second, is_channels_last, keeps_channels_last
 
 _MANY_TAPS = 4
+_MANY_BYTES = 12  # taps of bytes, whose sums are short enough to be added up at once
 _WORTH_TURNING = 1 << 12  # elements
 _LEAST_COLUMNS = 32  # of a turned group
 
@@ -78,7 +79,10 @@ def _turned_groups(x: Any, dim: int, taps: int) -> int:
     along rows; 0 if they do not."""
     if dim != x.ndim - 1 or taps < _MANY_TAPS or x.itemsize not in (4, 8) or x.size < _WORTH_TURNING:
         return 0
-    rows = x.size // x.shape[dim]
+    return _groups(x.size // x.shape[dim])
+
+
+def _groups(rows: int) -> int:
     return next((g for g in (16, 8, 4, 2, 1) if rows % g == 0 and rows // g >= _LEAST_COLUMNS), 0)
 
 
@@ -304,21 +308,45 @@ def _byte_taps(mode: str, size: int, out: int, align: bool, factor: float | None
 def resample_bytes(backend: Any, x: Any, dim: int, taps: tuple[Any, ...]) -> Any:
     """`resample` of bytes by whole weights, rounded and held to the range of bytes."""
     index, weights, bits = taps
-    shape, last = (*x.shape[:dim], len(index), *x.shape[dim + 1 :]), dim == x.ndim - 1
     if backend is not cpu:
+        shape = (*x.shape[:dim], len(index), *x.shape[dim + 1 :])
         out = planes.room(backend, x, shape, x.dtype, x.ndim > 3)
         if out.size:
             tables = [*[_row_along(backend, a, x.ndim - dim) for a in (index, weights)], backend.constant(bits)]
-            backend.kernel(resample_bytes_element, ("u8", "i64", "i32", "i64", "u8"))(_all_along(x, dim), *tables, out)
+            backend.kernel(resample_bytes_element, ("u8", "i64", "i16", "i64", "u8"))(_all_along(x, dim), *tables, out)
         return out
-    out = empty(shape, x.dtype)
-    if out.size:
-        lead, after = math.prod(shape[:dim]), () if last else (math.prod(shape[dim + 1 :]),)
-        work = max(x.size, out.size) * index.shape[1]
-        kernel = resample_bytes_rows if last else resample_bytes_columns
-        call = cpu.sized(work, kernel, ("u8", "i64", "i32", "i64", "u8"))
-        call(x.reshape(lead, x.shape[dim], *after), index, weights, bits, out.reshape(lead, len(index), *after))
-    return out
+    if dim > 1 and is_channels_last(x):
+        return channels_second(_resampled_bytes(channels_at_end(x), dim - 1, taps))
+    return _resampled_bytes(x, dim, taps)
+
+
+def _resampled_bytes(x: Any, dim: int, taps: tuple[Any, ...]) -> Any:
+    """The same in main memory. Where few elements are neighbours that go the same way, rows are turned first, some groups of them."""
+    index, n, after = taps[0], x.shape[dim], math.prod(x.shape[dim + 1 :])
+    shape = (*x.shape[:dim], len(index), *x.shape[dim + 1 :])
+    groups = _groups(x.size // (n * after)) if after < _LEAST_COLUMNS and x.size >= _WORTH_TURNING else 0
+    if not groups:
+        out = empty(shape, x.dtype)
+        if out.size:
+            _bytes_along(x.reshape(-1, n, after), taps, out.reshape(-1, len(index), after))
+        return out
+    columns = row_major(x.reshape(groups, -1, n * after).swapaxes(1, 2))
+    out = empty((groups, len(index) * after, columns.shape[2]), x.dtype)
+    _bytes_along(columns.reshape(groups, n, -1), taps, out.reshape(groups, len(index), -1))
+    return row_major(out.swapaxes(1, 2)).reshape(shape)
+
+
+def _bytes_along(x: Any, taps: tuple[Any, ...], out: Any) -> None:
+    """The middle one of three dimensions."""
+    index, weights, bits = taps
+    types, work = ("u8", "i64", "i16", "i64", "u8"), max(x.size, out.size) * index.shape[1]
+    if x.shape[2] == 1:
+        call = cpu.sized(work, resample_bytes_rows, types)
+        call(x[..., 0], index, weights, bits, out[..., 0])
+        return
+    count = index.shape[1]
+    call = cpu.sized(work, resample_bytes_columns, types, taps=count if count <= _MANY_BYTES else None)
+    call(x, index, weights, bits, out)
 
 
 def _resized_bytes(
@@ -343,7 +371,7 @@ def _fractions(index: Any, weights: Any) -> tuple[Any, int]:
     largest, bits = float(weights.max()), 0
     while bits < 22 and int(0.5 + largest * (1 << (bits + 1))) < 1 << 15:
         bits += 1
-    return np.trunc(weights * (1 << bits) + np.copysign(0.5, weights)).astype(np.int32), bits
+    return np.trunc(weights * (1 << bits) + np.copysign(0.5, weights)).astype(np.int16), bits
 
 
 def _copies_equal_sizes(mode: str, rank: int, exact: bool) -> bool:
