@@ -15,9 +15,11 @@ from .._kernel.folds.sums import dot_rows
 from .._kernel.loops.ufunc import loops
 from .._kernel.native.direct import direct
 from .._kernel.products import gemm, gemm_bf16, thin
+from .._kernel.products.parts import put_together, take_apart
 from .._kernel.render import tiles
 from .._kernel.threads.pool import EACH
 from . import threads
+from .copies import rows_of
 from .cpu import cpu
 from .threads import PRODUCTS, worth
 
@@ -37,6 +39,9 @@ _single, _bits = np.dtype(np.float32), np.dtype(np.uint16)
 _SHORT = 1 << 14  # vectors whose product is our own
 _CELL = 128  # rows and columns of a part of a product that are worth packing both operands for
 _MANY = 64  # rows that a tiny matrix is multiplied with in a way of its own
+# Multiplications of complex numbers from which real and imaginary parts are taken apart; of each product in a batch, too: OpenBLAS is as fast
+# as long as it takes one thread, but where it takes several these wait for each other all the time if the cores have other work.
+_PARTS, _PARTS_IN_BATCHES = 1 << 12, 1 << 18
 _THIN_WORK = 2  # what an element of the result costs there in moved ones
 _VECTORS_BY_BLAS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
@@ -86,9 +91,8 @@ def product(x: Any, y: Any) -> Any:
     """x @ y for arrays of one dtype, with NumPy's rules for ranks and broadcasting."""
     d = x.dtype
     code = _CODES.get(d)
-    if code is None:  # complex
-        with np.errstate(all="ignore"):
-            return np.asarray(np.matmul(x, y))
+    if code is None:
+        return _complex_product(x, y)
     if x.ndim == 2 == y.ndim:
         m, k = x.shape
         n = y.shape[1]
@@ -111,6 +115,48 @@ def product(x: Any, y: Any) -> Any:
         with np.errstate(all="ignore"):
             return np.asarray(np.matmul(x, y))
     return _with_vectors(code, x, y, None, 1, 1)
+
+
+def _complex_product(x: Any, y: Any) -> Any:
+    """The same for complex elements: one product of real matrices, each of which has twice the rows and columns, with our threads."""
+    least = _PARTS if x.ndim == 2 == y.ndim else _PARTS_IN_BATCHES
+    if min(x.ndim, y.ndim) < 2 or min(x.shape[-2], y.shape[-1]) == 1 or x.shape[-2] * x.shape[-1] * y.shape[-1] < least:
+        with np.errstate(all="ignore"):
+            return np.asarray(np.matmul(x, y))
+    left, along = _taken_apart(x, False)
+    right, across = _taken_apart(y, True)
+    made = product(left, right)
+    m, n = x.shape[-2], y.shape[-1]
+    rows, columns = (2, m) if along else (m, 2), (2, n) if across else (n, 2)
+    parts, before = made.reshape(*made.shape[:-2], *rows, *columns), made.ndim - 2
+    if along:
+        parts = parts.swapaxes(before, before + 1)
+    if not across:
+        parts = parts.swapaxes(before + 2, before + 3)
+    out = empty((*made.shape[:-2], m, n), x.dtype)
+    code = _CODES[made.dtype]
+    cpu.sized(2 * out.size, put_together, (code, code))(parts, out.view(made.dtype))
+    return out
+
+
+def _taken_apart(x: Any, across: bool) -> tuple[Any, bool]:
+    """Matrices of the real and imaginary parts of complex ones: two columns for each, or (not `across`) two rows. Whether all real parts
+    come first; otherwise each is followed by its imaginary part."""
+    turned = x.strides[-1] != x.itemsize == x.strides[-2]
+    if turned:
+        x = x.swapaxes(-1, -2)
+    if x.strides[-1] != x.itemsize:
+        x = rows_of(x)
+    real = np.dtype(f"f{x.itemsize // 2}")
+    out = empty((*x.shape[:-1], 2, x.shape[-1]), real)
+    code = _CODES[real]
+    cpu.sized(out.size, take_apart, (code, code))(x.view(real), out)
+    ahead = turned != across  # real parts come before imaginary ones along the dimension that is doubled
+    if ahead:
+        flat = out.reshape(*x.shape[:-1], 2 * x.shape[-1])
+    else:
+        flat = out.reshape(*x.shape[:-2], 2 * x.shape[-2], x.shape[-1])
+    return (flat.swapaxes(-1, -2) if turned else flat), ahead
 
 
 def _thin(code: str, x: Any, y: Any) -> Any:
@@ -184,7 +230,7 @@ def add_product(c: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
             return _batches(code, x, y, c, beta, alpha)
         return _with_vectors(code, x, y, c, beta, alpha)
     with np.errstate(all="ignore"):
-        made = np.asarray(np.matmul(x if alpha == 1 else x * d.type(alpha), y))
+        made = product(x if alpha == 1 else x * d.type(alpha), y)
         if beta != 0:
             made += c if beta == 1 else c * d.type(beta)
         return made

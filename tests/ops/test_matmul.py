@@ -336,3 +336,30 @@ def test_older_order_in_place():
         made.addbmm_(2, *batches)
     with pytest.warns(UserWarning, match="deprecated"):
         assert made.unique().item() == 10 and made.addbmm_(1, 3, *batches).unique().item() == 34
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("batch", [(), (3,), (2, 2)])
+@pytest.mark.parametrize("sizes", [(20, 30, 40), (70, 70, 70), (7, 100, 9), (2, 300, 50), (3, 4, 5)])
+def test_complex_products_of_any_layout(sizes, batch, dtype):
+    """Real and imaginary parts are taken apart where they lie: by rows, by columns, with gaps, conjugated."""
+    m, k, n = sizes
+    generator = torch.Generator().manual_seed(0)
+
+    def layouts(rows, columns):
+        x = torch.randn(*batch, rows, columns, dtype=dtype, generator=generator)
+        wide = torch.randn(*batch, 2 * rows, 3 * columns, dtype=dtype, generator=generator)
+        return [x, x.mT.contiguous().mT, wide[..., ::2, ::3], x.mT.contiguous().mH]
+
+    for x in layouts(m, k):
+        for y in layouts(k, n):
+            for right in (y, y[0]) if batch else (y,):
+                expected = np.matmul(*[a.resolve_conj().numpy().astype(np.complex128) for a in (x, right)])
+                made = x @ right
+                assert made.dtype is dtype and made.shape == expected.shape
+                tolerance = 20 * torch.finfo(dtype).eps * np.abs(expected).max()
+                assert np.abs(made.numpy() - expected).max() < tolerance
+    if not batch:
+        c = torch.randn(m, n, dtype=dtype, generator=generator)
+        made, expected = torch.addmm(c, x, y, beta=2, alpha=0.5j), 2 * c + 0.5j * (x @ y)
+        assert torch.allclose(made, expected, rtol=1e-4, atol=1e-4)
