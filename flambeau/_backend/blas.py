@@ -123,40 +123,25 @@ def _complex_product(x: Any, y: Any) -> Any:
     if min(x.ndim, y.ndim) < 2 or min(x.shape[-2], y.shape[-1]) == 1 or x.shape[-2] * x.shape[-1] * y.shape[-1] < least:
         with np.errstate(all="ignore"):
             return np.asarray(np.matmul(x, y))
-    left, along = _taken_apart(x, False)
-    right, across = _taken_apart(y, True)
-    made = product(left, right)
-    m, n = x.shape[-2], y.shape[-1]
-    rows, columns = (2, m) if along else (m, 2), (2, n) if across else (n, 2)
-    parts, before = made.reshape(*made.shape[:-2], *rows, *columns), made.ndim - 2
-    if along:
-        parts = parts.swapaxes(before, before + 1)
-    if not across:
-        parts = parts.swapaxes(before + 2, before + 3)
-    out = empty((*made.shape[:-2], m, n), x.dtype)
+    made = product(_in_parts(x), _in_parts(y.swapaxes(-1, -2)).swapaxes(-1, -2))
+    out = empty((*made.shape[:-2], x.shape[-2], y.shape[-1]), x.dtype)
     code = _CODES[made.dtype]
-    cpu.sized(2 * out.size, put_together, (code, code))(parts, out.view(made.dtype))
+    pairs = made.reshape(*out.shape[:-1], 2, made.shape[-1])
+    cpu.sized(2 * out.size, put_together, (code, code))(pairs, out.view(made.dtype))
     return out
 
 
-def _taken_apart(x: Any, across: bool) -> tuple[Any, bool]:
-    """Matrices of the real and imaginary parts of complex ones: two columns for each, or (not `across`) two rows. Whether all real parts
-    come first; otherwise each is followed by its imaginary part."""
-    turned = x.strides[-1] != x.itemsize == x.strides[-2]
-    if turned:
-        x = x.swapaxes(-1, -2)
+def _in_parts(x: Any) -> Any:
+    """Matrices of twice the rows: the real part of each and its imaginary part. They lie so already in those that lie column by column."""
+    real = np.dtype(f"f{x.itemsize // 2}")
+    if x.strides[-1] != x.itemsize == x.strides[-2]:
+        return x.swapaxes(-1, -2).view(real).swapaxes(-1, -2)
     if x.strides[-1] != x.itemsize:
         x = rows_of(x)
-    real = np.dtype(f"f{x.itemsize // 2}")
     out = empty((*x.shape[:-1], 2, x.shape[-1]), real)
     code = _CODES[real]
     cpu.sized(out.size, take_apart, (code, code))(x.view(real), out)
-    ahead = turned != across  # real parts come before imaginary ones along the dimension that is doubled
-    if ahead:
-        flat = out.reshape(*x.shape[:-1], 2 * x.shape[-1])
-    else:
-        flat = out.reshape(*x.shape[:-2], 2 * x.shape[-2], x.shape[-1])
-    return (flat.swapaxes(-1, -2) if turned else flat), ahead
+    return out.reshape(*x.shape[:-2], 2 * x.shape[-2], x.shape[-1])
 
 
 def _thin(code: str, x: Any, y: Any) -> Any:

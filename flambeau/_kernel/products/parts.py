@@ -1,4 +1,4 @@
-"""Products of complex matrices are products of real ones: of real and imaginary parts below each other and side by side."""
+"""Products of complex matrices are products of real ones: of real and imaginary parts in turn, below each other and side by side."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def take_apart(m, x, out):
             out[j, i] = x[i * 2 + j]
 
 
-@kernel("(k,l,n)->(p)")
+@kernel("(k,p)->(p)")
 def put_together(m, x, out):
-    """A row of complex numbers from the four products of its parts."""
-    for i in independent(x.n):
-        out[i * 2] = x[0, 0, i] - x[1, 1, i]
-        out[i * 2 + 1] = x[0, 1, i] + x[1, 0, i]
+    """A row of complex numbers from the products of the real and of the imaginary parts of one with complex numbers."""
+    for i in independent(out.n // 2):
+        out[i * 2] = x[0, i * 2] - x[1, i * 2 + 1]
+        out[i * 2 + 1] = x[0, i * 2 + 1] + x[1, i * 2]
