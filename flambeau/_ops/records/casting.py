@@ -237,6 +237,8 @@ def cast_array(array: Any, d: dtype) -> Any:
         return backend_of(CUDA).cast(array, d.code)
     kind = array.dtype.kind
     if d is complex32 or array.dtype == complex32.numpy:  # NumPy knows neither its parts nor most casts
+        if complex32.numpy.kind == "V":
+            raise NotImplementedError("complex32 needs ml_dtypes 0.6 or newer: pip install --upgrade ml_dtypes")
         wide = cast_array(array, complex64) if array.dtype != complex32.numpy else array.astype(np.complex64)
         return wide.astype(d.numpy) if d is complex32 else cast_array(wide, d)
     if kind == "c" and d.category != COMPLEX:
