@@ -220,8 +220,17 @@ def mean_planes(m, x, over_d, over_h, over_w, divisor, out, narrow):
                 )  # fmt: skip
 
 
+def _counts(m, divisor, rows, over_w, even, kind):
+    """How many elements count in a window of a row; told once for all of them if they are `even`."""
+    given = divisor[()]
+    if even:
+        count = m.cast(m.where(given != 0, given, rows * over_w[0, 2]), kind)
+        return lambda c: count
+    return lambda c: m.cast(m.where(given != 0, given, rows * over_w[c, 2]), kind)
+
+
 @kernel("(d,h,w),(a,t),(b,t),(c,t),(),(k,t)->(a,b,c)")
-def mean_rows(m, x, over_d, over_h, over_w, divisor, taps, out, stride, widest):
+def mean_rows(m, x, over_d, over_h, over_w, divisor, taps, out, stride, widest, even):
     """As `mean_planes` for windows `stride` apart and at most `widest` results in a row: one element of its windows after another.
 
     A tap is (first column, first result that has it, end of the results that have it).
@@ -238,14 +247,13 @@ def mean_rows(m, x, over_d, over_h, over_w, divisor, taps, out, stride, widest):
                         start = taps[k, 0]
                         for c in independent(taps[k, 1], taps[k, 2]):
                             sums[c] = sums[c] + x[i, j, start + c * stride]
-            given = divisor[()]
-            rows = over_d[a, 2] * over_h[b, 2]
+            count_of = _counts(m, divisor, over_d[a, 2] * over_h[b, 2], over_w, even, kind)
             for c in independent(out.n):
-                out[a, b, c] = sums[c] / m.cast(m.where(given != 0, given, rows * over_w[c, 2]), kind)
+                out[a, b, c] = sums[c] / count_of(c)
 
 
 @kernel("(d,h,w),(a,t),(b,t),(c,t),()->(a,b,c)")
-def mean_bands(m, x, over_d, over_h, over_w, divisor, out, widest):
+def mean_bands(m, x, over_d, over_h, over_w, divisor, out, widest, even):
     """As `mean_planes` for rows of at most `widest` elements: the columns of a band first, then its windows."""
     kind = x.type if x.type in ("i64", "f64") else "f32"
     sums = m.local(kind, widest)
@@ -257,13 +265,12 @@ def mean_bands(m, x, over_d, over_h, over_w, divisor, out, widest):
                 for j in range(over_h[b, 0], over_h[b, 1]):
                     for k in independent(x.n):
                         sums[k] = sums[k] + x[i, j, k]
-            given = divisor[()]
-            rows = over_d[a, 2] * over_h[b, 2]
+            count_of = _counts(m, divisor, over_d[a, 2] * over_h[b, 2], over_w, even, kind)
             for c in range(over_w.shape[0]):
                 total = m.value(0, kind)
                 for k in range(over_w[c, 0], over_w[c, 1]):
                     total += sums[k]
-                out[a, b, c] = total / m.cast(m.where(given != 0, given, rows * over_w[c, 2]), kind)
+                out[a, b, c] = total / count_of(c)
 
 
 @kernel("(d,h,w),(t),(t),(t),()->()")
@@ -275,15 +282,14 @@ def mean_element(m, x, over_d, over_h, over_w, divisor, out, narrow):
 
 
 @kernel("(a,b,c),(a,t),(b,t),(c,t),()->(a,b,c)")
-def divide_planes(m, g, over_d, over_h, over_w, divisor, out):
+def divide_planes(m, g, over_d, over_h, over_w, divisor, out, even):
     """Shares of what means get: divided by a divisor, or by the number of elements that count where that is 0."""
-    given = divisor[()]
+    kind = "f64" if g.type == "f64" else "f32"
     for a in range(over_d.shape[0]):
         for b in range(over_h.shape[0]):
-            rows = over_d[a, 2] * over_h[b, 2]
+            count_of = _counts(m, divisor, over_d[a, 2] * over_h[b, 2], over_w, even, kind)
             for c in independent(out.n):
-                count = m.cast(m.where(given != 0, given, rows * over_w[c, 2]), "f64" if g.type == "f64" else "f32")
-                out[a, b, c] = g[a, b, c] / count
+                out[a, b, c] = g[a, b, c] / count_of(c)
 
 
 @kernel("(a,b,c),(d,t),(h,t),(w,t),(),()->(d,h,w)")

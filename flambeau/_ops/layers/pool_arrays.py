@@ -120,6 +120,12 @@ class Windows:
         return math.prod([int(t[0, 2]) if len(t) and (t[:, 2] == t[0, 2]).all() else 0 for t in self.tables])
 
     @found_once
+    def even(self) -> bool:
+        """Whether so many elements count in all windows of a row."""
+        across = self.three[2][..., 2]
+        return bool(across.size) and bool((across == across.flat[0]).all())
+
+    @found_once
     def overlap(self) -> int:
         """How many windows an element lies in along a row, at most; 0 if every element lies in one window alone."""
         counts = [table[:, 1] - table[:, 0] for table in self.inside]
@@ -264,9 +270,9 @@ def _plan(
         numbers, options = [*windows.three, np.asarray(number, np.int64)], {"narrow": narrow and d.itemsize == 2}
         if windows.dense_taps is not None and windows.counts[-1] <= _WIDEST and not options["narrow"]:
             kernel, numbers = kernels.mean_rows, [*numbers, windows.dense_taps[0]]
-            options = {"stride": windows.dense_taps[1], "widest": _WIDEST}
+            options = {"stride": windows.dense_taps[1], "widest": _WIDEST, "even": windows.even}
         elif windows.wide and not options["narrow"]:
-            kernel, options = kernels.mean_bands, {"widest": _WIDEST}
+            kernel, options = kernels.mean_bands, {"widest": _WIDEST, "even": windows.even}
     else:
         planes, results, made, given = results, planes, given, made
         numbers = [*windows.inside, np.asarray(number, np.int64), np.asarray(windows.overlap, np.int64)]
@@ -363,7 +369,7 @@ def _spread(g: Any, windows: Windows, number: int) -> Any:
     out, shares = empty(shape, g.dtype), g.reshape(results)
     if windows.overlap or not number:
         shares = empty(results, g.dtype)
-        divide = _kernel(kernels.divide_planes, g.dtype, 5, 1, g.size)
+        divide = _kernel(kernels.divide_planes, g.dtype, 5, 1, g.size, even=windows.even)
         divide(g.reshape(results), *windows.three, np.asarray(number, np.int64), shares)
     call(shares, *numbers, out.reshape(planes))
     return out
