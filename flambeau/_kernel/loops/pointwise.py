@@ -192,7 +192,9 @@ class _Loop:
 
     def plain(self, single: dict[int, Any], start: Value, stop: Value, fast: bool) -> None:
         parts = [(start, stop, 0, False)]
-        if self.masks:  # what is left of the vectors that go side by side is not done one by one
+        if self.masks and self.rare and not fast:  # is seldom run: one copy will do
+            parts = [(start, stop, 1, True)]
+        elif self.masks:  # what is left of the vectors that go side by side is not done one by one
             middle = start + ((stop - start) & -_WHOLE)
             parts = [(start, middle, 0, False), (middle, stop, 1, True)]
         for low, high, count, masked in parts:
