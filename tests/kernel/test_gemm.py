@@ -1,5 +1,6 @@
 """Generated matrix products against NumPy: every element type, layout, edge of a tile and bound of a block."""
 
+import ctypes
 import functools
 import itertools
 import subprocess
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from flambeau._backend import blas, threads
+from flambeau._kernel.building import jit
 from flambeau._kernel.loops.ufunc import addresses
 from flambeau._kernel.products import gemm, gemm_bf16
 from flambeau._kernel.render import tiles
@@ -392,6 +394,20 @@ def test_large_products_are_cut_into_parts_that_are_worth_it():
     assert blas.cells(256, 256, 2) == (2, 2) and blas.cells(128, 128, 2) in ((1, 2), (2, 1))
     assert blas.cells(64, 2048, 2) == (1, 8)
     assert blas.cells(4, 4096, 2) == (1, 2)  # rows of the right operand stay long
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 6, 7, 14, 30, 48, 96, 128])
+def test_numbers_are_divided_by_shares(number):
+    r = tiles.Vectors("divided", ["ptr %args", "i64 %x", "i64 %share"], tiles.Plan("f32", 6))
+    r.store("%args", "i64", gemm._divided(r, r.i64("%x"), "%share"))
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64)(
+        jit.compile("divided", r.text())
+    )
+    made = ctypes.c_int64()
+    bounds = [n for b in (0, number, 1 << 20, 1 << 32, 1 << 50, (1 << 63) // number) for n in (b - 1, b, b + 1)]
+    for x in [n for n in bounds if 0 <= n < (1 << 63) // number]:
+        function(ctypes.addressof(made), x, gemm._share(number))
+        assert made.value == x // number
 
 
 _ON_THE_STACK = """

@@ -12,7 +12,7 @@ import pytest
 
 from flambeau._kernel.building import jit, llvm
 from flambeau._kernel.building.compiling import Notice
-from flambeau._kernel.building.modules import split
+from flambeau._kernel.building.modules import SHARED, split
 from flambeau._kernel.products.gemm import Plan, render
 from flambeau._kernel.render.llvm import Llvm
 from flambeau._kernel.render.value import Value
@@ -44,6 +44,19 @@ def test_long_functions_are_parts():
     assert _names("define internal i64 @short(i64 %a) noinline {\n  ret i64 %a\n}\n" + _main("short")) == ["wanted"]
 
 
+def test_short_functions_that_are_shared_are_parts():
+    short = f"define internal i64 @short(i64 %a) noinline {SHARED} {{\n  ret i64 %a\n}}\n"
+    assert _names(short + _main("short")) == ["short", "wanted"]
+
+
+def test_parts_are_given_to_each_other():
+    """Not only called: where a part is, is an argument, too."""
+    given = "define internal i64 @given(i64 %a, ptr %f) noinline {\n  %b = call i64 %f(i64 %a)\n  ret i64 %b\n}\n"
+    main = "define i64 @wanted(i64 %a) {\n  %b = call i64 @given(i64 %a, ptr @first)\n  ret i64 %b\n}\n"
+    address = jit.compile("wanted", _part("first") + given.replace("noinline", f"noinline {SHARED}") + main)
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(1) == 1 + sum(range(300))
+
+
 def test_what_belongs_together_is_not_split():
     assert _names("@state = internal global i64 0\n" + _part("first") + _main("first")) == ["wanted"]
     assert _names(_part("first", calls="second") + _part("second", calls="first") + _main("first")) == ["wanted"]
@@ -67,9 +80,18 @@ def test_what_is_said_of_loops_goes_with_their_function():
 
 
 def test_kernels_share_parts():
-    plan = Plan("f32", 6, 2, False)
-    plain, added = (split("kernel", render(plan, added)) for added in (False, True))
-    assert len(plain) > 3 and plain[:-1] == added[:-1] and plain[-1] != added[-1]
+    def names(one, other):
+        """The parts that kernels of tiles of so many rows and vectors have in common."""
+        found = [
+            set(split("kernel", render(Plan("f32", rows, wide, few), added))) for rows, wide, few, added in (one, other)
+        ]
+        return {part.symbol.rpartition("_")[0] for part in found[0] & found[1]}
+
+    packing = {"pack_left", "pack_turned"}
+    assert names((6, 2, False, False), (6, 2, False, True)) == packing | {"pack_right", "tile"}
+    assert names((6, 2, False, False), (4, 3, False, False)) == packing | {"products"}
+    assert names((4, 2, True, False), (3, 3, True, False)) == packing | {"products"}
+    assert names((6, 2, False, False), (4, 3, True, False)) == packing
 
 
 def test_tiles_are_compiled_as_they_are_written():

@@ -17,7 +17,8 @@ _NODES = r"!(\d+)\b"
 _FUNCTION = r"define [^@]*@(\w+)\("
 _NAMES = r"@([\w.$]+)"
 DIGITS = 40  # of a digest
-_LONG = 6000  # characters; shorter ones are compiled faster than kept apart
+_LONG = 6000  # characters; shorter ones are compiled faster than kept apart, unless many kernels have them
+SHARED = '"shared"'  # the attribute of those
 
 
 class Part(NamedTuple):
@@ -31,7 +32,11 @@ class Part(NamedTuple):
 def split(name: str, text: str) -> list[Part]:
     """The parts of a module; that of function `name`, which is wanted, comes last."""
     shared, functions = _pieces(text)
-    apart = {own: body for own, body in functions.items() if len(body) >= _LONG and re.match(_APART, body)}
+    apart = {
+        own: body
+        for own, body in functions.items()
+        if re.match(_APART, body) and (len(body) >= _LONG or SHARED in body)
+    }
     if not apart or not all(re.match(_GIVEN, line) for line in shared.values()) or _entangled(apart, functions):
         return [_part(name, text)]
     parts: dict[str, Part] = {}
@@ -46,7 +51,7 @@ def split(name: str, text: str) -> list[Part]:
                 symbol = parts[other].symbol
                 head = apart[other].partition(" {\n")[0].replace("define internal", "declare").replace(" noinline", "")
                 lines.append(head.replace(f"@{other}(", f"@{symbol}("))
-                body = body.replace(f"@{other}(", f"@{symbol}(")
+                body = re.sub(rf"@{other}\b", f"@{symbol}", body)
         return "\n".join([*lines, _with_nodes(body, shared)])
 
     for own in _in_order(apart):

@@ -249,16 +249,62 @@ def _store_elements(r: Vectors, buffer: str) -> None:
 # -- the loops around it -----------------------------------------------------------------------------------------
 
 
+# What the loops are told, as all tiles of a type share their code: numbers of the tile, and its functions.
+_NUMBERS = ["rows", "row_share", "row_part", "columns", "column_share", "left_bytes", "length", "tall", "broad"]
+_FUNCTIONS = ["tile", "pack_right", "dots"]
+_PARAMETERS = ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"]
+_SHARE = 63  # bits by which what was multiplied with a share is moved
+
+
+def _share(number: int) -> int:
+    """What small enough integers are multiplied with to be divided by a number."""
+    return (1 << _SHARE) // number + 1
+
+
+def _divided(r: Vectors, x: Value, share: str) -> Value:
+    """x // number by its share: a division takes as long as a small tile. Exact as long as x * number < 2 ** 63."""
+    wide, other = r.fresh(), r.fresh()
+    r.emit(f"{wide} = zext i64 {x.name} to i128")
+    r.emit(f"{other} = zext i64 {share} to i128")
+    product, high = r.fresh(), r.fresh()
+    r.emit(f"{product} = mul nuw i128 {wide}, {other}")
+    r.emit(f"{high} = lshr i128 {product}, {_SHARE}")
+    return r.value(f"trunc i128 {high} to i64", "i64")
+
+
 def _main(plan: Plan, added: bool) -> Vectors:
-    r = Vectors("kernel", ["ptr noalias %args", "ptr noalias %dims", "ptr noalias %steps", "ptr %data"], plan)
+    """The kernel for one tile: the shared loops with what they are told of it."""
+    r = Vectors("kernel", _PARAMETERS, plan)
+    tall, broad = shape(plan.rows) if plan.few else (0, 0)
+    rows, part, left_bytes = (number for _, number in height(plan))
+    numbers = [rows, _share(rows), part, plan.columns, _share(plan.columns), left_bytes, plan.length, tall, broad]
+    functions = ["ptr @tile", "ptr @pack_right", "ptr @dots" if plan.few else "ptr null"]
+    given = ["ptr %args", "ptr %dims", "ptr %steps", "ptr %data"]
+    r.emit(f"call void @products({', '.join([*given, *[f'i64 {n}' for n in numbers], *functions])})")
+    return r
+
+
+def _loops(plan: Plan, added: bool) -> Vectors:
+    """The loops around a tile, which are the same for all of a type; for few rows there are others."""
+    r = Vectors("products", [
+        *_PARAMETERS, *[f"i64 %{name}" for name in _NUMBERS], *[f"ptr %{name}" for name in _FUNCTIONS],
+    ], plan)  # fmt: skip
     scalar, size = SCALAR[plan.compute], plan.size
     zero = r.constant("i64", 0)
+    tile_rows, tile_columns, left_bytes = r.i64("%rows"), r.i64("%columns"), r.i64("%left_bytes")
+    sizes = tile_rows, r.i64("%row_part"), left_bytes  # for `pack_turned`
 
     def word(base: str, index: int) -> Value:
         return r.load(r.at(base, 8 * index), "i64")
 
     def pointer(index: int) -> str:
         return r.raw(f"load ptr, ptr {r.at('%args', 8 * index)}, align 8")
+
+    def panels_of(rows: Value) -> Value:
+        return _divided(r, rows, "%row_share")
+
+    def across(columns: Value) -> Value:
+        return _divided(r, columns, "%column_share")
 
     # operands: a, b, [d, alpha, beta,] scratch, c
     count = 7 if added else 4
@@ -271,7 +317,7 @@ def _main(plan: Plan, added: bool) -> Vectors:
     start = r.raw(f"ptrtoint ptr {pointer(count - 2)} to i64")
     aligned = (r.i64(start) + 63) & -64
     left = r.raw(f"inttoptr i64 {aligned.name} to ptr")
-    right = r.at(left, plan.left_bytes * (TOGETHER + 1))  # and one for what there is no lane of
+    right = r.at(left, left_bytes * (TOGETHER + 1))  # and one for what there is no lane of
     one = "1.0" if r.float else "1"
     by_rows = a_column == plan.step
     turned = ~by_rows & (a_row == plan.step)
@@ -279,23 +325,22 @@ def _main(plan: Plan, added: bool) -> Vectors:
     plain = r.constant("b1", plan.step == size) & (b_column == size)
     if not plan.few:
         near = minimum(k, plan.depth) * n * size
-        once = (near <= 2 * _SMALL) & (m <= 8 * plan.rows) & (b_row == n * size)  # hardly read again, and dense
-        even = r.value(f"urem i64 {n.name}, {plan.columns}", "i64") == 0
-        alike = b_row == plan.columns * size  # packing would leave it as it is
+        once = (near <= 2 * _SMALL) & (m <= tile_rows * 8) & (b_row == n * size)  # hardly read again, and dense
+        even = n == across(n) * tile_columns
+        alike = b_row == tile_columns * size  # packing would leave it as it is
         plain = plain & (once | (even & ((near <= _SMALL) | alike)))
-    packed_step = r.constant("i64", plan.columns * size)
-    strip = plan.strip_at_run_time(r)
+    packed_step = tile_columns * size
+    strip = maximum(across(plan.strip_bytes_at_run_time(r) // (plan.depth * size)), 1) * tile_columns
     length = r.constant("i64", plan.depth)
     if plan.few:
         strip = r.select(plain, maximum(n, 1), strip)
         length = r.select(plain & (minimum(k, plan.depth) * b_row > _APART), r.constant("i64", _SHORT), length)
     # A turned left operand is packed once for all strips if there is room: to fetch its rows from afar each time takes long.
     strips, depths = (n + strip - 1) // strip, (maximum(k, 1) + (plan.depth - 1)) // plan.depth
-    store = plan.left_bytes * (TOGETHER + 1) + strip * (plan.depth * size)
-    panels = r.value(f"udiv i64 {(m + (plan.rows - 1)).name}, {plan.rows}", "i64")
-    room = store + (panels + 1) * plan.left_bytes + 64
+    store = left_bytes * (TOGETHER + 1) + strip * (plan.depth * size)
+    room = store + (panels_of(m + tile_rows - 1) + 1) * left_bytes + 64
     keeps = r.constant("b1", not plan.few) & turned & (strips > _FEW_STRIPS) & (room <= word("%dims", 4))
-    inner = r.select(keeps, strips, depths)
+    slowly, quickly = r.select(keeps, depths, strips), r.select(keeps, strips, depths)
     store = r.select(keeps, store, zero)
     next_row, next_step = r.select(by_rows, a_row, zero), r.select(by_rows, a_column * plan.lanes, zero)
 
@@ -332,27 +377,24 @@ def _main(plan: Plan, added: bool) -> Vectors:
             deep = k * (plan.lanes.bit_length() - 1) >= m * (2 * plan.lanes)
             r.branch_if(by_rows & (b_row == size) & deep, along, packing)
             r.start_block(along)
-            tall, wide = shape(plan.rows)
-            with r.loop(zero, maximum(k, 1), plan.length) as pc:
-                depth, first = minimum(k - pc, plan.length), pc == 0
-                with r.loop(zero, n, wide) as j, r.loop(zero, m, tall) as i:
+            tall, broad, longest = r.i64("%tall"), r.i64("%broad"), r.i64("%length")
+            with r.loop(zero, maximum(k, 1), longest) as pc:
+                depth, first = minimum(k - pc, longest), pc == 0
+                with r.loop(zero, n, broad) as j, r.loop(zero, m, tall) as i:
                     places, factors = result(i, j, first)
                     lines = r.at(a, i * a_row, pc * size), a_row, r.at(b, j * b_column, pc * size), b_column
-                    invoke(r, "dots", *lines, depth, *places, minimum(m - i, tall),
-                          minimum(n - j, wide), *factors)  # fmt: skip
+                    invoke(r, "%dots", *lines, depth, *places, minimum(m - i, tall),
+                          minimum(n - j, broad), *factors)  # fmt: skip
             r.branch(end)
             r.start_block(packing)
-        with r.loop(zero, strips * depths) as turn:
-            slow = turn // inner
-            fast = turn - slow * inner
+        with r.loop(zero, slowly) as slow, r.loop(zero, quickly) as fast:
             jc, pc = r.select(keeps, fast, slow) * strip, r.select(keeps, slow, fast) * plan.depth
             depth, columns = minimum(k - pc, plan.depth), minimum(n - jc, strip)
             source = r.at(b, pc * b_row, jc * b_column)
-            whole = columns - r.value(f"urem i64 {columns.name}, {plan.columns}", "i64")
-            packed = r.select(plain, whole, zero)  # columns from here on are
+            packed = r.select(plain, across(columns) * tile_columns, zero)  # columns from here on are
             with r.when(packed < columns):
                 place = r.at(source, packed * b_column)
-                invoke(r, "pack_right", right, place, b_column, b_row, columns - packed, depth)
+                invoke(r, "%pack_right", right, place, b_column, b_row, columns - packed, depth)
 
             def beside(j: Value, p: Any = 0) -> tuple[str, Value]:
                 """Where a tile's columns of the right operand lie from a depth on, and how far apart its rows."""
@@ -362,53 +404,52 @@ def _main(plan: Plan, added: bool) -> Vectors:
                 return r.at(first, step * p), step
 
             if plan.few:
-                with r.loop(zero, m, plan.rows * TOGETHER) as ic:
-                    several = minimum(m - ic, plan.rows * TOGETHER)
+                with r.loop(zero, m, tile_rows * TOGETHER) as ic:
+                    several = minimum(m - ic, tile_rows * TOGETHER)
                     left_source = r.at(a, ic * a_row, pc * a_column)
 
                     def panel_of(i: Value) -> str:
-                        return r.at(left, r.value(f"udiv i64 {i.name}, {plan.rows}", "i64") * plan.left_bytes)
+                        return r.at(left, panels_of(i) * left_bytes)
 
                     with r.when(turned):
-                        invoke(r, "pack_turned", left, left_source, a_row, a_column, several, depth, *height(plan))
-                    with r.when(~turned), r.loop(zero, several, plan.rows) as i:
-                        place, used = r.at(left_source, i * a_row), minimum(several - i, plan.rows)
-                        invoke(r, "pack_left", panel_of(i), place, a_row, a_column, used, depth)
-                    downwards, rightwards = r.loop(zero, maximum(depth, 1), length), r.loop(zero, columns, plan.columns)
-                    with downwards as p, rightwards as j, r.loop(zero, several, plan.rows) as i:
+                        invoke(r, "pack_turned", left, left_source, a_row, a_column, several, depth, *sizes)
+                    with r.when(~turned), r.loop(zero, several, tile_rows) as i:
+                        place, used = r.at(left_source, i * a_row), minimum(several - i, tile_rows)
+                        invoke(r, "pack_left", panel_of(i), place, a_row, a_column, used, depth, tile_rows)
+                    downwards = r.loop(zero, maximum(depth, 1), length)
+                    rightwards = r.loop(zero, columns, tile_columns)
+                    with downwards as p, rightwards as j, r.loop(zero, several, tile_rows) as i:
                         places, factors = result(ic + i, jc + j, pc + p == 0)
-                        invoke(r, "tile", r.at(panel_of(i), p * (plan.rows * size)), *beside(j, p),
-                               minimum(depth - p, length), *places, minimum(several - i, plan.rows),
-                               minimum(columns - j, plan.columns), *factors, left, zero, zero, left, zero)  # fmt: skip
+                        invoke(r, "%tile", r.at(panel_of(i), p * (tile_rows * size)), *beside(j, p),
+                               minimum(depth - p, length), *places, minimum(several - i, tile_rows),
+                               minimum(columns - j, tile_columns), *factors, left, zero, zero, left, zero)  # fmt: skip
             else:
-                with r.loop(zero, m, plan.rows) as ic:
-                    rows = minimum(m - ic, plan.rows)
+                with r.loop(zero, m, tile_rows) as ic:
+                    rows = minimum(m - ic, tile_rows)
                     left_source = r.at(a, ic * a_row, pc * a_column)
-                    above = r.value(f"udiv i64 {ic.name}, {plan.rows}", "i64")
+                    above = panels_of(ic)
                     number = above & (TOGETHER - 1)
                     which = r.select(keeps, above, r.select(turned, number, zero))
-                    panel = r.at(left, store + which * plan.left_bytes)
+                    panel = r.at(left, store + which * left_bytes)
                     with r.when(~turned):
-                        invoke(r, "pack_left", left, left_source, a_row, a_column, rows, depth)
+                        invoke(r, "pack_left", left, left_source, a_row, a_column, rows, depth, tile_rows)
                     with r.when(turned & (number == 0) & (~keeps | (jc == 0))):
-                        several = minimum(m - ic, plan.rows * TOGETHER)
-                        invoke(r, "pack_turned", panel, left_source, a_row, a_column, several, depth, *height(plan))
+                        several = minimum(m - ic, tile_rows * TOGETHER)
+                        invoke(r, "pack_turned", panel, left_source, a_row, a_column, several, depth, *sizes)
                     # while tiles are computed, the rows of the next panel come nearer
                     after = either(r, pc + plan.depth < k, r.at(a, (pc + plan.depth) * a_column), next_a)
-                    following = either(r, ic + plan.rows < m, r.at(left_source, a_row * plan.rows), after)
+                    following = either(r, ic + tile_rows < m, r.at(left_source, a_row * tile_rows), after)
                     next_panel = either(r, by_rows, following, left)
-                    broad = r.value(f"udiv i64 {(columns + (plan.columns - 1)).name}, {plan.columns}", "i64")
+                    wide = across(columns + tile_columns - 1)
                     blocks = r.value(f"udiv i64 {depth.name}, {plan.lanes}", "i64")
-                    with r.loop(zero, columns, plan.columns) as j:
+                    with r.loop(zero, columns, tile_columns) as j:
                         places, factors = result(ic, jc + j, pc == 0)
-                        across = r.value(f"udiv i64 {j.name}, {plan.columns}", "i64")
-                        done = (above * broad + across) * blocks
-                        ahead = r.at(
-                            next_panel, minimum(across * _asked(plan), max(plan.rows - _asked(plan), 0)) * next_row
-                        )
-                        invoke(r, "tile", panel, *beside(j), depth, *places, rows,
-                               minimum(columns - j, plan.columns), *factors, ahead, next_step, next_row,
-                               r.at(next_b, done * _LATER), pieces - done)  # fmt: skip
+                        beyond = across(j)
+                        done = (above * wide + beyond) * blocks
+                        line = minimum(beyond * _asked(plan), maximum(tile_rows - _asked(plan), 0))
+                        invoke(r, "%tile", panel, *beside(j), depth, *places, rows,
+                               minimum(columns - j, tile_columns), *factors, r.at(next_panel, line * next_row), next_step,
+                               next_row, r.at(next_b, done * _LATER), pieces - done)  # fmt: skip
         r.branch(end)
         r.start_block(end)
     if r.float:
@@ -419,7 +460,7 @@ def _main(plan: Plan, added: bool) -> Vectors:
 def render(plan: Plan, added: bool) -> str:
     """LLVM text of the whole kernel."""
     parts = [pack_left(plan), pack_turned(plan), pack(plan, "pack_right", plan.columns), _tile(plan)]
-    return joined([*parts, dots(plan)] if plan.few else parts, _main(plan, added))
+    return joined([*parts, *([dots(plan)] if plan.few else []), _loops(plan, added)], _main(plan, added))
 
 
 def signature(added: bool) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ..render.register_tiles import in_order
 from ..render.streaming import prefetch
@@ -16,14 +15,15 @@ _PARAMETERS = ["ptr noalias %to", "ptr noalias %from", "i64 %lane", "i64 %step",
 
 
 def pack_left(plan: Plan) -> Vectors:
-    """pack_left(to, from, lane stride, depth stride, lanes, depth): one panel of `plan.rows` lanes.
+    """pack_left(to, from, lane stride, depth stride, lanes, depth, rows): one panel of so many rows, which are the lanes. All tiles share it.
 
     The depth is cut into blocks as long as a vector; in each block the lanes follow each other. A matrix by rows, the
     common case, is so copied vector by vector. Lanes beyond the last repeat it or are zero: what is computed from them
     is never stored.
     """
-    r = Vectors("pack_left", _PARAMETERS, plan)
-    n, size, width = plan.lanes, plan.size, plan.rows
+    r = Vectors("pack_left", [*_PARAMETERS, "i64 %rows"], plan)
+    r.shared = True
+    n, size, width = plan.lanes, plan.size, r.i64("%rows")
     lane, step, count, depth = (r.i64(f"%{x}") for x in ("lane", "step", "count", "depth"))
     zero, whole = r.constant("i64", 0), depth & -n
     by_lane, other, end = r.label(), r.label(), r.label()
@@ -31,16 +31,16 @@ def pack_left(plan: Plan) -> Vectors:
 
     r.start_block(by_lane)
     rest = r.lanes_below(depth - whole)
-    with r.loop(zero, r.constant("i64", width)) as i:
+    with r.loop(zero, width) as i:
         row, to = r.at("%from", minimum(i, count - 1) * lane), r.at("%to", i * (n * size))
         with r.loop(zero, whole, n) as p:
-            r.store_vector(r.at(to, p * (width * size)), r.load_elements(r.at(row, p * plan.step)))
+            r.store_vector(r.at(to, p * width * size), r.load_elements(r.at(row, p * plan.step)))
         with r.when(whole < depth):
-            r.store_vector(r.at(to, whole * (width * size)), r.load_elements(r.at(row, whole * plan.step), rest))
+            r.store_vector(r.at(to, whole * width * size), r.load_elements(r.at(row, whole * plan.step), rest))
     r.branch(end)
 
     r.start_block(other)
-    _left_elements(r, zero, r.constant("i64", width), width, lambda i: i * (n * size))
+    _left_elements(r, zero, width, width, lambda i: i * (n * size))
     r.branch(end)
     r.start_block(end)
     return r
@@ -91,7 +91,7 @@ def height(plan: Plan) -> list[tuple[str, int]]:
     return [("i64", plan.rows), ("i64", 2**32 // plan.rows + 1), ("i64", plan.left_bytes)]
 
 
-def _left_elements(r: Vectors, start: Value, lanes: Value, rows: Any, at: Callable[[Value], Value]) -> None:
+def _left_elements(r: Vectors, start: Value, lanes: Value, rows: Value, at: Callable[[Value], Value]) -> None:
     """One by one, from a depth on: what is left of whole blocks, and any other strides."""
     plan, scalar, n, size = r.plan, SCALAR[r.plan.compute], r.plan.lanes, r.plan.size
     with r.loop(r.constant("i64", 0), lanes, brief=True) as i:

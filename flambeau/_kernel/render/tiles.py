@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from ..building import cpus, jit
+from ..building.modules import SHARED
 from .llvm import Llvm
 from .value import SIZE, Value
 
@@ -103,11 +104,10 @@ class Plan:
         self.left_bytes = -(-rows * self.depth * self.size // 64) * 64  # one panel, which stays in the first cache
         self.right_bytes = self.strip * self.depth * self.size
 
-    def strip_at_run_time(self, r: Any) -> Value:
-        """The same as `strip`, in a kernel: machines with other caches run the same code."""
+    def strip_bytes_at_run_time(self, r: Any) -> Value:
+        """The bytes of a strip, in a kernel: machines with other caches run the same code."""
         r.declarations.add("@strip_bytes = external global i64")
-        held = r.value("load i64, ptr @strip_bytes, align 8", "i64")
-        return maximum(r.value(f"udiv i64 {held.name}, {self.unit}", "i64"), 1) * self.columns
+        return r.value("load i64, ptr @strip_bytes, align 8", "i64")
 
     @property
     def scratch(self) -> int:
@@ -118,6 +118,7 @@ class Vectors(Llvm):
     """The renderer of scalars, with what tiles need: vectors of the compute type."""
 
     as_written = True
+    shared = False  # whether kernels of many tiles have it in common, so that it is compiled apart from them however short it is
 
     def __init__(self, name: str, parameters: list[str], plan: Plan):
         super().__init__(name, parameters)
@@ -256,13 +257,14 @@ def either(r: Vectors, condition: Value, a: Any, b: Any) -> Any:
 
 
 def invoke(r: Vectors, name: str, *args: Any) -> None:
+    """A call of a function of the module, or of one that a value points to."""
     given = []
     for a in args:
         if isinstance(a, Value):
             given.append(f"{'i1' if a.type == 'b1' else 'i64'} {a.name}")
         else:
             given.append(f"ptr {a}" if isinstance(a, str) else f"{a[0]} {a[1]}")
-    r.emit(f"call void @{name}({', '.join(given)})")
+    r.emit(f"call void {name if name[0] == '%' else f'@{name}'}({', '.join(given)})")
 
 
 def _renumbered(text: str, first: int) -> str:
@@ -280,6 +282,7 @@ def joined(parts: list[Any], main: Any, as_written: bool = True) -> str:
         text = _renumbered(part.text(), nodes)
         nodes += len(part.metadata)
         if part is not main:
-            text = text.replace("define void", "define internal void", 1).replace(" nounwind", " noinline nounwind", 1)
+            apart = f"noinline {SHARED}" if getattr(part, "shared", False) else "noinline"
+            text = text.replace("define void", "define internal void", 1).replace(" nounwind", f" {apart} nounwind", 1)
         texts.append(text)
     return "\n".join([*declarations, *texts])

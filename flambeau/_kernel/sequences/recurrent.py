@@ -76,7 +76,17 @@ def _product(plan: Plan, wide: int) -> Vectors:
         with r.loop(zero, rows, plan.rows) as i:
             source = r.at("%from", (ic + i) * from_row, pc * size)
             used = minimum(rows - i, plan.rows)
-            invoke(r, "pack_left", panel(i), source, from_row, r.constant("i64", size), used, length)
+            invoke(
+                r,
+                "pack_left",
+                panel(i),
+                source,
+                from_row,
+                r.constant("i64", size),
+                used,
+                length,
+                r.constant("i64", plan.rows),
+            )
         with r.loop(zero, columns, width) as j, r.loop(zero, rows, plan.rows) as i:
             to = r.at("%to", (ic + i) * to_row, j * size)
             adds = Value(r, "%adds", "b1") | (pc > 0)
