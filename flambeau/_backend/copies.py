@@ -27,6 +27,7 @@ LARGE = 1 << 14  # elements from which blocks and threads pay for arrays in anot
 _BLOCK = 64
 _BITS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 _CODES = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
+_LINES = 16  # that one loop copies, at least
 _STRANDS = 4  # lines that vectors of the machine take apart and put together
 
 
@@ -39,25 +40,24 @@ def copy_line(m: Any, x: Any, out: Any, backwards: bool) -> None:
 
 @kernel("(k,n)->(k,n)")
 def copy_lines(m: Any, x: Any, out: Any, backwards: bool) -> None:
-    """Lines of much memory: if their elements follow each other, what lies some way ahead is asked for. Of a `backwards` line the first
-    element goes to the end."""
+    """Lines of much memory: if their elements follow each other, what lies some way ahead is asked for, unless that lies beyond the last
+    line: there nobody needs it, and it may be on a page that has to be looked up. Of a `backwards` line the first element goes to the end."""
     group = width(x.type) if x.dense and out.dense else 0
     ahead = m.value(FURTHER // SIZE[x.type], "i64")
     long = x.n > ahead
-    later, shift = m.where(long, 0, ahead // m.maximum(x.n, 1) + 1), m.where(long, ahead, 0)
+    near = m.minimum(ahead // m.maximum(x.n, 1), x.shape[0] >> 2) + 1
+    later, shift = m.where(long, 0, near), m.where(long, ahead, 0)
     whole = x.n & -group
     for i in range(x.shape[0]):
+        asked = m.where(i + later < x.shape[0], whole, 0)
         if group:
-            for start in range(0, whole, group):
+            for start in range(0, asked, group):
                 to = x.n - group - start if backwards else start
                 ask_for(x, (i + later, start + shift), group)
                 ask_to_write(out, (i + later, to - shift if backwards else to + shift), group, 0)
                 for c in independent(group):
                     out[i, to + (group - 1 - c) if backwards else to + c] = x[i, start + c]
-            ask_for(x, (i + later, whole + shift), group)
-            if not backwards:
-                ask_to_write(out, (i + later, whole + shift), group, 0)
-        for c in independent(whole, x.n):
+        for c in independent(asked, x.n):
             out[i, x.n - 1 - c if backwards else c] = x[i, c]
 
 
@@ -129,7 +129,8 @@ def rows_of(x: Any) -> Any:
 
 def place(out: Any, x: Any) -> None:
     """`out[...] = x` for arrays of one dtype, of which `x` broadcasts."""
-    if out.nbytes < SHARED or out.__class__ is not np.ndarray or np.may_share_memory(out, x):
+    few = out.nbytes < SHARED and (out.size < LARGE or x.flags.c_contiguous)
+    if few or out.__class__ is not np.ndarray or np.may_share_memory(out, x):
         out[...] = x
     else:
         fill(out, x if x.shape == out.shape else np.broadcast_to(x, out.shape))
@@ -183,6 +184,10 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
         if down < 0:  # caches foresee reads that go on
             first, at = first + (d - 1) * down, at + (d - 1) * into
             dims[i] = d, [-down, -into]
+    if len(dims) > 1 and dims[-1][0] < min(
+        _LINES, dims[-2][0]
+    ):  # a loop over few lines takes as long to begin as to run
+        dims[-2:] = dims[:-3:-1]
     core = [abs(step) if backwards else step, to]
     length, steps = dims.pop()
     rows = math.prod([d for d, _ in dims])

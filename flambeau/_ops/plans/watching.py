@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._backend.copies import fill
+from ..._backend.copies import LARGE, fill
 from ..._backend.cpu import native_call
 from ..._core import allocation
 from ..._core.collector import uncollected
@@ -420,9 +420,10 @@ class CallWatch(Watch):
 
     def move(self, target: Any, source: Any) -> None:
         copies = isinstance(source, Watched) and not (source.flags.c_contiguous and target.flags.c_contiguous)
-        if copies and target.nbytes >= allocation.SHARED and source.dtype == target.dtype:
+        many = target.nbytes >= allocation.SHARED or target.size >= LARGE
+        if copies and many and source.dtype == target.dtype:
             if source.shape == target.shape and self.place(source)[0] != self.place(target)[0]:
-                fill(target, source)  # threads share it
+                fill(target, source)  # lines by kernels of their own, which threads share
                 return
         self.schedules |= copies
         super().move(target, source)
