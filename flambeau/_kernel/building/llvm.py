@@ -12,9 +12,9 @@ from ..._core.collector import uncollected
 from .modules import Part
 from .target import Target
 
-# Attributes of functions whose module needs fewer passes: those that are written in vectors need none that look for some; those that
-# have a few words to do with now and then, whose loops go round once or twice, need no vectors and no copies of loops.
-AS_WRITTEN, IN_WORDS = '"as-written"', '"in-words"'
+# The attribute of functions whose module needs few passes: those that are written in vectors need none that look for some, and those that
+# have a few words to do with, whose loops go round once or twice, neither vectors nor copies of loops.
+AS_WRITTEN = '"as-written"'
 
 
 class NoCompiler(ImportError):
@@ -63,12 +63,12 @@ def improved(target: Target, text: str, context: Any, machine: Any) -> Any:
         return module
     # the third level unrolls more, which takes half as long again and made no kernel faster
     options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = IN_WORDS not in text
-    options.loop_interleaving = options.loop_unrolling = IN_WORDS not in text
+    options.loop_vectorization = options.slp_vectorization = True
+    options.loop_interleaving = options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
     passes = llvm.create_new_module_pass_manager() if AS_WRITTEN in text else builder.getModulePassManager()
     if AS_WRITTEN in text:
-        # slots become registers, and loops ask at their end: this takes a fifth of the time, and tiles are as fast
+        # slots become registers, and loops ask at their end: this takes a fifth of the time, and tiles and calls are as fast
         passes.add_always_inliner_pass()
         passes.add_sroa_pass()
         passes.add_instruction_combine_pass()

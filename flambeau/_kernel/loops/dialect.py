@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..building import archives, jit
-from ..building.llvm import IN_WORDS
+from ..building.llvm import AS_WRITTEN
 from ..render.llvm import Llvm
 from ..render.value import Value
 from ..threads import pool
@@ -35,7 +35,7 @@ class _Text(Llvm):
 
     def text(self) -> str:
         body = [
-            f"define {self.linkage}i64 @{self.function_name}({', '.join(self.parameters)}) nounwind {IN_WORDS} {{",
+            f"define {self.linkage}i64 @{self.function_name}({', '.join(self.parameters)}) nounwind {AS_WRITTEN} {{",
             "entry:", *self.slots, *self.lines, "  ret i64 0", "}",
         ]  # fmt: skip
         return "\n".join([*sorted(self.declarations), *body, *self.metadata, ""])
