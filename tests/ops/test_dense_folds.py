@@ -1,5 +1,6 @@
 """Reductions of dense tensors give what they give of other layouts, planned or not."""
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -94,3 +95,25 @@ def test_saved_input_is_checked_for_writes():
     y.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("shape", [(300, 3), (129, 2), (16, 20, 4), (1024, 8), (131, 7)])
+def test_short_rows(shape, dtype):
+    """Vectors hold an element each of many rows; NaN, infinities and both zeros are what they are along a row."""
+    values = np.random.default_rng(0).standard_normal(shape) * 3
+    if dtype.startswith("float"):
+        values[0], values[1, ..., -1], values[2, ..., 0], values[3] = -0.0, np.nan, np.inf, -np.inf
+    x = torch.from_numpy(np.abs(values) if dtype == "uint8" else values).to(getattr(torch, dtype))
+    a = x.numpy()
+    for made, expected in (
+        (x.amax(-1), a.max(-1)), (x.amin(-1), a.min(-1)), (x.any(-1), (a != 0).any(-1)), (x.all(-1), (a != 0).all(-1)),
+        (x.count_nonzero(-1), (a != 0).sum(-1)), (x.sum(-1), a.astype(np.float64).sum(-1)),
+    ):  # fmt: skip
+        np.testing.assert_allclose(made.numpy().astype(np.float64), expected.astype(np.float64), rtol=2e-3, atol=2e-3)
+    if dtype.startswith("float"):
+        wide = a.astype(np.float64)
+        np.testing.assert_allclose(x.mean(-1).numpy(), wide.mean(-1), rtol=2e-3, atol=2e-3)
+        np.testing.assert_allclose(
+            x.prod(-1).double().clamp(-6e4, 6e4), wide.prod(-1).clip(-6e4, 6e4), rtol=5e-3, atol=2e-3
+        )

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..loops.lang import as_written, few, independent, inline, kernel
+from ..loops.lang import Array, as_written, few, independent, inline, kernel, strands
 from ..render.symbols import Complex
 from ..render.tiles import lanes
-from ..render.value import COMPUTE, PART, is_float
+from ..render.value import COMPUTE, PART, SIZE, is_float
 
 BLOCK = 512  # elements folded in short accumulators, where errors grow with their number
 GROUP = 1024 * BLOCK  # elements folded before the long accumulator is joined with the total
@@ -169,6 +169,24 @@ def fold_rows(m: Any, x: Any, out: Any, fold: Any, how: Any) -> None:
             group = f.join(m, group, m.cast(part, wide))
         total = f.join(m, total, group)
     out[()] = finish(m, total, x.n, how)
+
+
+def _without_gaps(x: Any, width: int) -> Any:
+    """The same rows, of which it is known that they follow one another: neighbours are loaded together."""
+    size = SIZE[x.type]
+    return Array(x.r, x.pointer, x.type, x.shape, [x.r.constant("i64", s) for s in (width * size, size)])
+
+
+@kernel("(k,n)->(k)")
+def fold_short_rows(m: Any, x: Any, out: Any, fold: Any, how: Any, width: int) -> None:
+    """As `fold_rows` for dense rows of `width` elements, a few: vectors hold one element each of many rows."""
+    f, dense = FOLDS[fold], _without_gaps(x, width)
+    inner, wide = f.inner(x.type), f.wide(x.type)
+    for i in independent(out.n):
+        part = m.value(f.start(inner), inner)
+        for j in strands(width):
+            part = f.join(m, part, m.cast(f.lift(m, dense[i, j]), inner))
+        out[i] = finish(m, m.cast(part, wide), m.value(width, "i64"), how)
 
 
 @kernel("(n)->()")

@@ -21,6 +21,7 @@ from ..._kernel.folds.reduce import (
     extremum_rows,
     fold_columns,
     fold_rows,
+    fold_short_rows,
     squares_rows,
 )  # fmt: skip
 from ..._kernel.folds.sums import LANES, sum_columns, sum_rows
@@ -28,6 +29,8 @@ from ..._kernel.loops.lang import kernel
 from ..._kernel.render.value import PART
 
 _LONG = 64  # elements of a fold that are worth a thread
+_MANY_ROWS = 128  # that are worth a kernel for their length
+_SHORT = 8  # elements of a row that vectors take one each of, from many rows
 _NARROW = 8  # columns below which a strided row kernel is better than a column kernel
 _NUMPY = {d.code: d.numpy for d in BY_NUMPY.values() if d.code}
 _empty = empty
@@ -159,10 +162,28 @@ def plan_fold(
         made = [*view[:-2], view[-1]]
     else:
         return False
+    if (
+        flags[-1]
+        and len(view) == 2
+        and view[0] >= _MANY_ROWS
+        and view[1] <= _SHORT
+        and code not in PART
+        and how != "root"
+    ):
+        if not (fold == "sum" and code == result.code and code in LANES):
+            return _short_rows(view, code, result.code, fold, how, shape)
     if threads.pay(x.size // 4) and (len(view) < (2 if flags[-1] else 3) or view[0] < cores):
         return False  # one long fold, or few: what threads make of pieces is to be folded again
     call = _callable(x.size, flags[-1], code, result.code, fold, how, True)
     return call, None if tuple(view) == x.shape else view, tuple(made), None if tuple(made) == shape else shape
+
+
+def _short_rows(view: list[int], code: str, target: str, fold: str, how: str | None, shape: tuple[int, ...]) -> Any:
+    """The plan of a fold along few elements of many rows, which threads share if they can be cut equally."""
+    rows, width = view
+    parts = next(p for p in (32, 16, 8, 4, 2, 1) if rows % p == 0)
+    call = cpu.sized(rows * width, fold_short_rows, (code, target), fold=fold, how=how, width=width)
+    return call, [parts, rows // parts, width], (parts, rows // parts), shape
 
 
 def layout(x: Any, dims: Any) -> tuple[Any, list[bool], list[int], list[int]]:
