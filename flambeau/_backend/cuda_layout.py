@@ -37,7 +37,7 @@ class Plan(NamedTuple):
     strides: tuple[int, ...] | None  # of the results, in elements; None for row-major
     rank: int  # 0 if all operands are contiguous or of one element
     single: frozenset[int]  # the operands of one element, if so
-    index: str
+    index: str  # the type of elements' numbers: i64, u32, or i32 if bytes to all of them fit, too
     blocks: int
     geometry: tuple[int, ...]  # the kernel's last arguments
 
@@ -104,6 +104,7 @@ def plan(inputs: Sequence[Layout], sizes: Sequence[int], outs: Sequence[Layout] 
     if dense and rank == 1 and all(adjacent):
         rank, geometry = 0, (count,)
         single = frozenset(k for k, s in enumerate(steps) if not s[0] and k < len(inputs))
-    elif rank > 1 and count < 1 << 31:
-        index = "u32"
+    elif count < 1 << 31:
+        near = all([sum([abs(s) * (n - 1) for n, s in zip(extents, operand)]) < 1 << 31 for operand in steps])
+        index = "i32" if near else "u32"
     return Plan(full, lies, rank, single, index, blocks(count), geometry)

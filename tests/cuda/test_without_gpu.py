@@ -80,7 +80,8 @@ def test_plans():
     p = plan(described(x, number), [4, 4, 4])
     assert p.rank == 0 and p.single == {1}
     p = plan(described(x, row), [4, 4, 4])
-    assert p.rank == 2 and p.geometry == (24, 4, 16, 4, 0, 4, 16, 4) and p.index == "u32"
+    assert p.rank == 2 and p.geometry == (24, 4, 16, 4, 0, 4, 16, 4) and p.index == "i32"
+    assert plan([((6, 4), (1 << 29, 4))], (4, 4)).index == "u32"  # places of elements that have no room in 32 bits
     turned = x.transpose(2, 1, 0)
     p = plan(described(turned), [4, 2])
     assert p.rank == 0 and p.strides == (1, 4, 12) and p.shape == (4, 3, 2)

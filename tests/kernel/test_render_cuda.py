@@ -6,7 +6,7 @@ import pytest
 
 import flambeau as torch
 from flambeau._kernel.cuda.random import SAMPLERS, _positive, _unit, philox, render_random
-from flambeau._kernel.cuda.render import Cuda, _elements, render_dense, render_kernel, render_pointwise
+from flambeau._kernel.cuda.render import Cuda, elements, render_dense, render_kernel, render_pointwise
 from flambeau._kernel.cuda.rows import Rows, Schedule, render_rows
 from flambeau._kernel.folds.reduce import FOLDS, finish, fold_rows
 from flambeau._kernel.render.symbols import symbols
@@ -210,7 +210,9 @@ def test_the_generator_is_philox():
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_places_of_elements(rank):
-    text = _elements(2, rank, "i32")
+    text = elements(2, rank, "i32")
     assert ("rest" in text) is (rank > 1)  # one dimension needs no division
     assert f"i0 = {'rest' if rank > 1 else 'i'};" in text
     assert len(re.findall(r"rest %", text)) == rank - 1
+    assert "long long" not in text and "int o1 = (int)i0 * (int)s1_0" in text
+    assert "long long o1 = (long long)i0 * (long long)s1_0" in elements(2, rank, "u32")

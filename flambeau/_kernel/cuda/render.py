@@ -407,16 +407,17 @@ def joined(functions: Sequence[Cuda]) -> str:
 # -- kernels ---------------------------------------------------------------------------------------------------------
 
 
-def _geometry(operands: int, rank: int) -> list[str]:
+def geometry(operands: int, rank: int) -> list[str]:
     """Parameters that say where elements are: extents but the first, then each operand's strides in bytes."""
     names = [f"n{d}" for d in range(1, rank)] + [f"s{k}_{d}" for k in range(operands) for d in range(rank)]
     return ["long long n"] + ["long long " + name for name in names]
 
 
-def _elements(operands: int, rank: int, index: str, along: str = "", still: frozenset[int] = frozenset()) -> str:
+def elements(operands: int, rank: int, index: str, along: str = "", still: frozenset[int] = frozenset()) -> str:
     """The head of one thread's loop over its elements, with the operands' offsets o0, o1, … there. With `along` that many threads, by the
-    number `lane`, share an element. Strides in `still`, by number, are 0."""
-    plain, count, own = _TYPE[index], f"n * {along}" if along else "n", f"i / {along}" if along else "i"
+    number `lane`, share an element. Strides in `still`, by number, are 0. Where offsets fit into `index`, which is i32 then, they are computed in it."""
+    plain, offset = _TYPE[_UNSIGNED[index] if index == "i32" else index], _TYPE["i32" if index == "i32" else "i64"]
+    count, own = f"n * {along}" if along else f"({plain})n", f"i / {along}" if along else "i"
     lines = [
         f"  for ({plain} i = blockIdx.x * ({plain})blockDim.x + threadIdx.x; i < {count}; i += ({plain})gridDim.x * blockDim.x) {{"
     ]
@@ -428,8 +429,8 @@ def _elements(operands: int, rank: int, index: str, along: str = "", still: froz
         lines.append(f"  {plain} i{d} = rest % ({plain})n{d}; rest /= ({plain})n{d};")
     lines.append(f"  {plain} i0 = {'rest' if rank > 1 else own};")
     for k in range(operands):
-        moves = [f"(long long)i{d} * s{k}_{d}" for d in range(rank) if k * rank + d not in still]
-        lines.append(f"  long long o{k} = {' + '.join(moves) or '0'};")
+        moves = [f"({offset})i{d} * ({offset})s{k}_{d}" for d in range(rank) if k * rank + d not in still]
+        lines.append(f"  {offset} o{k} = {' + '.join(moves) or '0'};")
     return "\n".join(lines)
 
 
@@ -489,10 +490,10 @@ def render_pointwise(
     places = ", ".join(
         [*(f"x{k} + o{position}" for position, k in enumerate(memory)), *(v.split()[-1] for v in values)]
     )
-    parameters = ", ".join([*pointers, *values, *_geometry(len(memory), rank)])
+    parameters = ", ".join([*pointers, *values, *geometry(len(memory), rank)])
     return f"""{element}
 {KERNEL} void {name}({parameters}) {{
-{_elements(len(memory), rank, index)}
+{elements(len(memory), rank, index)}
   element({places});
   }}
 }}
@@ -593,8 +594,8 @@ def render_kernel(
     known = [p.split()[-1] for p in (*cores, *steps, *lane)]
     places = ", ".join([*(f"x{k} + o{k}" for k in range(len(operands))), *known])
     return f"""{joined([r])}
-{KERNEL} void {name}({", ".join([*pointers, *_geometry(len(operands), rank), *cores, *steps])}) {{
-{_elements(len(operands), rank, "i64" if along else index, along, still)}
+{KERNEL} void {name}({", ".join([*pointers, *geometry(len(operands), rank), *cores, *steps])}) {{
+{elements(len(operands), rank, "i64" if along else index, along, still)}
   element({places});
   }}
 }}
