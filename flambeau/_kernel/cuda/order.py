@@ -43,16 +43,56 @@ __device__ __forceinline__ Item item_at(char* x, long long place) {
   return item(KEY, (word)place);
 }
 
-// Sorts runs of RUN items, a power of two, among COUNT of a block: networks of comparisons at distances that halve.
+__device__ __forceinline__ word of_lane(word w, int away) {
+  unsigned int low = __shfl_xor_sync(0xffffffff, (int)w, away), high = __shfl_xor_sync(0xffffffff, (int)(w >> 32), away);
+  return (word)high << 32 | low;
+}
+__device__ __forceinline__ Item of_lane(Item a, int away) {
+#if WIDE
+  return item(of_lane(a.high, away), of_lane(a.low, away));
+#else
+  Item made; made.bits = of_lane(a.bits, away); return made;
+#endif
+}
+
+// Sorts runs of RUN items, a power of two, among COUNT of a block: networks of comparisons at distances that halve. A thread has HAD items side
+// by side: near ones are its own, those of its warp's other lanes come by shuffles, and only far ones through memory.
+#define HAD (COUNT > THREADS ? COUNT / THREADS : 1)
 __device__ __forceinline__ void sort_tile(Item* tile) {
-  for (int size = 2; size <= RUN; size *= 2) for (int away = size / 2; away; away /= 2) {
-    __syncthreads();
-    for (int p = threadIdx.x; p < COUNT / 2; p += THREADS) {
-      int i = 2 * p - (p & (away - 1));
-      Item a = tile[i], b = tile[i + away];
-      if (below(b, a) == ((i & (RUN - 1) & size) == 0)) { tile[i] = b; tile[i + away] = a; }
+  int t = threadIdx.x;
+  Item mine[HAD];
+  __syncthreads();
+  #pragma unroll
+  for (int e = 0; e < HAD; ++e) mine[e] = t * HAD + e < COUNT ? tile[t * HAD + e] : none();
+  for (int size = 2; size <= RUN; size *= 2) {
+    for (int away = size / 2; away >= HAD; away /= 2) {
+      int lanes = away / HAD;
+      if (lanes >= 32) {
+        __syncthreads();
+        #pragma unroll
+        for (int e = 0; e < HAD; ++e) if (t * HAD < COUNT) tile[e * (COUNT / HAD) + t] = mine[e];
+        __syncthreads();
+      }
+      #pragma unroll
+      for (int e = 0; e < HAD; ++e) {
+        int i = t * HAD + e;
+        Item other = lanes < 32 ? of_lane(mine[e], lanes) : i < COUNT ? tile[e * (COUNT / HAD) + (t ^ lanes)] : none();
+        bool first = ((i & (RUN - 1) & size) == 0) == ((i & away) == 0);
+        if (below(other, mine[e]) == first) mine[e] = other;
+      }
+    }
+    #pragma unroll
+    for (int away = HAD / 2; away; away /= 2) if (away < size) {
+      #pragma unroll
+      for (int e = 0; e < HAD; ++e) if (!(e & away)) {
+        Item a = mine[e], b = mine[e + away];
+        if (below(b, a) == (((t * HAD + e) & (RUN - 1) & size) == 0)) { mine[e] = b; mine[e + away] = a; }
+      }
     }
   }
+  __syncthreads();
+  #pragma unroll
+  for (int e = 0; e < HAD; ++e) if (t * HAD + e < COUNT) tile[t * HAD + e] = mine[e];
   __syncthreads();
 }
 """
