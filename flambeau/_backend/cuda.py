@@ -38,6 +38,7 @@ _PLANS = 4096  # layouts remembered by one kernel
 _COUNTING = 264  # blocks that count: each adds its counts to those of all
 _CHOICE = 58  # the first bit of a word in which switches stand, beside the address of a stream
 _CONSTANTS, _LARGEST_CONSTANT = 1024, 1 << 16  # tables that are kept on a GPU, and bytes of one
+_ANSWERS = 4  # words for each thread
 _OPTIONS = ("--fmad=false", "--std=c++17")  # bodies say where a product and a sum are one operation
 
 
@@ -229,23 +230,30 @@ class Errors:
 
 
 class Answers(threading.local):
-    """A word in the CPU's memory for each thread, to which kernels write a number that it waits for."""
+    """Words in the CPU's memory for each thread, to which kernels write numbers that it waits for."""
 
     def __init__(self, backend: Cuda):
         self.backend = backend
-        self.word: Any = None
+        self.words: Any = None
 
-    def place(self) -> tuple[Any, Operand]:
-        if self.word is None:
-            self.memory = self.backend.xp.cuda.alloc_pinned_memory(8)
-            self.word = np.frombuffer(self.memory, np.int64, 1)
-        return int(self.memory.ptr), Operand((), (), self.word.dtype)
+    def place(self) -> int:
+        """The address of the first."""
+        if self.words is None:
+            self.memory = self.backend.xp.cuda.alloc_pinned_memory(8 * _ANSWERS)
+            self.words = np.frombuffer(self.memory, np.int64, _ANSWERS)
+        return int(self.memory.ptr)
 
     def wait(self) -> int:
-        """The number, once the GPU has done what it was told before."""
+        """The first number, once the GPU has done what it was told before."""
         self.backend.xp.cuda.get_current_stream().synchronize()
         self.backend.errors.check()
-        return int(self.word[0])
+        return int(self.words[0])
+
+    def wait_for(self, count: int, d: Any) -> list[Any]:
+        """The first numbers, which are of a dtype."""
+        self.wait()
+        found = self.words[:count].view(d)[:: 8 // d.itemsize]
+        return (found if d.kind in "iu" else found.astype(np.float64)).tolist()  # type: ignore[no-any-return]
 
 
 class Cuda:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core.allocation import not_planned
 from .._core.dtypes import BY_NUMPY
 from .._kernel.cuda.rows import PACK, Schedule, held_packs, render_rows
 from .._kernel.folds.reduce import FOLDS, finish, highest, lowest
@@ -118,15 +119,37 @@ class RowKernels:
         self.run("extremum", _first_extremum(sign, True), found, outs, (0,))
         return outs
 
-    def extent(self, x: Any) -> tuple[Any, Any]:
+    def extent(self, x: Any) -> list[Any]:
         """The least and the greatest element, which the CPU waits for."""
-        pieces = self._pieces(False, 1, x.size)
-        found = self.backend.empty((pieces, 2), x.dtype)
-        outs = [found[slice(None) if pieces > 1 else 0, k, ...] for k in range(2)]
-        self.run("extent", _EXTENT, [x], outs, tuple(range(x.ndim)), (), pieces)
-        both = self.backend.asnumpy(found)
-        both = both if both.dtype.kind in "iu" else both.astype(np.float64)
-        return both[:, 0].min(), both[:, 1].max()
+        not_planned()
+        answers = self.backend.answers
+        first = answers.place()
+        self.backend.launches("extent", self._tell_extent, [x], [first, first + 8])
+        return answers.wait_for(2, x.dtype)
+
+    def extents(self, x: Any, fold: str) -> list[Any]:
+        """The same, and then of the elements folded along the last dimension."""
+        not_planned()
+        answers = self.backend.answers
+        first = answers.place()
+
+        def tell(x: Any, *places: Any) -> list[Any]:
+            self._tell_extent(x, *places[:2])
+            rows = self.fold(x, (x.ndim - 1,), fold, BY_NUMPY[x.dtype].code, None)
+            return self._tell_extent(rows.reshape(-1), *places[2:])
+
+        self.backend.launches(("extents", fold), tell, [x], [first + 8 * k for k in range(4)])
+        return answers.wait_for(4, x.dtype)
+
+    def _tell_extent(self, x: Any, *places: Any) -> list[Any]:
+        dims, arrays, rows = tuple(range(x.ndim)), [x], _EXTENT
+        pieces = 1 if _is_alone(False, 1, x.size) else self._pieces(False, 1, x.size)
+        if pieces > 1:
+            found = [self.backend.empty((pieces,), x.dtype) for _ in places]
+            self.run("extent", rows, arrays, found, dims, (), pieces)
+            dims, arrays, rows = (0,), found, _EXTENT_OF_PIECES  # of which the last may be empty: of no elements
+        self.run("extent", rows, arrays, [(place, Operand((), (), x.dtype)) for place in places], dims)
+        return []
 
     def run_down(self, name: str, rows: Rows, arrays: Sequence[Any], out: Any, dtype: Any) -> list[Any]:
         """A program along the rows of matrices, into another; and what it adds up over all rows, as arrays of a dtype."""
@@ -373,6 +396,11 @@ _EXTENT = Rows(
     (("min", lambda m, x, *rest: x), ("max", lambda m, x, *rest: x)),
     lambda m, low, high, count: (low, high),
     each=False,
+)
+
+
+_EXTENT_OF_PIECES = _EXTENT._replace(
+    stages=(("min", lambda m, low, high, *rest: low), ("max", lambda m, low, high, *rest: high))
 )
 
 

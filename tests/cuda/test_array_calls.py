@@ -94,6 +94,9 @@ class Along:
     def extent(self, x):
         return x.min(), x.max()
 
+    def extents(self, x, fold):
+        return *self.extent(x), *self.extent(self.fold(x, (x.ndim - 1,), fold, BY_NUMPY[x.dtype].code, None))
+
     def run(self, name, rows, arrays, outs, dims, numbers=()):
         if any(isinstance(a, tuple) for a in (*arrays, *outs)):  # words of errors
             raise NotHere

@@ -265,6 +265,23 @@ def test_elements_are_counted_in_bins(gpu, d):
     same(torch.histc(on_gpu(x.t()[::3]), 7), torch.histc(x.t()[::3], 7))
 
 
+@pytest.mark.parametrize("d", [torch.int64, torch.uint8, torch.float32, torch.bfloat16], ids=str)
+def test_extents_are_told_by_lists_of_launches(gpu, monkeypatch, d):
+    """Numbers between the least and the greatest, which are others each time; long vectors are searched in pieces."""
+    torch.manual_seed(0)
+    count = torch.histc if d.is_floating_point else torch.bincount
+    pieces = gpu.along._pieces
+    monkeypatch.setattr(gpu.along, "_pieces", lambda *about: 400 if about[2] == 5100 else pieces(*about))
+    for length in (7, 5000, 5100, 33_000):  # of many pieces the last ones have no elements
+        for turn in range(4):
+            x, before = (torch.rand(length) * 100 + 20 * turn).to(d), Kernel.natively
+            same(count(on_gpu(x)), count(x))
+            assert turn < 2 or Kernel.natively > before
+    if d.is_floating_point:
+        with pytest.raises(RuntimeError, match="not finite"):
+            torch.histc(on_gpu(torch.tensor([1.0, float("nan")], dtype=d)))
+
+
 # -- distinct elements, and gradients ------------------------------------------------------------------------------
 
 

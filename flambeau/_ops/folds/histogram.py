@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def histc_op(backend: Any, x: Any, bins: int, low: float, high: float) -> Any:
     values = x.reshape(-1)
     if backend is not cpu:
         even = kind(low), kind(high), kind(bins), kind(kind(high) - kind(low))
-        return backend.cast(backend.count(values, bins, [float(n) for n in even]), BY_NUMPY[x.dtype].code)
+        return _in_bins_there(backend, values, bins, even)
     with np.errstate(all="ignore"):
         span = kind(high) - kind(low)
         if not np.isfinite(span):  # too wide for the elements' precision
@@ -94,6 +95,13 @@ def histc_op(backend: Any, x: Any, bins: int, low: float, high: float) -> Any:
             span = kind(1)
         places = ((values - kind(low)) * kind(bins) / span).astype("int64")
     return np.bincount(np.minimum(places, bins - 1), minlength=bins).astype(x.dtype)
+
+
+def _in_bins_there(backend: Any, values: Any, bins: int, even: Sequence[Any]) -> Any:
+    """How many elements lie in each bin, on a GPU; ends and widths are others each time."""
+    code = BY_NUMPY[values.dtype].code
+    count = lambda values, *even: [backend.cast(backend.count(values, bins, even), code)]
+    return backend.launches(("histc", bins), count, [values], np.array(even, np.float64).view(np.int64).tolist())[0]
 
 
 def _range(backend: Any, x: Any, low: float, high: float) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from ..records import tangents
 from ..records.batching import is_differentiated
 from ..records.casting import broadcast_error
 from ..records.out import resize_out, write_out
+from ..records.refusals import refusal
 from ..records.rewriting import rewrite_history
 from ..records.rules import not_implemented, type_name
 from ..registry import ops, public, quick, relabel
@@ -216,15 +217,18 @@ def _check_weights(usable: bool, positive: bool) -> None:
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
 
 
+@refusal
+def _weights_there(backend: Any, x: Any) -> None:
+    least, largest, least_sum, _ = backend.along.extents(x, "sum")
+    _check_weights(least >= 0 and largest < np.inf, least_sum > 0)
+
+
 def _multinomial_there(k: int, engine: Any, weights: Tensor, count: int, replacement: bool) -> Tensor:
     """On a GPU: the places of the largest among weights divided by waiting times, which come in the order of the weights; several draws
     with replacement are looked up among the sums of the weights before each."""
     d = weights.dtype if weights.dtype.itemsize > 2 else float32
     weights = ops.to_dtype(weights, d)
-    usable = ops.all(ops.logical_and(ops.ge(weights, 0), ops.lt(weights, np.inf)))
-    positive = ops.all(ops.gt(ops.sum(weights, -1), 0))
-    if not bool(ops.logical_and(usable, positive)):
-        _check_weights(bool(usable), bool(positive))
+    _weights_there(weights)
     if replacement and count > 1:
         sums = ops.cumsum(ops.to_dtype(weights, float64), -1)
         shape = (*sums._array.shape[:-1], count)

@@ -66,7 +66,7 @@ def _vector(x: Any) -> Any:
 def _marked(backend: Any, x: Any) -> tuple[Any, Any, int]:
     """Elements as a vector, how many of them before each tile are not zero, and how many are."""
     not_planned()
-    flat, answer = _vector(x), backend.answers.place()[0]
+    flat, answer = _vector(x), backend.answers.place()
     (totals,) = backend.launches(("marks", answer), lambda flat: [_counted(backend, flat, False, answer)], [flat])
     return flat, totals, backend.answers.wait()
 
@@ -155,7 +155,7 @@ def runs(backend: Any, x: Any, sort: Any, wants_inverse: bool) -> tuple[Any, Any
     """The distinct elements of a vector in order, which of them each element is (if that is wanted), and how often they occur.
     `sort` gives sorted elements and the places where they were."""
     not_planned()
-    answer = backend.answers.place()[0]
+    answer = backend.answers.place()
 
     def begin(x: Any) -> list[Any]:
         values, order = sort(x)
