@@ -137,6 +137,16 @@ def test_distinct_values(gpu, d):
     agree(lambda x: torch.unique(x, return_inverse=True, return_counts=True), torch.arange(9000) % 77)
 
 
+def test_few_marks_are_one_launch(gpu):
+    x = on_gpu(numbers((6, 50)))
+    for count, function in ((1, lambda: x.nonzero()), (2, lambda: torch.unique(x))):  # after a sort
+        for turn in range(4):
+            before = Kernel.natively
+            made = function()
+            assert turn < 2 or not NATIVE or Kernel.natively == before + count
+        assert made.untyped_storage().nbytes() == made.nbytes and made.is_contiguous() == (count > 1)
+
+
 def test_a_wrong_index_before_is_told_to_who_waits(gpu):
     torch.nn.functional.embedding(on_gpu(torch.tensor([7])), on_gpu(torch.ones(3, 2)))
     with pytest.raises(IndexError, match="index out of range"):

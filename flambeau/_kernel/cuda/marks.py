@@ -148,19 +148,26 @@ def _visit(
 
 
 @functools.cache
-def number_marked(name: str, code: str, one: bool, rank: int) -> str:
-    """Parameters after elements, tiles' sums and number of elements: indices, how many there are in each dimension; extents but the first."""
+def number_marked(name: str, code: str, one: bool, rank: int, counts: bool = False) -> str:
+    """Parameters after elements, tiles' sums and number of elements: indices, how many there are in each dimension; extents but the first.
+    With `counts` elements are one tile that nobody has counted: what gets the number of marks is in the place of that number."""
     visit = []
     for d in range(rank - 1, 0, -1):
         visit.append(f"    out[{d} * marked + to] = at % m{d}; at /= m{d};")
     visit.append("    out[to] = at;")
+    each = "  if (threadIdx.x == 0) *number = whole;\n  int marked = whole;" if counts else ""
     return _visit(
         name,
         code,
         False,
         one,
-        ["long long* out", "long long marked", *[f"long long m{d}" for d in range(1, rank)]],
+        [
+            "long long* out",
+            "long long* number" if counts else "long long marked",
+            *[f"long long m{d}" for d in range(1, rank)],
+        ],
         visit,
+        each,
     )
 
 
@@ -181,6 +188,16 @@ def distinct(name: str, code: str, one: bool, inverse: bool) -> str:
     tiles' sums and number of elements: first elements, their places, the elements' places before, runs."""
     visit = ["    *(Pack<SIZE>*)(values + to * SIZE) = *(Pack<SIZE>*)(x + at * SIZE); starts[to] = at;"]
     parameters = ["char* values", "long long* starts", "long long* order", "long long* inverse"]
+    return _visit(name, code, True, one, parameters, visit, _RUNS if inverse else "")
+
+
+@functools.cache
+def few_distinct(name: str, code: str, one: bool, inverse: bool) -> str:
+    """The same for sorted elements that are one tile, which need nobody to have counted: first elements, how often they occur, the elements'
+    places before, runs, and what gets the number of runs."""
+    visit = ["    *(Pack<SIZE>*)(values + to * SIZE) = *(Pack<SIZE>*)(x + at * SIZE);"]
+    visit += ["    counts[to] = (k + 1 < whole ? list[k + 1] : n) - at;", "    if (k == 0) *answer = whole;"]
+    parameters = ["char* values", "long long* counts", "long long* order", "long long* inverse", "long long* answer"]
     return _visit(name, code, True, one, parameters, visit, _RUNS if inverse else "")
 
 

@@ -15,6 +15,7 @@ from ..._kernel.cuda.marks import (
     THREADS,
     count_marks,
     distinct,
+    few_distinct,
     lengths,
     move_marked,
     number_marked,
@@ -134,8 +135,23 @@ def positions(backend: Any, x: Any) -> Any:
     """Where elements are not zero: the index in each dimension as a row of a matrix."""
     if not x.size:
         return backend.empty((x.ndim, 0), _INT64)
+    if _tiles(x)[1] == 1:
+        return _few_positions(backend, x, x.shape)
     marks, totals, number = _marked(backend, x)
     return _numbered(backend, marks, totals, x.shape, number)
+
+
+def _few_positions(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
+    """The indices, in each dimension of a shape, of marks that are one tile: one launch, into memory for as many as there are elements."""
+    not_planned()
+
+    def find(flat: Any, number: Any) -> list[Any]:
+        out = backend.empty((max(len(shape), 1) * flat.size,), _INT64)
+        _visited(backend, number_marked, flat, None, out, number, *shape[1:], rank=len(shape), counts=True)
+        return [out]
+
+    (out,) = backend.launches(("few positions", shape), find, [_vector(x)], [backend.answers.place()])
+    return out.__class__((len(shape), backend.answers.wait()), _INT64, out.data)
 
 
 def _numbered(backend: Any, marks: Any, totals: Any, shape: tuple[int, ...], number: int) -> Any:
@@ -156,6 +172,8 @@ def runs(backend: Any, x: Any, sort: Any, wants_inverse: bool) -> tuple[Any, Any
     `sort` gives sorted elements and the places where they were."""
     not_planned()
     answer = backend.answers.place()
+    if _tiles(x)[1] == 1:
+        return _few_runs(backend, x, sort, wants_inverse, answer)
 
     def begin(x: Any) -> list[Any]:
         values, order = sort(x)
@@ -175,4 +193,20 @@ def runs(backend: Any, x: Any, sort: Any, wants_inverse: bool) -> tuple[Any, Any
 
     made = [first.data.ptr, counts.data.ptr, inverse.data.ptr, number]
     backend.launches(("runs", wants_inverse), end, [values, order, totals], made)
+    return first, inverse, counts
+
+
+def _few_runs(backend: Any, x: Any, sort: Any, wants_inverse: bool, answer: int) -> tuple[Any, Any, Any]:
+    """The same for one tile: one list of launches, into memory for as many as there are elements, all of which may be distinct."""
+
+    def find(x: Any, answer: Any) -> list[Any]:
+        values, order = sort(x)
+        first, counts = backend.empty(x.shape, x.dtype), backend.empty(x.shape, _INT64)
+        inverse = backend.empty((x.size if wants_inverse else 0,), _INT64)
+        _visited(backend, few_distinct, values, None, first, counts, order, inverse, answer, inverse=wants_inverse)
+        return [first, counts, inverse]
+
+    first, counts, inverse = backend.launches(("few", wants_inverse), find, [x], [answer])
+    number = backend.answers.wait()
+    first, counts = (a.__class__((number,), a.dtype, a.data) for a in (first, counts))
     return first, inverse, counts
