@@ -33,6 +33,10 @@ def test_what_comes_again_is_a_copy(gpu, monkeypatch):
     wanted = list(range(3, 1237, 3))
     assert back(first).tolist() == [n + 1 for n in wanted] and back(third).tolist() == wanted
     assert len(made) == 1 and third.device.type == "cuda"
+    for turn in range(3):
+        before = Kernel.natively
+        assert back(torch.arange(3, 1237, 3, device=CUDA)).tolist() == wanted
+        assert turn < 1 or not NATIVE or Kernel.natively == before + 1
 
 
 def test_new_tensors_are_one_native_call(gpu):

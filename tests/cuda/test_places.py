@@ -303,10 +303,11 @@ def test_wrong_rows_that_are_written_are_told_of(gpu):
 
 
 def test_codes(gpu):
-    by_plan(lambda x: F.one_hot(x, 6), torch.tensor([[5, 0], [2, 2]]))
-    F.one_hot(on_gpu(torch.tensor([6])), 6)
-    with pytest.raises(IndexError, match="index out of range"):
-        gpu.errors.check()
+    by_plan(lambda x: F.one_hot(x, 6), torch.tensor([[5, 0], [2, 2]]), launches=2)
+    for wrong in (6, -1):
+        F.one_hot(on_gpu(torch.tensor([wrong])), 6)
+        with pytest.raises(IndexError, match="index out of range"):
+            gpu.errors.check()
 
 
 def test_writes_into_views_are_planned(gpu):

@@ -27,7 +27,7 @@ from ..._tensor import Tensor, wrap
 from ..layout.striding import strided as strided_array
 from ..plans.sites import planned_call
 from ..records.casting import checked_array
-from ..registry import put_before, quick
+from ..registry import ops, put_before, quick
 
 
 def as_dtype(d: Any, name: str) -> dtype | None:
@@ -245,6 +245,8 @@ def remembered(slow: Any) -> Any:
             if found._k:
                 backend_of(CUDA).xp.cuda.get_current_stream().synchronize()  # other streams copy it
             found = kept[key] = wrap(array, found.dtype, found._k)
+        if found._k and not watching and not modes.on:
+            return ops.clone(found)  # by its plan
         return wrap(found._array if watching else found._array.copy(), found.dtype, found._k)
 
     return quick(fast, named_too=True)(slow)

@@ -19,7 +19,8 @@ from ..._core.random import FEW, SIGNIFICAND_BITS, MersenneState
 from ..._core.state import CUDA, DISPATCH, DUAL, GRAD, META, local, modes
 from ..._dispatch import backend_of
 from ..._errors.frames import warn_user
-from ..._kernel.folds.rows import Rows
+from ..._kernel.loops.lang import kernel
+from ..._kernel.render.value import COMPUTE
 from ..._tensor import Tensor, bump, wrap
 from ..records.inplace import assign
 from ..records.out import resize_out, write_out
@@ -476,26 +477,21 @@ def random_(input: Tensor, *args: Any, generator: Any = None, **named: Any) -> T
 def chosen_there(k: int, engine: MersenneState, d: dtype, chances: Tensor) -> Tensor:
     """Zeros, and ones with the probabilities that a tensor on a GPU has."""
     backend, kind = backend_of(k), float64 if chances.dtype is float64 else float32
-    array, (word, bad) = chances._array, backend.errors.word("chance")
-    backend.along.run("check_chances", _IMPOSSIBLE, [array.reshape(-1), word], [bad], (0,))
+    array = chances._array
     drawn = draw_at(k, draws.uniform, engine, kind, array.shape, kind.numpy)._array
     made = backend.empty(array.shape, d.numpy)
-    _chosen(backend, kind.code, chances.dtype.code, d.code)(drawn, array, out=made)
+    call = backend.kernel(_choose, (kind.code, chances.dtype.code, d.code, "i64"))
+    call(drawn, array, made, backend.errors.place("chance", array.shape))
     return wrap(made, d, CUDA)
 
 
-@functools.cache
-def _chosen(backend: Any, kind: str, chance: str, code: str) -> Any:
-    """Ones where numbers are below chances."""
-    return backend.pointwise("chosen", lambda m, x, p: x < p, (kind, chance), (code,), (kind, kind))
-
-
-_IMPOSSIBLE = Rows(
-    (("count", lambda m, p, word, count: m.cast(~((p >= 0.0) & (p <= 1.0)), "i64")),),
-    lambda m, word, bad, count: word + bad,
-    each=False,
-    fixed=1,
-)
+@kernel("(),()->(),()")
+def _choose(m: Any, drawn: Any, chance: Any, out: Any, wrong: Any) -> None:
+    """One where a number is below a chance, which it tells of if it is none."""
+    p, kind = chance[()], COMPUTE.get(out.type, out.type)
+    out[()] = m.where(drawn[()] < p, m.value(1, kind), m.value(0, kind))
+    if ~((p >= 0.0) & (p <= 1.0)):
+        wrong[()] = m.value(1, "i64")
 
 
 @public("Tensor.bernoulli_")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._backend.cuda_layout import Operand
+from ..._backend.cuda_watch import watching
 from ..._core.config import config
 from ..._core.dtypes import BY_NUMPY
 from ..._kernel.cuda.places import THREADS, lanes, take_rows
@@ -132,9 +133,16 @@ def _whole_rows(backend: Any, x: Any, places: Places) -> Any:
 
 def write(backend: Any, x: Any, places: Places, values: Any, how: str) -> None:
     """Combines values, which broadcast, with the elements in some places."""
+    in_order = config.deterministic or (
+        how == "multiply" and x.dtype.itemsize == 16
+    )  # of which memory does 8 bytes at once
+    given: Any = values
     if isinstance(values, np.ndarray):
-        values = backend.number(values)
-    if config.deterministic or (how == "multiply" and x.dtype.itemsize == 16):  # of which memory does 8 bytes at once
+        if in_order or watching() is None:
+            given = values = backend.number(values)
+        else:
+            given = backend.constant(values)[0]  # what is written down has it by its address
+    if in_order:
         _write_in_order(backend, x, places, values, how)
         return
     shape, index = places.shape, (places.index, Operand(places.shape, places.over, places.index.dtype))
@@ -144,7 +152,7 @@ def write(backend: Any, x: Any, places: Places, values: Any, how: str) -> None:
     to = x, Operand((*shape, places.size), (*places.kept, places.step), x.dtype)
     call(
         index,
-        (values, Operand(shape, _broadcast(values, shape), values.dtype)),
+        (given, Operand(shape, _broadcast(values, shape), values.dtype)),
         to,
         backend.errors.place("index", shape),
     )
