@@ -15,6 +15,7 @@ from .._core.dtypes import BY_NUMPY
 from .._core.once import found_once
 from .._core.state import CUDA, local
 from .._kernel.cuda.count import count
+from .._kernel.cuda.join import join
 from .._kernel.cuda.random import SAMPLERS, render_random
 from .._kernel.cuda.render import render_dense, render_kernel, render_pointwise
 from .._kernel.native.site import choose, open_device
@@ -38,6 +39,7 @@ _PLANS = 4096  # layouts remembered by one kernel
 _COUNTING = 264  # blocks that count: each adds its counts to those of all
 _CHOICE = 58  # the first bit of a word in which switches stand, beside the address of a stream
 _CONSTANTS, _LARGEST_CONSTANT = 1024, 1 << 16  # tables that are kept on a GPU, and bytes of one
+_BRIEF = 1 << 20  # bytes that are copied sooner than a launch is made
 _ANSWERS = 4  # words for each thread
 _OPTIONS = ("--fmad=false", "--std=c++17")  # bodies say where a product and a sum are one operation
 
@@ -371,6 +373,18 @@ class Cuda:
     def copy(self, source: Any, out: Any) -> None:
         """Writes an array, cast and broadcast, into another."""
         self._cast(BY_NUMPY[source.dtype].code, BY_NUMPY[out.dtype].code)(source, out=out)
+
+    def join(self, parts: Sequence[tuple[Any, Any]], size: int) -> None:
+        """Copies arrays into others of their dtype, of so many bytes together: few are one launch, unless programs join copies to what is beside."""
+        watch = watching()
+        if len(parts) < 2 or size > _BRIEF or (watch is not None and watch.fuses):
+            for x, out in parts:
+                self.copy(x, out)
+            return
+        plans = [plan([(x.shape, x.strides)], (), [(out.shape, out.strides)], dense=False) for x, out in parts]
+        text = join("join", parts[0][0].itemsize, tuple([(p.rank, p.index) for p in plans]))
+        given = [a for (x, out), p in zip(parts, plans) for a in (x, out, *p.geometry)]
+        self.compiled("join", text)((max([p.blocks for p in plans]), len(plans)), (THREADS,), given)
 
     def add_along(self, x: Any, y: Any, dim: int) -> Any:
         """Adds to x, in place, an element of y for each place along a dimension."""

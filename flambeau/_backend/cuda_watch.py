@@ -163,6 +163,7 @@ class Watch:
     """What one call did: memory that it made, launches and calls of libraries over it and over what was given."""
 
     current: Watch | None = None
+    fuses = False  # whether what is pointwise becomes part of larger kernels
 
     def __init__(self, backend: Any, inputs: Sequence[Any], writable: Sequence[int] = ()):
         self.backend, self.writable = backend, writable

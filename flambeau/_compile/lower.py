@@ -337,6 +337,7 @@ class Lowering:
             constant = wrap(op.array, op.dtype, CUDA)
             arrays, places = [op.array], [(Memory(CONSTANT, op.array, constant), 0)]
         watch = DeviceWatch(backend, arrays, [0] if op in WRITES else ())
+        watch.fuses = True
         with watch:
             outs = self._launched(backend, watch, node, dict(zip(operands, watch.given)))
         new = [Memory(MADE, backend.xp.ndarray(s.shape, s.dtype, None, s.strides)) for s in watch.made]

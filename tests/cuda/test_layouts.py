@@ -5,7 +5,7 @@ import pytest
 import flambeau as torch
 
 from .fake_gpu import back, on_gpu
-from .test_places import turned
+from .test_places import by_plan, turned
 
 pytestmark = pytest.mark.sweep
 
@@ -70,3 +70,19 @@ def test_sums_over_no_rows(gpu):
         made = F.layer_norm(on_gpu(torch.ones(0, 3, 7)), (7,), weight, bias)
         slopes = torch.autograd.grad(made, (weight, bias), on_gpu(torch.ones(0, 3, 7)))
         assert all(back(g).equal(torch.zeros(7)) for g in slopes)
+
+
+def test_few_elements_are_joined_in_one_launch(gpu):
+    for d in (torch.uint8, torch.bfloat16, torch.float32, torch.int64, torch.complex128):
+        x, y = torch.arange(24).view(2, 3, 4).to(d), torch.arange(100, 116).view(2, 2, 4).to(d)
+        by_plan(lambda x, y: torch.cat([x, y], 1), x, y, launches=1)
+        by_plan(
+            lambda x, y: torch.cat([x.transpose(0, 2), y.transpose(0, 2), x[:, :0].transpose(0, 2)], 1),
+            x,
+            y,
+            launches=1,
+        )
+        by_plan(lambda x: torch.stack([x[0], x[1, :, :1].expand(3, 4), x.flip(2)[0]], 2), x)
+        by_plan(lambda x: x.roll(1, 2), x, launches=1)
+    x = torch.arange(400_000.0)
+    by_plan(lambda x: torch.cat([x, x]), x, launches=2)  # much is copied in larger words

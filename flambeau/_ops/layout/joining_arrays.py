@@ -64,13 +64,15 @@ def _all_channels_last(arrays: Any) -> bool:
 
 
 def joined_on_device(backend: Any, xs: Any, dim: int) -> Any:
-    """The same on a GPU, by a launch for each, which plans can carry out."""
-    shape, end = list(xs[0].shape), 0
+    """The same on a GPU, by launches that plans can carry out."""
+    shape, end, parts = list(xs[0].shape), 0, []
     shape[dim] = sum([x.shape[dim] for x in xs])
     made = backend.empty(tuple(shape), xs[0].dtype)
     for x in xs:
         end += x.shape[dim]
-        backend.copy(x, made[(*[slice(None)] * dim, slice(end - x.shape[dim], end))])
+        if x.size:
+            parts.append((x, made[(*[slice(None)] * dim, slice(end - x.shape[dim], end))]))
+    backend.join(parts, made.nbytes)
     return made
 
 
