@@ -2,12 +2,15 @@
 
 The gradient of a large weight is made of a small input and a small gradient. Nobody reads it before the backward pass is over, and until
 then the memory that it will lie in has room for other values (`memory.py`).
+
+A value that the backward pass makes again waits for the derivative of the same operation, with which it becomes one loop.
 """
 
 from __future__ import annotations
 
 from .._ops.records.pointwise_op import Pointwise
-from .graph import Graph, Value, is_view
+from .graph import Graph, Node, Value, is_view
+from .recompute import NEAR, derives
 from .writes import changes, is_gift, whole_of
 
 _LARGE = 1 << 14  # bytes of results that are worth it
@@ -55,4 +58,33 @@ def delayed(graph: Graph) -> Graph:
     together = [sorted(waiting.get(i, []), key=lambda k: (k in gifts, k)) for i in range(end + 1)]
     order = [k for i in range(end + 1) for k in (*together[i], *[i] * (i < end and i not in moved))]
     graph.nodes = [nodes[k] for k in order]
+    return graph
+
+
+def beside_derivatives(graph: Graph) -> Graph:
+    """The same program, in which pointwise operations stand before their derivatives, if all who use their results can wait that long
+    and need little besides."""
+    nodes = graph.nodes
+    for i in range(len(nodes) - 1, -1, -1):
+        node = nodes[i]
+        if (
+            not isinstance(node.op, Pointwise)
+            or len(node.outs) != 1
+            or node.outs[0] is None
+            or node.outs[0].nbytes < _LARGE
+        ):
+            continue
+        end = next((k for k in range(i + 1, min(len(nodes), i + NEAR)) if derives(nodes[k], node)), i)
+        between = nodes[i + 1 : end]
+        if any([n.opaque or n.writes or changes(n) for n in between]):
+            continue
+        made, users = set(node.outs), list[Node]()
+        for n in between:
+            if not made.isdisjoint(n.operands()):
+                users.append(n)
+                made.update(n.outs)
+        longer = sum([v.nbytes for v in {v for n in users for v in n.operands()} - made])  # what stays longer
+        if users and made.isdisjoint(nodes[end].operands()) and 2 * longer <= node.outs[0].nbytes:
+            others = [n for n in between if n not in users]
+            nodes[i : end + 1] = [*others, node, nodes[end], *users]
     return graph

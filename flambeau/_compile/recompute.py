@@ -20,7 +20,7 @@ from .writes import changes, is_gift
 _LARGE = 1 << 14  # bytes from which a value is not kept
 _INSTRUCTIONS = 8  # of an operation that is done again, at most
 _FAR = 16  # nodes between two uses of a value from which it need not be kept
-_NEAR = 16  # nodes between the first use of a value and a derivative with which it shares a loop
+NEAR = 16  # nodes between the first use of a value and a derivative with which it shares a loop
 
 
 def recompute(forward: Graph, backward: Graph, needed: dict[Value, None]) -> None:
@@ -94,7 +94,7 @@ def made_again(graph: Graph) -> Graph:
             continue
         if any([_may_write(graph, graph.nodes[k], v) for k in changing if i < k < late[0] for v in known]):
             continue
-        if not light and not _is_short(node) and not _derived(node, graph.nodes[late[0] : late[0] + _NEAR]):
+        if not light and not _is_short(node) and not _derived(node, graph.nodes[late[0] : late[0] + NEAR]):
             continue
         again = Node(node.op, node.args, (), node.several, line=node.line)
         new = copy(value)
@@ -141,9 +141,15 @@ def _with(graph: Graph, before: dict[int, list[Node]], others: dict[int, dict[Va
 
 def _derived(node: Node, later: Sequence[Node]) -> bool:
     """Whether the derivative of an operation is among later ones: made in one loop with it, its result comes nearly for free."""
+    return any([derives(n, node) for n in later])
+
+
+def derives(later: Node, node: Node) -> bool:
+    """Whether a node computes a derivative of an operation from the same operands."""
+    if not isinstance(later.op, Pointwise):
+        return False
     kernels = [d.kernel for d in node.op.grads if d is not None and getattr(d, "kernel", None) is not None]
-    operands = set(node.operands())
-    return any([n.op in kernels and operands <= set(n.operands()) for n in later if isinstance(n.op, Pointwise)])
+    return later.op in kernels and set(node.operands()) <= set(later.operands())
 
 
 def _is_pointwise(node: Node) -> bool:

@@ -1,5 +1,7 @@
 """Operations that wait until their results are needed, and values that are written over as a whole."""
 
+from itertools import pairwise
+
 import pytest
 from program_reference import agrees, captured
 
@@ -45,6 +47,27 @@ def test_what_makes_little_of_much_does_not_wait():
     given = make((2000, 20), (200, 200))
     program = agrees(function, given)
     assert names(program.graph) == names(captured(function, given(0)))
+
+
+@pytest.mark.parametrize("width, joined", [(256, 2), (64, 0)])
+def test_what_is_made_again_waits_for_its_derivative_if_that_needs_little_memory(width, joined):
+    """In the backward pass the gradient of a weight needs the activation before the gradient of what that was made of."""
+    wide = torch.nn.Sequential(
+        *[
+            torch.nn.Sequential(torch.nn.Linear(64, width), torch.nn.GELU(), torch.nn.Linear(width, 64))
+            for _ in range(2)
+        ]
+    )
+    x = torch.randn(128, 64)
+    expected = torch.autograd.grad(wide(x).square().sum(), list(wide.parameters()))
+    region = Region(lambda: wide(x).square().sum())
+    for _ in range(4):
+        wide.zero_grad()
+        region().backward()
+    for p, g in zip(wide.parameters(), expected):
+        assert torch.equal(p.grad, g)
+    order = names(region.entries[0].program.backward_program.graph)
+    assert sum(pair == ("gelu", "gelu_backward_x") for pair in pairwise(order)) == joined
 
 
 def test_what_is_kept_anyway_costs_nothing():
