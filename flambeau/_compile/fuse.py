@@ -327,6 +327,10 @@ class _Writer:
         node = self.group.members[-1].loop.node
         made = Fused(kernel, operands, len(outputs), walk, node, stream or (rare and apart))
         made.keep = self.keep
+        if stream:
+            made.near = functools.partial(
+                _kernel, body, tuple(inputs), tuple(types), tuple(compute), tuple(steps), False, apart
+            )
         return made
 
     def _launch(self, body: Any, inputs: Sequence[str], types: Sequence[str], places: Sequence[Any]) -> Launch | None:

@@ -17,6 +17,7 @@ from .._kernel.native.gifts import giver
 from .._kernel.native.runner import runner_on
 from .._kernel.native.site import device_layout
 from .._tensor import Meta, Tensor, wrap
+from .bands import banded
 from .breaks import Otherwise
 from .fuse import fused, live
 from .graph import COMPUTES, Graph, Value
@@ -117,7 +118,7 @@ class Lowered:
         for v in self.outputs:
             if v in self.places:
                 self.places[v][0].fresh = True
-        steps = fused(live(low.steps, set()), set(), least)
+        steps = banded(fused(live(low.steps, set()), set(), least))
         self.parts: list[Any] = []
         self.written = low.written
         self._find_times(steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,7 @@ class Loop(Step):
         if addresses.get(self.ufunc) in in_place:
             first = self.operands[0][0], self.operands[self.ufunc.nin][0]
             return (pair for pair in alike(ways, self.operands, self.ufunc.nout) if pair == first)
-        if self.ufunc not in recipes or self._past_caches():
+        if self.ufunc not in recipes or self.goes_past_caches():
             return iter(())
         return alike(ways, self.operands, self.ufunc.nout)
 
@@ -86,7 +86,7 @@ class Loop(Step):
         plan.keep.append((self.ufunc, self.constants))
         ufunc = self.ufunc
         if not ufunc.signature and ufunc in addresses:
-            if self._past_caches():
+            if self.goes_past_caches():
                 ufunc = past_caches(ufunc)
             encode_pointwise(plan, addresses[ufunc], *loops[ufunc], self.walk, self.operands)
             return
@@ -98,7 +98,7 @@ class Loop(Step):
             raise Unplannable("too many dimensions")
         plan.loop(kernel, data, dims, steps, numbered(self.operands), outer, strides)
 
-    def _past_caches(self) -> bool:
+    def goes_past_caches(self) -> bool:
         """Whether the result is so large that the caches could not keep it."""
         size = math.prod(self.walk.lead) * self.dtypes[-1].itemsize
         if size < pool.settings[1] or self.ufunc not in recipes or self.ufunc.nout != 1:
@@ -110,7 +110,7 @@ class Loop(Step):
 class Fused(Step):
     """Several pointwise loops as one; the last operands are its results. `apart`: these must not lie where operands do."""
 
-    __slots__ = ("apart", "keep", "kernel", "operands", "results", "walk")
+    __slots__ = ("apart", "keep", "kernel", "near", "operands", "results", "walk")
 
     def __init__(
         self, kernel: tuple[int, int, Any], operands: list[Operand], results: int, walk: Any, node: int, apart: bool
@@ -118,6 +118,7 @@ class Fused(Step):
         self.kernel, self.operands, self.results, self.walk, self.node = kernel, operands, results, walk, node
         self.keep: list[Any] = []
         self.apart = apart
+        self.near: Callable[[], tuple[int, int, Any]] | None = None  # makes a kernel whose result stays in the caches
 
     def pairs(self) -> Iterator[tuple[Memory, Memory]]:
         return iter(()) if self.apart else alike(self.walk.ways, self.operands, self.results)

@@ -3,6 +3,7 @@
 import pytest
 
 import flambeau as torch
+from flambeau._compile import bands
 from flambeau._compile.steps import Loop
 from flambeau._kernel.folds.rows import in_place
 from flambeau._kernel.loops.ufunc import addresses
@@ -35,7 +36,8 @@ def overlaid(region):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("shape", [(30, 70), (300, 700), (1500, 1300)])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_results_have_the_bits_of_eager_ones(name, shape, dtype):
+def test_results_have_the_bits_of_eager_ones(name, shape, dtype, monkeypatch):
+    monkeypatch.setattr(bands, "strip_bytes", lambda: 1 << 60)  # large values have memory, too
     function = FUNCTIONS[name]
     torch.manual_seed(0)
     x = torch.randn(shape, dtype=dtype)

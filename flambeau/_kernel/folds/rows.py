@@ -33,6 +33,7 @@ _FEW = 16  # rows whose moments are taken at once
 LONGEST = 1 << 16  # bytes of a row that are kept on the stack
 # Kernels, by address, whose first result may lie where the first operand does: that is not read any more when it is written.
 in_place: set[int] = set()
+streamed: set[Any] = set()  # ufuncs whose results go past the caches
 
 
 class Rows(NamedTuple):
@@ -513,6 +514,8 @@ class RowKernel(Kernel):
         made, rows = super().build(types, options), self.rows
         if rows.each and not (rows.down or rows.parts or rows.weighed()) and types[0] == types[len(self.inputs)]:
             in_place.add(addresses[made])
+        if options.get("stream"):
+            streamed.add(made)
         return made
 
     def write(self, m: KernelScope, arrays: list[Array], options: dict[str, Any]) -> None:

@@ -542,7 +542,7 @@ def _work(call: tuple[Any, int, Any, Any], starts: dict[int, int]) -> None:
 
 
 @functools.cache
-def _cores(signature: str) -> list[list[str]]:
+def cores_of(signature: str) -> list[list[str]]:
     """The names of the extents that the loop of a ufunc knows, operand by operand."""
     return [re.findall(r"\w+", part) for part in re.findall(r"\(([^)]*)\)", signature)]
 
@@ -554,7 +554,7 @@ class Walk:
     __slots__ = ("cores", "inner", "lead", "ways")
 
     def __init__(self, ufunc: Any, about: Sequence[tuple[Any, Any, Any]]):
-        cores = _cores(ufunc.signature or ",".join(["()"] * ufunc.nargs))
+        cores = cores_of(ufunc.signature or ",".join(["()"] * ufunc.nargs))
         sizes: dict[str, int] = {}
         self.inner: list[list[int]] = []
         self.ways: list[list[int]] = []
