@@ -9,7 +9,7 @@ A value that the backward pass makes again waits for the derivative of the same 
 from __future__ import annotations
 
 from .._ops.records.pointwise_op import Pointwise
-from .graph import Graph, Node, Value, is_view
+from .graph import COMPUTES, Graph, Node, Value, is_view
 from .recompute import NEAR, derives
 from .writes import changes, is_gift, whole_of
 
@@ -59,6 +59,28 @@ def delayed(graph: Graph) -> Graph:
     order = [k for i in range(end + 1) for k in (*together[i], *[i] * (i < end and i not in moved))]
     graph.nodes = [nodes[k] for k in order]
     return graph
+
+
+def draws_first(graph: Graph) -> Graph:
+    """The same program, in which random numbers are drawn before operations by element that do not need them: dropout follows its activation
+    at once, with which it becomes one loop."""
+    nodes = graph.nodes
+    for i, node in enumerate(nodes):
+        at, operands = i, set(node.operands())
+        while (
+            node.opaque == COMPUTES
+            and at
+            and not node.writes
+            and _may_wait(nodes[at - 1])
+            and operands.isdisjoint(nodes[at - 1].outs)
+        ):
+            at -= 1
+        nodes.insert(at, nodes.pop(i))
+    return graph
+
+
+def _may_wait(node: Node) -> bool:
+    return isinstance(node.op, Pointwise) and not (node.opaque or node.writes or changes(node))
 
 
 def beside_derivatives(graph: Graph) -> Graph:

@@ -23,7 +23,7 @@ from .fuse import fused, live
 from .graph import COMPUTES, Graph, Value
 from .lower import Lowering
 from .memory import CONSTANT, GIVEN, INPUT, MADE, Host, Memory, give_back, is_temporary, overlay, placed
-from .order import beside_derivatives, delayed
+from .order import beside_derivatives, delayed, draws_first
 from .overwritten import without_copies
 from .recompute import made_again
 from .running import ARENA, DEVICE_ARENA, SCRATCH, Born, Frame, Gifts, Run, Stretch, fresh, layout
@@ -60,7 +60,7 @@ class Program:
         self._arenas: list[Any] = [] if arenas is None else arenas  # that no run uses now; programs may share them
         graph = graph.once()
         without_copies(graph)
-        self.graph = beside_derivatives(delayed(made_again(graph)))
+        self.graph = beside_derivatives(delayed(draws_first(made_again(graph))))
         self._finish = finish  # chooses the form of what was found out
         without_unread(self.graph.nodes, self.graph.outputs)
         self._lock = threading.Lock()

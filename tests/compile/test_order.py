@@ -70,6 +70,21 @@ def test_what_is_made_again_waits_for_its_derivative_if_that_needs_little_memory
     assert sum(pair == ("gelu", "gelu_backward_x") for pair in pairwise(order)) == joined
 
 
+def test_dropout_follows_its_activation():
+    """Its random numbers are drawn before, as many as eagerly and in the same order."""
+    model = torch.nn.Sequential(
+        *[torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.Dropout(0.3)) for _ in range(2)]
+    )
+    x = torch.randn(256, 64)
+    region, runs = Region(lambda x: (model(x), torch.rand(3))), []
+    for function in (lambda x: (model(x), torch.rand(3)), region, region, region):
+        torch.manual_seed(3)
+        runs.append([torch.cat(function(x)[:1]), torch.rand(2)])
+    assert all(torch.equal(a, b) for run in runs[1:] for a, b in zip(runs[0], run, strict=True))
+    order = [name for name in names(region.entries[0].program.forward_program.graph) if "view" not in name]
+    assert sum(pair == ("gelu", "dropout_masked") for pair in pairwise(order)) == 2
+
+
 def test_what_is_kept_anyway_costs_nothing():
     """Two operands that die together with another operation are paid for once."""
 
