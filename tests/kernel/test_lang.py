@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from flambeau._backend.cpu import cpu
+from flambeau._kernel.building.llvm import AS_WRITTEN
+from flambeau._kernel.folds import sort
 from flambeau._kernel.loops.lang import independent, kernel
 
 SOURCE = """
@@ -84,3 +86,10 @@ def test_a_caller_who_knows_how_operands_lie_gets_one_loop():
     assert _total(types)(x) == _total(types, adjacent=True)(x) == 28
     assert _total(types)(x[::2]) == _total(types, adjacent=False)(x[::2]) == 12
     assert _total(types, adjacent=False)(x) == 28
+
+
+def test_kernels_without_vectors_are_compiled_as_they_are_written():
+    """Elements that are merged follow from each other: passes that look for vectors take long, and copies of loops make it slower."""
+    types = ("f64", "f64", "i64", "i64", "i64", "i64")
+    text = sort.merge_sort.render(types, {"descending": False, "adjacent": True})
+    assert AS_WRITTEN in text and AS_WRITTEN not in sort.top.render(("f32", "f32", "i64"), {"smallest": False})

@@ -68,7 +68,7 @@ def _merge(m: Any, lo: Any, mid: Any, hi: Any, keys: Any, places: Any, into_keys
         j = j + m.cast(~left, "i64")
 
 
-@kernel("(n)->(n),(n),(n),(n),(n)")
+@kernel("(n)->(n),(n),(n),(n),(n)", vectors=False)
 def merge_sort(
     m: Any, x: Any, value: Any, place: Any, keys: Any, other_keys: Any, other_place: Any, descending: Any
 ) -> None:

@@ -468,8 +468,11 @@ class Walker:
 class Kernel:
     """A kernel function with a generalized-ufunc signature; gives a ufunc for each set of types and options."""
 
-    def __init__(self, function: Callable[..., Any], signature: str, name: str = "", along: str = ""):
+    def __init__(
+        self, function: Callable[..., Any], signature: str, name: str = "", along: str = "", vectors: bool = True
+    ):
         self.function, self.signature, self.name = function, signature, name or function.__name__
+        self.vectors = vectors  # whether the compiler looks for some
         self.along = along  # the dimension of its one loop, if that is all it does and iterations are `independent`
         sides = [
             [tuple(filter(None, part.strip(" ()").split(","))) for part in side.replace(" ", "").split("),(")]
@@ -495,6 +498,7 @@ class Kernel:
         options = {name: value for name, value in options.items() if name != "adjacent"}
         operands = [*self.inputs, *self.outputs]
         r = Llvm("kernel", _PARAMETERS)
+        r.as_written = not self.vectors
         pointers = [_pointer(r, "%args", i) for i in range(len(operands))]
         outer_steps = [_word(r, "%steps", i) for i in range(len(operands))]
         count = _word(r, "%dims", 0)
@@ -557,10 +561,10 @@ class Kernel:
         return jit.compile_rendered("kernel", (*own, self.signature, types, sorted(options.items())), render)
 
 
-def kernel(signature: str, along: str = "") -> Callable[[Callable[..., Any]], Kernel]:
+def kernel(signature: str, along: str = "", vectors: bool = True) -> Callable[[Callable[..., Any]], Kernel]:
     """Declares a kernel: `@kernel("(n),(n)->()")` over a function of `m`, the operands and options. One whose only loop goes `along` a
-    dimension and is `independent` has a thread for each iteration on a GPU."""
-    return lambda function: Kernel(function, signature, along=along)
+    dimension and is `independent` has a thread for each iteration on a GPU. One without `vectors` is compiled as it is written."""
+    return lambda function: Kernel(function, signature, along=along, vectors=vectors)
 
 
 def independent(*bounds: Any, abreast: int = 0, when: bool = True) -> range:
