@@ -5,7 +5,7 @@
     python tools/release.py --wheel dist/x.whl         # only try a wheel that is there, with every interpreter found
 
 Needs `pip install build twine`. The build is made twice, from two clones of the commit, and must give the same bytes. Every interpreter
-from 3.10 to 3.14 that is on the PATH (or given by --python) then gets an environment of its own, in which the wheel is
+from 3.10 to 3.15 that is on the PATH (or given by --python) then gets an environment of its own, in which the wheel is
 installed and tried from outside of the checkout: README's example, the commands, a part of the tests.
 """
 
@@ -26,7 +26,7 @@ import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ROOT / "flambeau" / "_kernel" / "shipped"
-VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 # Tests that need nothing but the package and pytest: what they import, save, train and refuse.
 TESTS = (
     "test_import.py",
