@@ -10,6 +10,7 @@ import dis
 import functools
 import gc
 import io
+import itertools
 import os
 import sys
 import sysconfig
@@ -294,7 +295,7 @@ def _entered(code: Any, one: Statement) -> Any:
     """The code with a jump to a statement, and an end behind it; all its variables are arguments."""
     jump, more, leave = [dis.opmap[name] for name in ("JUMP_FORWARD", "EXTENDED_ARG", "RETURN_VALUE")]
     steps = list(dis.get_instructions(code))
-    begin = next((after.offset for s, after in zip(steps, steps[1:]) if s.opname == "RESUME"), 0)
+    begin = next((after.offset for s, after in itertools.pairwise(steps) if s.opname == "RESUME"), 0)
     raw = bytearray(code.co_code)
     room = one.start - begin
     if room:

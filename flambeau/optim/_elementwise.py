@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,11 @@ from .._ops.registry import ops
 from .._tensor import Meta, Storage, Tensor, bump
 from . import _gpu as gpu_many
 from .optimizer import Optimizer, _device_dtype_check_for_fused, _get_scalar_dtype, _to_scalar
+
+
+def _numbers(given: Any) -> list[float]:
+    """Settings as floats; texts are none."""
+    return array("d", given).tolist()
 
 
 class _Numbers:
@@ -249,15 +255,15 @@ class Elementwise(Optimizer):
         rows = list(zip(*columns))
         if not gpu_many.suits(rows):
             return False
-        settings, made, numbers = [float(x) for x in given], {}, []
+        settings, made, numbers = _numbers(given), {}, []
         for own in scalars:
             values = tuple(map(float, own))
             if values not in made:  # most parameters have made as many steps
                 made[values] = self._formula.numbers(_NUMBERS, values, settings, options)
             changed, shared = made[values]
             numbers.append(shared)
-            for array, new in zip(own, changed):
-                array.fill(new)
+            for held, new in zip(own, changed):
+                held.fill(new)
         gpu_many.run(self._formula, options, params[0].dtype.code, rows, numbers)
         _count_writes(params)
         return True
@@ -295,9 +301,7 @@ class Elementwise(Optimizer):
             for s, new in zip(scalars, changed):
                 s.copy_(new)
         else:
-            changed, numbers = self._formula.numbers(
-                _NUMBERS, [float(s) for s in scalars], [float(x) for x in given], options
-            )
+            changed, numbers = self._formula.numbers(_NUMBERS, _numbers(scalars), _numbers(given), options)
             for s, new in zip(scalars, changed):
                 s.fill_(new)
         tensors = [p, g, *[state[name] for name in names]]

@@ -30,7 +30,7 @@ _SMALL = WORTHWHILE // WEIGHT  # elements that one thread changes while the inte
 
 # Where CPython and NumPy keep things: offsets into a list, a tuple, an ndarray and its dtype, in bytes.
 _HEAD = object.__basicsize__
-_TYPE, _LIST_SIZE, _LIST_ITEMS, _TUPLE_ITEMS = _HEAD - 8, _HEAD, _HEAD + 8, _HEAD + 8
+_TYPE, _LIST_SIZE, _LIST_ITEMS, _TUPLE_ITEMS = _HEAD - 8, _HEAD, _HEAD + 8, tuple.__basicsize__
 _DATA, _NDIM, _SHAPE, _DTYPE, _FLAGS = _HEAD, _HEAD + 8, _HEAD + 16, _HEAD + 40, _HEAD + 48
 _BYTEORDER, _NUMBER = _HEAD + 10, _HEAD + 12
 _USABLE = 0x1 | 0x100 | 0x400  # flags: C-contiguous, aligned, writable
