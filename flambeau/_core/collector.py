@@ -24,17 +24,33 @@ class uncollected:
     object is gone, and the next one notices.
     """
 
+    # An exception of a signal handler may come between any two instructions: the lock is let go of in a `finally` that begins before it is
+    # taken. On Python 3.14 `with lock` has a gap between taking it and its block, and so has a comprehension within the block.
+
     def __enter__(self) -> None:
-        with _collector.lock:
+        lock = _collector.lock
+        try:
+            lock.acquire()
             if not _collector.open():
                 _collector.on = gc.isenabled()
             _collector.moments.append(weakref.ref(self))
             gc.disable()
+        finally:
+            try:  # noqa: SIM105 - a Python function that begins first could be interrupted
+                lock.release()
+            except RuntimeError:
+                pass  # an interrupt ended the wait for it
 
     def __exit__(self, *error: Any) -> None:
-        with _collector.lock:
-            _collector.moments = [r for r in _collector.moments if r() is not self]
-            _collector.open()
+        lock = _collector.lock
+        try:
+            lock.acquire()
+            _collector.close(self)
+        finally:
+            try:  # noqa: SIM105 - a Python function that begins first could be interrupted
+                lock.release()
+            except RuntimeError:
+                pass  # an interrupt ended the wait for it
 
 
 class _Collector:
@@ -51,6 +67,10 @@ class _Collector:
             gc.enable()
             self.on = False
         return bool(self.moments)
+
+    def close(self, one: uncollected) -> None:
+        self.moments = [r for r in self.moments if r() is not one]
+        self.open()
 
     def forget(self) -> None:
         """In a child the threads that opened them are not there."""

@@ -169,3 +169,10 @@ def test_moments_without_collection_survive_interrupts():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
     assert struck > 100
+    other = threading.Thread(target=lambda: uncollected().__enter__(), daemon=True)  # over when its object is gone
+    other.start()
+    other.join(30)
+    assert not other.is_alive(), "a strike left the lock of the moments taken"
+    with uncollected():
+        pass
+    assert gc.isenabled()
