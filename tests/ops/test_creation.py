@@ -1,5 +1,7 @@
 """New tensors: inferred dtypes, values, options, errors for bad data and sizes."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -227,6 +229,12 @@ def test_complex_and_polar():
 def test_tables():
     assert torch.eye(2, 3).tolist() == [[1, 0, 0], [0, 1, 0]] and torch.eye(3, 0).shape == (3, 0)
     assert torch.tril_indices(2, 3, 1).tolist() == [[0, 0, 1, 1, 1], [0, 1, 0, 1, 2]]
+    for rows, columns, offset in itertools.product(range(5), range(5), range(-6, 7)):
+        for mine, theirs in (torch.tril_indices, np.tril_indices), (torch.triu_indices, np.triu_indices):
+            made = mine(rows, columns, offset, dtype=torch.int32)
+            np.testing.assert_array_equal(made.numpy(), np.stack(theirs(rows, offset, columns)))
+            assert mine(rows, columns, offset, device="meta").shape == made.shape
+    assert torch.tril_indices(10**7, 10**7, device="meta").shape == (2, 50_000_005_000_000)
     assert torch.triu_indices(3, 2, -1).tolist() == [[0, 0, 1, 1, 2], [0, 1, 0, 1, 1]]
     assert torch.vander(torch.tensor([1, 2, 3])).tolist() == [[1, 1, 1], [4, 2, 1], [9, 3, 1]]
     assert torch.empty_permuted((2, 3, 4), (2, 0, 1)).stride() == (3, 1, 6)

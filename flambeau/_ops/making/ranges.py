@@ -298,6 +298,16 @@ def logspace(
 # -- index tables ------------------------------------------------------------------------------------------------
 
 
+def _below(row: int, col: int, offset: int) -> int:
+    """How many elements of a matrix are on a diagonal or below it."""
+
+    def rows(n: int) -> int:  # the first row has one element, the next two, up to `col`
+        full = max(0, n - col)
+        return (max(0, n) - full) * (max(0, n) - full + 1) // 2 + full * col
+
+    return rows(row + offset) - rows(offset)
+
+
 def _triangle(name: str, lower: bool, row: int, col: int, offset: int, dtype: Any, device: Any, layout: Any) -> Tensor:
     if row < 0:
         raise RuntimeError(f"row must be non-negative, got{row}")
@@ -308,13 +318,26 @@ def _triangle(name: str, lower: bool, row: int, col: int, offset: int, dtype: An
     if d.name not in ("int64", "int32"):
         raise RuntimeError(f"\"{name}\" not implemented for '{d.name}'")
     k, index = device_bits(device)
-    xp = backend_of(k).xp
-    if k & META:
-        rows, cols = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
-        return finished(memory((2, rows.size), d, k), d, k)
+    below = _below(row, col, offset if lower else offset - 1)
+    total = below if lower else row * col - below
+    steps = memory((2, total), d, k, index)
+    if k & META or not total:
+        return finished(steps, d, k)
     with placed(k, index):
-        rows, cols = (xp.tril_indices if lower else xp.triu_indices)(row, offset, col)
-        return finished(xp.stack([rows, cols]).astype(d.numpy), d, k)
+        xp = backend_of(k).xp
+        # Rows without elements come first in a lower triangle, last in an upper one. Each other row is one step down and some back.
+        rows = xp.arange(max(0, -offset), row) if lower else xp.arange(min(row, col - offset))
+        first, last = (
+            (0 * rows, xp.minimum(rows + offset, col - 1))
+            if lower
+            else (xp.maximum(rows + offset, 0), 0 * rows + col - 1)
+        )
+        starts = xp.cumsum(last - first + 1)[:-1]
+        steps[0], steps[1] = 0, 1
+        steps[0, starts] = 1
+        steps[1, starts] = first[1:] - last[:-1]
+        steps[:, 0] = rows[0], first[0]
+    return ops.cumsum(finished(steps, d, k), 1, dtype=d)
 
 
 @remembered
