@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from .._core import allocation
 from .._core.allocation import empty, filler, zeros
@@ -17,7 +18,7 @@ from .._kernel.loops import pointwise
 from .._kernel.loops.ufunc import addresses, splitting
 from .._kernel.native import direct
 from .._kernel.native.direct import start_of as start_of
-from .._kernel.native.walks import merged_dims, rows_of
+from .._kernel.native.walks import Rows, in_long_rows, merged_dims, rows_of, ways_of
 from .._kernel.threads import pool
 from . import copies, threads
 from . import memory as memory  # allocates large arrays
@@ -110,11 +111,17 @@ class Cpu:
             arrays = [copies.in_order_of(out, a) if i in turned else a for i, a in enumerate(arrays)]
         operands = [*arrays, out]
         count = threads.parts(out.size)
-        words = _walk(call, count, *[(a.shape, a.strides, a.dtype) for a in operands])
-        if words is None or not all([a.flags.aligned for a in operands]):
+        found = _walks(call, count, *[(a.shape, a.strides, a.dtype) for a in operands])
+        if found is None or not all([a.flags.aligned for a in operands]):
             call(*arrays, out=out)
             return out
-        pool.run_walk(words, [start_of(a) for a in operands], count)
+        repeated, walks = found
+        for one in repeated:
+            extents, (strides, _) = one.ends()
+            operands[one.number] = np.ascontiguousarray(as_strided(operands[one.number], extents, strides))
+        starts = [start_of(a) for a in operands]
+        for words, begin in walks:
+            pool.run_walk(words, [start + first for start, first in zip(starts, begin)], count)
         return out
 
     def widest(self, call: Callable[..., Any], operands: list[Any], outer: int, work: int) -> None:
@@ -274,8 +281,9 @@ def _lies_across(shape: tuple[int, ...], steps: tuple[int, ...], strides: tuple[
 
 
 @functools.lru_cache(4096)
-def _walk(call: Any, count: int, *operands: tuple[tuple[int, ...], tuple[int, ...], Any]) -> Any:
-    """Words for the pool about a pointwise loop over operands, the result last, of such (shape, strides, dtype).
+def _walks(call: Any, count: int, *operands: tuple[tuple[int, ...], tuple[int, ...], Any]) -> Any:
+    """Which operands of a pointwise loop, the result last, of such (shape, strides, dtype) are repeated in memory, and words for the pool
+    about the loops over all then, with how many bytes from where operands begin they do.
 
     None if it is best left to the ufunc itself, which checks and converts.
     """
@@ -283,13 +291,24 @@ def _walk(call: Any, count: int, *operands: tuple[tuple[int, ...], tuple[int, ..
     wanted = getattr(call, "dtypes", None) or (None if address is None else _loop_dtypes(call))
     if address is None or any(d != w for (_, _, d), w in zip(operands, wanted, strict=True)):
         return None
-    plan = rows_of([(shape, strides) for shape, strides, _ in operands], operands[-1][0])
+    lies, shape = [(shape, strides) for shape, strides, _ in operands], operands[-1][0]
+    plan = rows_of(lies, shape)
     if plan is None:
         return None
-    length, steps, shape, strides = plan
-    if not shape:  # one loop, which splits itself
+    length, steps, outer, strides = plan
+    if not outer:  # one loop, which splits itself
         return None
-    return pool.walk(address, pool.EACH * count, len(operands), length, steps, (), shape, strides)
+    repeated, rows = in_long_rows(shape, ways_of(lies, shape), [d.itemsize for *_, d in operands]) or (
+        [],
+        [Rows(length, steps, outer, strides, [0] * len(operands))],
+    )
+    return repeated, [
+        (
+            pool.walk(address, pool.EACH * count, len(operands), r.length, r.steps, (), tuple(r.outer), r.strides),
+            r.begin,
+        )
+        for r in rows
+    ]
 
 
 @functools.cache

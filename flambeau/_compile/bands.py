@@ -65,7 +65,7 @@ def _member(step: Step, asking: set[int]) -> _Member | None:
     """What a step is in a band, if it can be in one."""
     if not isinstance(step, (Loop, Fused)) or step.node in asking or len(step.operands) > bands.OPERANDS:
         return None
-    if isinstance(step, Loop) and step.ufunc not in addresses:
+    if step.long is not None or (isinstance(step, Loop) and step.ufunc not in addresses):
         return None
     used = [m for m, _ in step.operands if m is not None]
     if any([m.momentary or m.device for m in used]) or any([m.kind != MADE for m in step.writes()]):

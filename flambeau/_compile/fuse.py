@@ -22,7 +22,7 @@ from .._kernel.render.value import COMPUTE, PART, SIZE
 from .._kernel.threads import pool
 from .._ops.plans.watching import Walk
 from .memory import MADE, Memory
-from .steps import Call, Fused, Launch, LaunchedLoop, Loop, Question, Step, may_be_python
+from .steps import Call, Fused, Launch, LaunchedLoop, Loop, Question, Step, long_rows, may_be_python
 
 _LEAST = 1 << 13  # elements from which a loop less is worth a kernel more
 _OPERANDS, _MEMBERS, _INSTRUCTIONS = 12, 24, 1200  # of a fused loop, at most
@@ -64,7 +64,11 @@ def fused(steps: Sequence[Step], kept: set[Memory], least: int | None = None) ->
                 break
         else:
             items.append(_Group(member))
-    return [made for i, item in enumerate(items) for made in _finished(item, items[i + 1 :], kept)]
+    result = [made for i, item in enumerate(items) for made in _finished(item, items[i + 1 :], kept)]
+    for step in result:
+        if isinstance(step, Loop):
+            step.lengthen()
+    return result
 
 
 class _Member:
@@ -308,6 +312,9 @@ class _Writer:
             return self._launch(body, inputs, types, places)
         walk = Walk.over(self.group.lead, [list(p[2]) for p in places])
         _, steps, outer, _ = walk.merged()
+        long = long_rows(walk, [SIZE[t] for t in (*inputs, *types)], len(outputs))
+        if long is not None:
+            steps, outer = long.rows[0].steps, long.rows[0].outer
         if len(outer) > pool.MOST_DIMS:
             return None
         size = math.prod(self.group.lead) * SIZE[types[-1]]
@@ -325,7 +332,7 @@ class _Writer:
             return None
         operands: list[Any] = [(None, p[0]) if isinstance(p[0], int) else (p[0], p[1]) for p in places]
         node = self.group.members[-1].loop.node
-        made = Fused(kernel, operands, len(outputs), walk, node, stream or (rare and apart))
+        made = Fused(kernel, operands, len(outputs), walk, long, node, stream or (rare and apart))
         made.keep = self.keep
         if stream:
             made.near = functools.partial(

@@ -89,7 +89,7 @@ class Recordings:
         self.words, self._keep = run_words(
             frame.starts[part], 0, frame.at, given
         )  # what only finds the operands' addresses
-        self.opens, self.work = opens, (frame.starts[part], len(steps), frame.at)
+        self.opens, self.work = opens, (frame.starts[part], frame.loops[part], frame.at)
         written = {m.number for p in program.parts for step in getattr(p, "steps", [p]) for m in step.writes()}
         inputs = [number for number, _ in program.from_inputs] if opens else []
         self.movable = {number: i for i, number in enumerate(inputs) if number not in written}

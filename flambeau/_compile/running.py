@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array as words_of
 from collections.abc import Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,19 +35,28 @@ Layout = tuple[Any, Any, Any, Any, Any, bool, Any]
 Born = tuple[Memory, Value | None, Layout]  # a block that each run makes anew, and the value that it is, if it is one
 
 
+class Encoded(NamedTuple):
+    """The words of a stretch, where in them each step begins, how many loops come before each and in all, and what the words point to."""
+
+    words: Any
+    starts: list[int]
+    loops: list[int]
+    plan: Plan
+
+
 class Stretch:
     """Native steps between two that Python takes."""
 
     def __init__(self, steps: list[Any]):
         self.steps = steps
 
-    def encoded(self) -> tuple[Any, list[int], Plan]:
-        """Its words, where in them each step begins, and what they point to."""
-        plan, starts = Plan(), []
+    def encoded(self) -> Encoded:
+        plan, starts, loops = Plan(), [], []
         for step in self.steps:
             starts.append(8 * len(plan.loops))
+            loops.append(plan.counts[2])
             step.encode(plan)
-        return words_of("q", plan.loops), starts, plan
+        return Encoded(words_of("q", plan.loops), starts, [*loops, plan.counts[2]], plan)
 
 
 class Gifts:
@@ -86,19 +95,20 @@ class Frame:
             self.bases[DEVICE_ARENA] = address_function()(self.device_arena)
         self.at = self.bases.buffer_info()[0]
         self.tables = [part.encoded() if isinstance(part, Stretch) else None for part in program.parts]
-        self.starts = [0 if table is None else table[0].buffer_info()[0] for table in self.tables]
+        self.starts = [0 if table is None else table.words.buffer_info()[0] for table in self.tables]
+        self.loops = [0 if table is None else table.loops[-1] for table in self.tables]
         outside = [number for number, _ in (*program.from_inputs, *program.from_constants)]
         kept = sum([memory.nbytes for born in program.born for memory, _, about in born if about[5]])
         self.words: list[bytes] = []  # what the runner is given for a part, with a list of tensors
         self._keep: list[Any] = []
         self.graphs: dict[int, Any] = {}  # recordings of parts on a GPU
-        for i, part in enumerate(program.parts):
+        for i in range(len(program.parts)):
             born = [(m.number, s, d, steps, t, m.nbytes, small and kept <= _KEPT)
                     for m, _, (s, d, _, steps, t, small, _) in program.born[i]]  # fmt: skip
             given = outside if i == program.opening else []
             if program.device is not None:  # the runner makes memory of the CPU's
                 given, born = [*given, *[number for number, *_ in born]], []
-            words, keep = run_words(self.starts[i], len(getattr(part, "steps", ())), self.at, given, born)
+            words, keep = run_words(self.starts[i], self.loops[i], self.at, given, born)
             self.words.append(words)
             self._keep.append(keep)
 
@@ -264,17 +274,19 @@ class Run:
 
     def _resume(self, part: Stretch, number: int, left: int) -> None:
         """Goes on with a stretch that ended early: its first operands could not be found, a kernel answered otherwise, a launch failed."""
-        frame, run, steps = self.frame, runner(), len(part.steps)
+        frame, run, table = self.frame, runner(), self.frame.tables[number]
+        assert table is not None
         if left < 0:
             given = operands_in(frame.words[number]) if number == self.program.opening else []
             places = [*given[: self.program.outer], *[memory.number for memory, *_ in self.program.born[number]]]
             for t, place in zip(self.found[-len(places) :], places):
                 frame.bases[place] = address_function()(t._array)
-            left = run(frame.starts[number], steps, frame.at)
+            left = run(frame.starts[number], frame.loops[number], frame.at)
         while left:
-            begin = self._instead(part, steps - left)
-            at = frame.starts[number] + frame.tables[number][1][begin] if begin < steps else 0  # type: ignore[index]
-            left = run(at, steps - begin, frame.at)
+            begin = self._instead(part, table.loops.index(table.loops[-1] - left))
+            if begin == len(part.steps):
+                break
+            left = run(frame.starts[number] + table.starts[begin], table.loops[-1] - table.loops[begin], frame.at)
 
     def _instead(self, part: Stretch, failed: int) -> int:
         """Runs by Python the node whose steps are not the right ones this time, or raises what is wrong; gives the next step."""

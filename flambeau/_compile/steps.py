@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from .._kernel.loops.ufunc import addresses, loops
 from .._kernel.native.device_entry import LAUNCH, launch_words, launcher
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import OPERANDS
+from .._kernel.native.walks import Repeated, Rows, in_long_rows
 from .._kernel.threads import pool
 from .._ops.plans.patterns import Unplannable
 from .._ops.plans.watching import Walk
+from .._ops.records.casting import moving
 from .graph import Node, Value, values_in
-from .memory import Memory
+from .memory import MADE, Memory
 
 _SMALL = 1 << 12  # elements that are not worth a question whether threads should share them
 _JOBS = 64  # parts of a loop over several dimensions that threads take
@@ -46,7 +49,7 @@ class Step:
 class Loop(Step):
     """A loop of ours over operands, the results last."""
 
-    __slots__ = ("constants", "dtypes", "operands", "ufunc", "walk")
+    __slots__ = ("constants", "dtypes", "long", "operands", "ufunc", "walk")
 
     def __init__(self, ufunc: Any, dtypes: Sequence[Any], about: Sequence[tuple[Any, Any, Any]], node: int):
         self.ufunc, self.dtypes, self.node = ufunc, dtypes, node
@@ -66,12 +69,20 @@ class Loop(Step):
             if offset + low < memory.low or offset + high > memory.high:
                 raise Unplannable("an operand beyond its memory")
             self.operands.append((memory, offset))
+        self.long: LongRows | None = None
+
+    def lengthen(self) -> None:
+        """Where rows are short, goes over longer ones, for which it needs memory."""
+        if not self.ufunc.signature and self.ufunc in addresses:
+            self.long = long_rows(self.walk, [d.itemsize for d in self.dtypes], self.ufunc.nout)
 
     def reads(self) -> Iterator[Memory]:
         return (m for m, _ in self.operands[: self.ufunc.nin] if m is not None)
 
     def writes(self) -> Iterator[Memory]:
-        return (m for m, _ in self.operands[self.ufunc.nin :] if m is not None)
+        return chain(
+            (m for m, _ in self.operands[self.ufunc.nin :] if m is not None), self.long.memory if self.long else ()
+        )
 
     def pairs(self) -> Iterator[tuple[Memory, Memory]]:
         ways = [[*way, *inner] for way, inner in zip(self.walk.ways, self.walk.inner)]
@@ -88,7 +99,7 @@ class Loop(Step):
         if not ufunc.signature and ufunc in addresses:
             if self.goes_past_caches():
                 ufunc = past_caches(ufunc)
-            encode_pointwise(plan, addresses[ufunc], *loops[ufunc], self.walk, self.operands)
+            encode_pointwise(plan, addresses[ufunc], *loops[ufunc], self.walk, self.long, self.operands)
             return
         dims, steps, outer, strides = self.walk.merged()
         kernel, data = loops[ufunc]
@@ -110,12 +121,14 @@ class Loop(Step):
 class Fused(Step):
     """Several pointwise loops as one; the last operands are its results. `apart`: these must not lie where operands do."""
 
-    __slots__ = ("apart", "keep", "kernel", "near", "operands", "results", "walk")
+    __slots__ = ("apart", "keep", "kernel", "long", "near", "operands", "results", "walk")
 
     def __init__(
-        self, kernel: tuple[int, int, Any], operands: list[Operand], results: int, walk: Any, node: int, apart: bool
-    ):
-        self.kernel, self.operands, self.results, self.walk, self.node = kernel, operands, results, walk, node
+        self, kernel: tuple[int, int, Any], operands: list[Operand], results: int, walk: Any, long: LongRows | None, node: int,
+        apart: bool,
+    ):  # fmt: skip
+        self.kernel, self.operands, self.results, self.node = kernel, operands, results, node
+        self.walk, self.long = walk, long
         self.keep: list[Any] = []
         self.apart = apart
         self.near: Callable[[], tuple[int, int, Any]] | None = None  # makes a kernel whose result stays in the caches
@@ -127,11 +140,13 @@ class Fused(Step):
         return (m for m, _ in self.operands[: -self.results] if m is not None)
 
     def writes(self) -> Iterator[Memory]:
-        return (m for m, _ in self.operands[-self.results :] if m is not None)
+        return chain(
+            (m for m, _ in self.operands[-self.results :] if m is not None), self.long.memory if self.long else ()
+        )
 
     def encode(self, plan: Plan) -> None:
         plan.keep.append(self.keep)
-        encode_pointwise(plan, *self.kernel, self.walk, self.operands)
+        encode_pointwise(plan, *self.kernel, self.walk, self.long, self.operands)
 
 
 def alike(ways: Sequence[Any], operands: Sequence[Operand], results: int) -> Iterator[tuple[Memory, Memory]]:
@@ -146,20 +161,54 @@ def alike(ways: Sequence[Any], operands: Sequence[Operand], results: int) -> Ite
                     yield operand, result
 
 
-def encode_pointwise(plan: Plan, alone: int, kernel: int, data: Any, walk: Any, operands: Sequence[Operand]) -> None:
+class LongRows:
+    """The operands of a loop that are repeated in memory of their own, and how the loop goes over all then."""
+
+    def __init__(self, repeated: list[Repeated], rows: list[Rows]):
+        self.repeated, self.rows = repeated, rows
+        self.memory = [Memory(MADE, np.empty(one.elements, moving(one.size)[1])) for one in repeated]
+
+
+def long_rows(walk: Walk, sizes: Sequence[int], results: int) -> LongRows | None:
+    """Longer rows than a walk over elements of so many bytes has; None if those are long, or no others possible."""
+    found = in_long_rows(walk.lead, walk.ways, sizes, results)
+    return None if found is None or len(found[1][0].outer) > pool.MOST_DIMS else LongRows(*found)
+
+
+def encode_pointwise(
+    plan: Plan, alone: int, kernel: int, data: Any, walk: Walk, long: LongRows | None, operands: Sequence[Operand]
+) -> None:
     """A loop over elements: by one thread if there are few, by several otherwise, also where it has to be started again often."""
-    dims, steps, outer, strides = walk.merged()
-    work, places = math.prod(walk.lead), numbered(operands)
+    work, operands = math.prod(walk.lead), list(operands)
+    if long is None:
+        dims, steps, outer, strides = walk.merged()
+        rows = [Rows(dims[0], steps, outer, strides, [0] * len(operands))]
+    else:
+        rows = long.rows
+        for one, memory in zip(long.repeated, long.memory):
+            copy, (extents, ends) = moving(one.size)[0], one.ends()
+            ends_of = [operands[one.number], (memory, 0)]
+            encode_pointwise(plan, addresses[copy], *loops[copy], Walk.over(extents, ends), None, ends_of)
+            operands[one.number] = memory, 0
+    for row in rows:
+        places = [(number, offset + more) for (number, offset), more in zip(numbered(operands), row.begin)]
+        _encode_rows(plan, alone, kernel, data, row, places, work)
+
+
+def _encode_rows(
+    plan: Plan, alone: int, kernel: int, data: Any, row: Rows, places: list[tuple[int, int]], work: int
+) -> None:
     if work < _SMALL:
         kernel, data = alone, None
-    elif outer and data is not None and len(places) <= pool.MOST_OPERANDS and work * data[4] >= pool.WORTHWHILE:
-        jobs = min(math.prod(outer), _JOBS)
-        words = pool.walk(alone, jobs, len(places), dims[0], steps, (), tuple(outer), strides)
+    elif row.outer and data is not None and len(places) <= pool.MOST_OPERANDS and work * data[4] >= pool.WORTHWHILE:
+        jobs = min(math.prod(row.outer), _JOBS)
+        lines = [tuple(line) for line in row.strides]
+        words = pool.walk(alone, jobs, len(places), row.length, row.steps, (), tuple(row.outer), lines)
         plan.work(pool.entry(), words, pool.settings[0], [(n, o, 7 + i) for i, (n, o) in enumerate(places)])
         return
-    if len(outer) > pool.MOST_DIMS:
+    if len(row.outer) > pool.MOST_DIMS:
         raise Unplannable("too many dimensions")
-    plan.loop(kernel, data, dims, steps, places, outer, strides)
+    plan.loop(kernel, data, [row.length], row.steps, places, row.outer, row.strides)
 
 
 class Work(Step):

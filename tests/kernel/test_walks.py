@@ -135,3 +135,72 @@ def test_a_square_is_written_while_it_is_read_across():
     np.testing.assert_array_equal((batch + a).numpy(), np.stack([x.T + x, x.T + x + 1]))
     a.add_(a.t().clone())
     np.testing.assert_array_equal(a.numpy(), x + x.T)
+
+
+SHORT = [((900, 5), (5,)), ((2500, 3), (3,)), ((40, 6, 7, 4), (4,)), ((70, 20, 5), (20, 1)), ((60, 90, 2, 2), (90, 1, 1)), ((3, 700, 5), (3, 1, 5)),
+         ((613, 7), (613, 1)), ((9, 1, 8, 11), (7, 1, 11)), ((40, 33), (33,))]  # fmt: skip
+
+
+@pytest.mark.parametrize("kinds", [(torch.float32, torch.float32), (torch.float64, torch.float32), (torch.bfloat16, torch.bfloat16),
+                                   (torch.uint8, torch.int64), (torch.complex64, torch.complex64)])  # fmt: skip
+@pytest.mark.parametrize("shapes", SHORT)
+def test_operands_that_begin_anew_after_a_few_elements(shapes, kinds):
+    x, y = ((torch.rand(s) * 9).to(d) for s, d in zip(shapes, kinds))
+    turned = x.transpose(0, -1).contiguous().transpose(0, -1)
+    apart = torch.empty(*y.shape[:-1], 2 * y.shape[-1], dtype=y.dtype)[..., ::2].copy_(y)
+    shape = torch.broadcast_shapes(*shapes)
+    dense = x.expand(shape).contiguous(), y.expand(shape).contiguous()
+    for a in (x, turned):
+        for b in (y, apart):
+            for op in (torch.mul, torch.eq, torch.sub):
+                wanted = op(*dense)
+                for _ in range(4):  # planned, then
+                    assert torch.equal(op(a, b), wanted)
+            for _ in range(4):
+                assert torch.equal(torch.where(b.real > 4, a, b), torch.where(dense[1].real > 4, *dense))
+    if x.shape == shape and x.dtype is y.dtype:
+        for _ in range(4):
+            assert torch.equal(x.clone().sub_(y), dense[0] - dense[1])
+    compiled = torch.compile(lambda a, b: (a * b + b, a - b))
+    for _ in range(3):
+        for made, wanted in zip(compiled(x, y), (dense[0] * dense[1] + dense[1], dense[0] - dense[1])):
+            assert torch.equal(made, wanted)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_long_work_over_short_rows(threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        x, means = torch.rand(3, 30_011, 3), torch.rand(3)
+        columns, cubes = torch.rand(30_011, 1), torch.rand(7, 31, 5, 11, 13)
+        for _ in range(3):
+            np.testing.assert_array_equal((x - means).numpy(), x.numpy() - means.numpy())
+            np.testing.assert_array_equal((x * columns).numpy(), x.numpy() * columns.numpy())
+            np.testing.assert_array_equal(
+                (cubes[:, :, ::2] + cubes[:, :1, :1, :, :1]).numpy(),
+                cubes.numpy()[:, :, ::2] + cubes.numpy()[:, :1, :1, :, :1],
+            )
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_where_rows_are_short_operands_are_repeated():
+    def found(shape, *others, results=1):
+        ways = walks.ways_of([(o, np.empty(o).strides) for o in (*others, shape)], shape)
+        return walks.in_long_rows(shape, ways, [8] * (len(others) + 1), results)
+
+    repeated, (rows, rest) = found((8001, 5), (8001, 5), (5,))
+    assert [(r.number, r.times, r.block, r.elements) for r in repeated] == [(1, 102, [5], 510)]
+    assert (rows.length, rows.steps, rows.outer) == (510, [8, 8, 8], [78])
+    assert (rest.length, rest.outer, rest.begin) == (8001 * 5 - 78 * 510, [], [78 * 510 * 8, 0, 78 * 510 * 8])
+    repeated, (rows,) = found((32, 512, 2, 2), (32, 512, 2, 2), (512, 1, 1))
+    assert (repeated[0].times, repeated[0].block, rows.length, rows.outer) == (1, [512, 4], 2048, [32])
+    for few in (
+        ((20, 5), (5,)),
+        ((8000, 64), (64,)),
+        ((8000, 5), (8000, 1)),
+        ((100, 40, 9), (100, 1, 9)),
+        ((50_000, 3), ()),
+    ):
+        assert found(few[0], *few) is None

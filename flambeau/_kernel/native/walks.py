@@ -3,8 +3,9 @@ dimension, one after the other."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from ..._core.sizes import contiguous_strides
 from ..threads import pool
 
 _ndarray = np.ndarray
+_SHORT, _LONG = 48, 512  # elements of rows that are put together to such long ones,
+_REPEATED = 1 << 14  # for which so many elements of an operand are made at most
+_TURNS = 4  # from which on that pays
 
 
 def arrangement(arrays: Sequence[Any], rows: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -53,22 +57,95 @@ def rows_of(operands: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], shape: 
 def merged_dims(
     operands: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], shape: tuple[int, ...]
 ) -> list[tuple[int, list[int]]]:
-    """The dimensions of operands (shape, strides) that broadcast to `shape`, as (extent, stride in each operand).
+    """The dimensions of operands (shape, strides) that broadcast to `shape`, as (extent, stride in each operand), in the order of `merged`."""
+    sizes, steps = merged(shape, ways_of(operands, shape))
+    return [(n, [own[d] for own in steps]) for d, n in enumerate(sizes)]
 
-    Those with the largest steps of the last operand come first; those that lie one after the other in all count as one.
+
+def ways_of(operands: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], shape: Sequence[int]) -> list[list[int]]:
+    """The strides along the dimensions of a shape that operands (shape, strides) broadcast to."""
+    return [
+        [0] * (len(shape) - len(own)) + [0 if n == 1 else s for n, s in zip(own, strides)] for own, strides in operands
+    ]
+
+
+def merged(shape: Sequence[int], ways: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
+    """Extents, and strides of each operand: those with the largest strides of the last operand come first, those that lie one after the
+    other in all count as one. `ways` has the strides of each operand along a shape."""
+    order = sorted((d for d in range(len(shape)) if shape[d] != 1), key=lambda d: -abs(ways[-1][d]))  # stable
+    sizes: list[int] = []
+    merged: list[list[int]] = [[] for _ in ways]
+    for d in order:
+        if sizes and all([m[-1] == w[d] * shape[d] for m, w in zip(merged, ways)]):
+            sizes[-1] *= shape[d]
+            for m, w in zip(merged, ways):
+                m[-1] = w[d]
+        else:
+            sizes.append(shape[d])
+            for m, w in zip(merged, ways):
+                m.append(w[d])
+    return sizes, merged
+
+
+class Rows(NamedTuple):
+    """A loop along rows at all places of outer dimensions: elements of a row, steps along it and strides for each operand, and how many
+    bytes from where operands begin the first row is."""
+
+    length: int
+    steps: list[int]
+    outer: list[int]
+    strides: list[list[int]]
+    begin: list[int]
+
+
+class Repeated(NamedTuple):
+    """An operand that begins anew all the time, and so often in a row in memory of its own."""
+
+    number: int
+    size: int  # bytes of an element
+    times: int
+    block: list[int]  # extents of what is repeated
+    strides: list[int]
+
+    @property
+    def elements(self) -> int:
+        return self.times * math.prod(self.block)
+
+    def ends(self) -> tuple[list[int], list[list[int]]]:
+        """Extents of the copy, and the strides of the operand and of its memory."""
+        dense = [self.size * math.prod(self.block[d:]) for d in range(len(self.block) + 1)]
+        return [self.times, *self.block], [[0, *self.strides], dense]
+
+
+def in_long_rows(
+    shape: Sequence[int], ways: Sequence[Sequence[int]], sizes: Sequence[int], results: int = 1
+) -> tuple[list[Repeated], list[Rows]] | None:
+    """Which operands, of elements of so many bytes, are better repeated in memory, and the loops over all then. None if that does not pay.
+
+    Where an operand begins anew after a few elements, as the means of an image's channels do, rows end there: to begin one takes longer
+    than its elements.
     """
-    lines = []
-    for own, strides in operands:
-        missing = len(shape) - len(own)
-        lines.append([0] * missing + [0 if n == 1 else s for n, s in zip(own, strides)])
-    dims = [(n, [line[d] for line in lines]) for d, n in enumerate(shape) if n != 1]
-    dims.sort(key=lambda dim: -abs(dim[1][-1]))  # stable: equal strides keep their order
-    merged: list[tuple[int, list[int]]] = []
-    for n, steps in dims:
-        if merged:
-            above, over = merged[-1]
-            if all(o == s * n for o, s in zip(over, steps)):
-                merged[-1] = (above * n, steps)
-                continue
-        merged.append((n, steps))
-    return merged
+    extents, steps = merged(shape, ways)
+    count = len(extents)
+    if count < 2 or extents[-1] >= _SHORT or math.prod(extents) < _TURNS * _LONG:
+        return None
+    begins = [next((d for d in range(count) if w[d]), count) for w in steps[: len(ways) - results]]
+    again = {i: d for i, d in enumerate(begins) if 0 < d < count and math.prod(extents[d:]) <= _REPEATED}
+    if not again:
+        return None
+    first = min(again.values())
+    block = extents[first:]
+    times = max(1, _LONG // math.prod(block))
+    outer, apart = merged(shape, [ways[-1] if i in again else w for i, w in enumerate(ways)])
+    row = times * math.prod(block)
+    turns, rest = divmod(outer.pop(), row)
+    if turns < _TURNS:
+        return None
+    along = [sizes[i] if i in again else w[-1] for i, w in enumerate(apart)]
+    around = [[0] * len(outer) if i in again else w[:-1] for i, w in enumerate(apart)]
+    chunks = [0 if i in again else step * row for i, step in enumerate(along)]
+    strides = [[*own, chunk] for own, chunk in zip(around, chunks)]
+    rows = [Rows(row, along, [*outer, turns], strides, [0] * len(ways))]
+    if rest:
+        rows.append(Rows(rest, along, outer, around, [turns * chunk for chunk in chunks]))
+    return [Repeated(i, sizes[i], times, block, steps[i][first:]) for i in again], rows

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..loops.dialect import over_some
 from ..render.llvm import NOT_NUMPY
 
 _LINE = 128  # bytes between what different threads write
@@ -117,22 +118,26 @@ def run(m, function, argument, count, threads, pause, most):
 def part(m, given, job, me):
     """Rows of a loop over outer dimensions; where its description and its operands are. Words of the description: kernel, operands,
     rows, settings of the pool, jobs, outer dimensions, sizes, then room for operands, steps, sizes, shape, strides of each operand."""
-    w, bases, places, extents = m.word(given), m.word(given, 8), m.space(_OPERANDS), m.space(_OPERANDS)
+    w, bases = m.word(given), m.word(given, 8)
+    places, extents, index = m.space(_OPERANDS), m.space(_OPERANDS), m.space(_DIMS)
     operands, rows, jobs, outer = m.word(w, 8), m.word(w, 16), m.word(w, 32), m.word(w, 40)
     for c in range(m.word(w, 48)):
         m.put(extents, c * 8, m.word(w, SIZES + c * 8))
-    low = rows * job // jobs
-    for i in range(rows * (job + 1) // jobs - low):
+    low, d = rows * job // jobs, outer
+    turns, rest = rows * (job + 1) // jobs - low, low
+    if turns <= 0:
+        return
+    for q in range(operands):
+        m.put(places, q * 8, m.word(bases, q * 8))
+    while d > 0:
+        d -= 1
+        n = m.word(w, SHAPE + d * 8)
+        m.put(index, d * 8, rest % n)
         for q in range(operands):
-            rest, d, place = low + i, outer - 1, m.word(bases, q * 8)
-            strides = w + STRIDES + q * (8 * _DIMS)
-            while d > 0:
-                n = m.word(w, SHAPE + d * 8)
-                place += rest % n * m.word(strides, d * 8)
-                rest = rest // n
-                d -= 1
-            m.put(places, q * 8, place + rest * m.word(strides))
-        m.run(m.word(w), places, extents, w + STEPS, NOT_NUMPY)
+            m.put(places, q * 8, m.word(places, q * 8) + rest % n * m.word(w, STRIDES + (q * _DIMS + d) * 8))
+        rest = rest // n
+    loop, shape, strides, apart = m.word(w), w + SHAPE, w + STRIDES, 8 * _DIMS
+    over_some(m, loop, places, extents, w + STEPS, NOT_NUMPY, index, turns, outer, shape, operands, strides, apart)
 
 
 def slice(m, w, job, me):

@@ -8,14 +8,15 @@ from typing import Any
 
 from ..._backend import threads
 from ..._backend.cpu import better_turned, cpu
-from ..._core.dtypes import FLOATING, bool_, float32, int64
+from ..._core.dtypes import BY_NUMPY, FLOATING, bool_, float32, int64
 from ..._core.sizes import contiguous_strides
 from ..._kernel.loops.ufunc import addresses, loops
+from ..._kernel.native.entry import RESULTS
 from ..._kernel.native.plan import Plan
-from ..._kernel.native.walks import arrangement
+from ..._kernel.native.walks import arrangement, in_long_rows, merged
 from ..._kernel.threads import pool
 from ..._tensor import Tensor
-from ..records.casting import cast_kernel
+from ..records.casting import cast_kernel, moving
 
 _LONG = 1 << 14  # elements from which other threads of the interpreter are given a chance
 _JOBS = 64  # parts that threads take of a large walk
@@ -65,9 +66,11 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool, i
     else:
         target = made.result(result, shape, None if in_rows else [s * result.itemsize for s in strides])
     operands: list[tuple[int, int]] = []
+    sizes: list[int] = []  # bytes of an element
     ways: list[list[int]] = []  # strides of each operand along the result's dimensions
     for i, a in enumerate(args):
         wanted = bool_ if i in op.masks else compute if i < op.arity else compute.wide
+        sizes.append(wanted.itemsize)
         if isinstance(a, Tensor):
             x = a._array
             source, own = i + 1, x.strides
@@ -95,7 +98,11 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool, i
             operands.append((i + 1, _SHORT if short else place))
             ways.append([0] * (1 if alike else len(shape)))
     ways.append([result.itemsize] if alike else [s * result.itemsize for s in strides])
-    return made if _walk(made, ufunc, None if alike else shape, ways, [*operands, (target, 0)]) else None
+    operands.append((target, 0))
+    whole = (not alike and add_long_rows(made, ufunc, shape, ways, operands, sizes)) or _walk(
+        made, ufunc, None if alike else shape, ways, operands
+    )
+    return made if whole else None
 
 
 def _span(a: Any, target: Tensor, alike: bool) -> tuple[int, int, int]:
@@ -127,6 +134,35 @@ def _walk(
     return True
 
 
+def add_long_rows(
+    made: Plan,
+    ufunc: Any,
+    shape: Sequence[int],
+    ways: list[list[int]],
+    operands: list[tuple[int, int]],
+    sizes: Sequence[int],
+) -> bool:
+    """Adds a loop over all elements for which short operands are repeated in memory, if that pays; `sizes` are the bytes of their elements."""
+    found = in_long_rows(shape, ways, sizes)
+    if found is None or made.counts[0] + len(found[0]) > RESULTS:
+        return False
+    repeated, rows = found
+    if len(rows[0].outer) > pool.MOST_DIMS or len(operands) > pool.MOST_OPERANDS:
+        return False
+    operands = list(operands)
+    for one in repeated:
+        copy, d = moving(one.size)
+        number = made.result(BY_NUMPY[d], (one.elements,), returned=False)
+        extents, ends = one.ends()
+        if not _walk(made, _ufunc(copy), extents, ends, [operands[one.number], (number, 0)]):
+            return False
+        operands[one.number] = number, 0
+    for row in rows:
+        begin = [(number, offset + more) for (number, offset), more in zip(operands, row.begin)]
+        add_loop(made, ufunc, [row.length], row.steps, begin, row.outer, row.strides)
+    return True
+
+
 def add_loop(
     made: Plan,
     ufunc: Any,
@@ -152,20 +188,3 @@ def add_loop(
         made.loop(*pool.spreading(words), dims, steps, operands)
     else:
         made.loop(address, data, dims, steps, operands, outer, strides)
-
-
-def merged(shape: Sequence[int], ways: list[list[int]]) -> tuple[list[int], list[list[int]]]:
-    """Dimensions in the order of the result in memory, those that can be walked as one merged."""
-    order = sorted((d for d in range(len(shape)) if shape[d] > 1), key=lambda d: -abs(ways[-1][d]))
-    sizes: list[int] = []
-    merged: list[list[int]] = [[] for _ in ways]
-    for d in order:
-        if sizes and all([m[-1] == w[d] * shape[d] for m, w in zip(merged, ways)]):
-            sizes[-1] *= shape[d]
-            for m, w in zip(merged, ways):
-                m[-1] = w[d]
-        else:
-            sizes.append(shape[d])
-            for m, w in zip(merged, ways):
-                m.append(w[d])
-    return sizes, merged

@@ -33,12 +33,12 @@ from ..._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, mode
 from ..._kernel.loops.ufunc import loops
 from ..._kernel.native.entry import RESULTS
 from ..._kernel.native.plan import Plan, absent, taken_apart
-from ..._kernel.native.walks import arrangement
+from ..._kernel.native.walks import arrangement, merged
 from ..._kernel.threads import pool
 from ..._tensor import Tensor, wrap
 from ..records.casting import cast_kernel, moving
 from .patterns import Unplannable, pattern_of
-from .pointwise_plan import add_loop, merged
+from .pointwise_plan import add_long_rows, add_loop
 
 _TURNS = 1 << 14  # how often a loop may be started again
 _ROOM = 1 << 16  # bytes of memory that plans share, at least
@@ -595,6 +595,12 @@ def _loop(plan: Plan, ufunc: Any, dtypes: Any, about: list[Any], numbers: dict[i
         raise Unplannable("too many loops")
     if 0 in dims or 0 in walk.lead:
         raise Unplannable("nothing to do")
+    if (
+        not ufunc.signature
+        and ufunc.nout == 1
+        and add_long_rows(plan, ufunc, walk.lead, walk.ways, operands, [d.itemsize for d in dtypes])
+    ):
+        return
     alone = not pool.weight(*loops[ufunc]) and not any([isinstance(w, tuple) and not w[0] for w, *_ in about])
     if alone and not small and math.prod(outer) * math.prod(dims) >= pool.WORTHWHILE:
         raise Unplannable(
