@@ -16,7 +16,7 @@ from .._backend.cuda_watch import Watch as DeviceWatch
 from .._core.state import CUDA
 from .._dispatch import backend_of
 from .._kernel.building.llvm import NoCompiler
-from .._kernel.loops.pointwise import pointwise_loop, recipes, survey
+from .._kernel.loops.pointwise import LONG, pointwise_loop, recipes, survey
 from .._kernel.native.device_plan import ARGUMENTS
 from .._kernel.render.value import COMPUTE, PART, SIZE
 from .._kernel.threads import pool
@@ -166,10 +166,11 @@ class _Group:
         if len(outside) > 1 and any([m.kind != MADE for m in written | member.writes()]):
             return False
         places = {*known, *member.inputs, *member.outputs}
-        return len(places) <= 2 * _OPERANDS and self._weight(member) <= _INSTRUCTIONS
+        return len(places) <= 2 * _OPERANDS and self.length(member) <= _INSTRUCTIONS
 
-    def _weight(self, member: _Member) -> int:
-        return sum([_length(m.recipe[1], tuple(m.recipe[4])) for m in (*self.members, member)])
+    def length(self, *more: _Member) -> int:
+        """Instructions of all bodies."""
+        return sum([_length(m.recipe[1], tuple(m.recipe[4])) for m in (*self.members, *more)])
 
 
 @functools.cache
@@ -312,7 +313,7 @@ class _Writer:
             return self._launch(body, inputs, types, places)
         walk = Walk.over(self.group.lead, [list(p[2]) for p in places])
         _, steps, outer, _ = walk.merged()
-        long = long_rows(walk, [SIZE[t] for t in (*inputs, *types)], len(outputs))
+        long = long_rows(walk, [SIZE[t] for t in (*inputs, *types)], len(outputs), self.group.length() < LONG)
         if long is not None:
             steps, outer = long.rows[0].steps, long.rows[0].outer
         if len(outer) > pool.MOST_DIMS:

@@ -74,7 +74,7 @@ class Loop(Step):
     def lengthen(self) -> None:
         """Where rows are short, goes over longer ones, for which it needs memory."""
         if not self.ufunc.signature and self.ufunc in addresses:
-            self.long = long_rows(self.walk, [d.itemsize for d in self.dtypes], self.ufunc.nout)
+            self.long = long_rows(self.walk, [d.itemsize for d in self.dtypes], self.ufunc.nout, True)
 
     def reads(self) -> Iterator[Memory]:
         return (m for m, _ in self.operands[: self.ufunc.nin] if m is not None)
@@ -169,9 +169,9 @@ class LongRows:
         self.memory = [Memory(MADE, np.empty(one.elements, moving(one.size)[1])) for one in repeated]
 
 
-def long_rows(walk: Walk, sizes: Sequence[int], results: int) -> LongRows | None:
+def long_rows(walk: Walk, sizes: Sequence[int], results: int, light: bool) -> LongRows | None:
     """Longer rows than a walk over elements of so many bytes has; None if those are long, or no others possible."""
-    found = in_long_rows(walk.lead, walk.ways, sizes, results)
+    found = in_long_rows(walk.lead, walk.ways, sizes, results, light)
     return None if found is None or len(found[1][0].outer) > pool.MOST_DIMS else LongRows(*found)
 
 

@@ -22,7 +22,7 @@ from .ufunc import make_ufunc
 
 _BLOCK = 512  # elements that are searched for rare cases together: few, so that memory and arithmetic overlap
 
-_LONG = 16  # instructions of a body that is written once for all layouts
+LONG = 16  # instructions of a body that is written once for all layouts
 _LIGHT = 16  # instructions that take no longer than an element comes from memory
 _WHOLE = 64  # elements that vectors take side by side
 _NARROW = ("f16", "bf16", "f32")
@@ -315,7 +315,7 @@ def render_pointwise(
     loop = _Loop(r, body, inputs, outputs, compute, stream)
     if known is not None and is_constant(body, compute):
         known = [*[SIZE[t] for t in inputs], *known[len(inputs) :]]
-    if known is None and not stream and (loop.rare or loop.length >= _LONG):
+    if known is None and not stream and (loop.rare or loop.length >= LONG):
         loop.write_once()
     else:
         apart = apart and loop.rare and not stream

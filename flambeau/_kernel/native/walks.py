@@ -18,6 +18,7 @@ _ndarray = np.ndarray
 _SHORT, _LONG = 48, 512  # elements of rows that are put together to such long ones,
 _REPEATED = 1 << 14  # for which so many elements of an operand are made at most
 _TURNS = 4  # from which on that pays
+_FEW, _MANY = 10, 256  # elements of rows that are gone across, and how many rows are at a time: caches keep them
 
 
 def arrangement(arrays: Sequence[Any], rows: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -118,12 +119,12 @@ class Repeated(NamedTuple):
 
 
 def in_long_rows(
-    shape: Sequence[int], ways: Sequence[Sequence[int]], sizes: Sequence[int], results: int = 1
+    shape: Sequence[int], ways: Sequence[Sequence[int]], sizes: Sequence[int], results: int = 1, light: bool = True
 ) -> tuple[list[Repeated], list[Rows]] | None:
     """Which operands, of elements of so many bytes, are better repeated in memory, and the loops over all then. None if that does not pay.
 
     Where an operand begins anew after a few elements, as the means of an image's channels do, rows end there: to begin one takes longer
-    than its elements.
+    than its elements. Other rows of very few elements are gone across, if the loop is `light`.
     """
     extents, steps = merged(shape, ways)
     count = len(extents)
@@ -132,7 +133,7 @@ def in_long_rows(
     begins = [next((d for d in range(count) if w[d]), count) for w in steps[: len(ways) - results]]
     again = {i: d for i, d in enumerate(begins) if 0 < d < count and math.prod(extents[d:]) <= _REPEATED}
     if not again:
-        return None
+        return ([], _across(extents, steps)) if light and extents[-1] <= _FEW and extents[-2] >= _MANY // 4 else None
     first = min(again.values())
     block = extents[first:]
     times = max(1, _LONG // math.prod(block))
@@ -149,3 +150,18 @@ def in_long_rows(
     if rest:
         rows.append(Rows(rest, along, outer, around, [turns * chunk for chunk in chunks]))
     return [Repeated(i, sizes[i], times, block, steps[i][first:]) for i in again], rows
+
+
+def _across(extents: Sequence[int], steps: Sequence[Sequence[int]]) -> list[Rows]:
+    """Loops along the last dimension but one, some at a time, for each place in the last."""
+    *outer, many, few = extents
+    length = min(many, _MANY)
+    turns, rest = divmod(many, length)
+    along = [w[-2] for w in steps]
+    found = [
+        Rows(length, along, [*outer, turns, few], [[*w[:-2], length * w[-2], w[-1]] for w in steps], [0] * len(steps))
+    ]
+    if rest:
+        begin = [turns * length * s for s in along]
+        found.append(Rows(rest, along, [*outer, few], [[*w[:-2], w[-1]] for w in steps], begin))
+    return found
