@@ -196,11 +196,8 @@ def test_where_rows_are_short_operands_are_repeated():
     assert (rest.length, rest.outer, rest.begin) == (8001 * 5 - 78 * 510, [], [78 * 510 * 8, 0, 78 * 510 * 8])
     repeated, (rows,) = found((32, 512, 2, 2), (32, 512, 2, 2), (512, 1, 1))
     assert (repeated[0].times, repeated[0].block, rows.length, rows.outer) == (1, [512, 4], 2048, [32])
-    for few in (
-        ((20, 5), (5,)),
-        ((8000, 64), (64,)),
-        ((8000, 5), (8000, 1)),
-        ((100, 40, 9), (100, 1, 9)),
-        ((50_000, 3), ()),
-    ):
-        assert found(few[0], *few) is None
+    none, (rows, rest) = found((4, 1000, 5), (4, 1000, 5), (1000, 1))
+    assert none == [] and (rows.length, rows.steps, rows.outer) == (256, [40, 8, 40], [4, 3, 5])
+    assert (rest.length, rest.outer, rest.begin) == (1000 - 768, [4, 5], [768 * 40, 768 * 8, 768 * 40])
+    few = ((20, 5), (5,)), ((8000, 64), (64,)), ((8000, 20), (8000, 1)), ((100, 40, 9), (100, 1, 9)), ((50_000, 3), ())
+    assert all(found(shape, shape, other) is None for shape, other in few)
