@@ -186,9 +186,9 @@ def encode_pointwise(
     else:
         rows = long.rows
         for one, memory in zip(long.repeated, long.memory):
-            copy, (extents, ends) = moving(one.size)[0], one.ends()
-            ends_of = [operands[one.number], (memory, 0)]
-            encode_pointwise(plan, addresses[copy], *loops[copy], Walk.over(extents, ends), None, ends_of)
+            copy, walk = moving(one.size)[0], Walk.over(*one.ends())
+            both = long_rows(walk, [one.size] * 2, 1, True)  # needs no memory
+            encode_pointwise(plan, addresses[copy], *loops[copy], walk, both, [operands[one.number], (memory, 0)])
             operands[one.number] = memory, 0
     for row in rows:
         places = [(number, offset + more) for (number, offset), more in zip(numbered(operands), row.begin)]

@@ -81,7 +81,8 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool, i
                 source = made.result(wanted, () if alike else x.shape, returned=False)
                 own = [s * wanted.itemsize for s in contiguous_strides(x.shape)]
                 ends = [[a.dtype.itemsize], [wanted.itemsize]] if alike else [list(x.strides), own]
-                _walk(made, cast, None if alike else x.shape, ends, [(i + 1, 0), (source, 0)])
+                both = [a.dtype.itemsize, wanted.itemsize]
+                _walk(made, cast, None if alike else x.shape, ends, [(i + 1, 0), (source, 0)], both)
             operands.append((source, 0))
             if alike:
                 ways.append([wanted.itemsize])
@@ -98,11 +99,7 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool, i
             operands.append((i + 1, _SHORT if short else place))
             ways.append([0] * (1 if alike else len(shape)))
     ways.append([result.itemsize] if alike else [s * result.itemsize for s in strides])
-    operands.append((target, 0))
-    whole = (not alike and add_long_rows(made, ufunc, shape, ways, operands, sizes)) or _walk(
-        made, ufunc, None if alike else shape, ways, operands
-    )
-    return made if whole else None
+    return made if _walk(made, ufunc, None if alike else shape, ways, [*operands, (target, 0)], sizes) else None
 
 
 def _span(a: Any, target: Tensor, alike: bool) -> tuple[int, int, int]:
@@ -120,14 +117,17 @@ def _ufunc(call: Any) -> Any:
 
 
 def _walk(
-    made: Plan, ufunc: Any, shape: Sequence[int] | None, ways: list[list[int]], operands: list[tuple[int, int]]
-) -> bool:
-    """Adds a loop over all elements, or over as many as there are; False if they have too many dimensions."""
+    made: Plan, ufunc: Any, shape: Sequence[int] | None, ways: list[list[int]], operands: list[tuple[int, int]],
+    sizes: Sequence[int],
+) -> bool:  # fmt: skip
+    """Adds a loop over all elements, which have so many bytes, or over as many as there are; False if they have too many dimensions."""
     if shape is None:
         made.loop(*loops[ufunc], (0,), [w[0] for w in ways], operands)
         return True
-    sizes, steps = merged(shape, ways)
-    *outer, inner = sizes or [1]
+    if add_long_rows(made, ufunc, shape, ways, operands, sizes):
+        return True
+    extents, steps = merged(shape, ways)
+    *outer, inner = extents or [1]
     if len(outer) > pool.MOST_DIMS or len(operands) > pool.MOST_OPERANDS:
         return False
     add_loop(made, ufunc, [inner], [w[-1] if w else 0 for w in steps], operands, outer, [w[:-1] for w in steps])
@@ -135,14 +135,9 @@ def _walk(
 
 
 def add_long_rows(
-    made: Plan,
-    ufunc: Any,
-    shape: Sequence[int],
-    ways: list[list[int]],
-    operands: list[tuple[int, int]],
-    sizes: Sequence[int],
-) -> bool:
-    """Adds a loop over all elements for which short operands are repeated in memory, if that pays; `sizes` are the bytes of their elements."""
+    made: Plan, ufunc: Any, shape: Sequence[int], ways: list[list[int]], operands: list[tuple[int, int]], sizes: Sequence[int]
+) -> bool:  # fmt: skip
+    """Adds a loop over all elements along longer rows than there are, for which some operands are repeated in memory, if that pays."""
     found = in_long_rows(shape, ways, sizes)
     if found is None or made.counts[0] + len(found[0]) > RESULTS:
         return False
@@ -154,7 +149,7 @@ def add_long_rows(
         copy, d = moving(one.size)
         number = made.result(BY_NUMPY[d], (one.elements,), returned=False)
         extents, ends = one.ends()
-        if not _walk(made, _ufunc(copy), extents, ends, [operands[one.number], (number, 0)]):
+        if not _walk(made, _ufunc(copy), extents, ends, [operands[one.number], (number, 0)], [one.size] * 2):
             return False
         operands[one.number] = number, 0
     for row in rows:
