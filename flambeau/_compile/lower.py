@@ -19,7 +19,6 @@ from .._core.allocation import SHARED, allocator
 from .._core.collector import uncollected
 from .._core.state import CUDA, GRAD, POSTPONED, local
 from .._dispatch import backend_of
-from .._kernel.loops.lang import kernel
 from .._kernel.native.direct import start_of
 from .._kernel.native.plan import Plan
 from .._kernel.native.runner import runner
@@ -34,14 +33,6 @@ from .graph import Graph, Node, Value, replaced
 from .memory import CONSTANT, GIVEN, INPUT, MADE, Memory
 from .steps import Call, Launch, LaunchedLoop, Loop, Question, Step, Together, Work
 from .writes import WRITES, write_data
-
-
-@kernel("(n)->()")
-def _any(m: Any, x: Any, out: Any) -> None:
-    found = m.constant(False, x[0])
-    for i in range(x.n):
-        found = found | x[i]
-    out[()] = found
 
 
 class NodeWatch(Watch):
@@ -116,13 +107,6 @@ class NodeWatch(Watch):
         if len(together) != len(jobs) or any([len(c) != 3 or c[0] is None for c in together]):
             raise Unplannable("calls that are more than loops")
         self.calls[mark:] = [together]
-
-    def any_of(self, array: Any) -> bool:
-        if array.dtype != np.bool_ or not array.flags.c_contiguous:
-            raise Unplannable("a value")
-        found = self.empty((), np.dtype(np.bool_))
-        _any(("b1", "b1"))(array.reshape(-1), found)
-        return self.answer(found)
 
     def steps(self, node: int) -> list[Step]:
         """What was done."""

@@ -77,7 +77,9 @@ class Loop(Step):
             self.long = long_rows(self.walk, [d.itemsize for d in self.dtypes], self.ufunc.nout, True)
 
     def reads(self) -> Iterator[Memory]:
-        return (m for m, _ in self.operands[: self.ufunc.nin] if m is not None)
+        # kernels and routines of more than elements may read what lies where their results will
+        read = self.operands if self.ufunc.signature else self.operands[: self.ufunc.nin]
+        return (m for m, _ in read if m is not None)
 
     def writes(self) -> Iterator[Memory]:
         return chain(

@@ -701,3 +701,24 @@ def test_wrong_places_are_found_by_threads_that_have_a_plan():
                     x.index_select(0, i)
     finally:
         torch.set_num_threads(before)
+
+
+def test_questions_about_batches_are_planned():
+    """Kernels look at what went wrong with each matrix or row, and plans ask whether anything did."""
+    n = 40
+    bad = torch.eye(3).repeat(n, 1, 1)
+    bad[17, 2, 2] = 0
+    good, column = torch.eye(3).repeat(n, 1, 1), torch.ones(n, 3, 1)
+    x, index = torch.rand(n, 5), torch.zeros(n, 1, dtype=torch.int64)
+    outside = index.clone()
+    outside[17] = 5
+    for name, right, wrong, message in (
+        ("linalg.inv", (good,), (bad,), "Batch element 17"), ("linalg.solve", (good, column), (bad, column), "Batch element 17"),
+        ("linalg.cholesky", (good,), (bad,), "Batch element 17"), ("gather", (x, 1, index), (x, 1, outside), "index 5 is out of bounds"),
+    ):  # fmt: skip
+        call = functions[name]
+        for _ in range(4):
+            call(*right)
+        assert any(p.counts[0] for _, _, (p, _) in call.__self__.table.kept), name
+        with pytest.raises(RuntimeError, match=message):
+            call(*wrong)

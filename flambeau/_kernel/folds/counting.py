@@ -9,6 +9,15 @@ from ..loops.lang import independent, kernel
 _BLOCK = 256  # elements whose bins are found together, in vectors
 
 
+@kernel("(n)->()")
+def any_nonzero(m: Any, x: Any, found: Any) -> None:
+    """Whether any element is not 0."""
+    some = m.value(False, "b1")
+    for i in range(x.n):
+        some = some | m.cast(x[i], "b1")
+    found[()] = some
+
+
 @kernel("(n)->(b)")
 def extent(m: Any, x: Any, ends: Any) -> None:
     """The least and the greatest of the integers; there is at least one."""

@@ -14,7 +14,7 @@ from ..._backend.copies import rows_of
 from ..._backend.cpu import cpu
 from ..._core.dtypes import FLOATING, bfloat16, float16
 from ..._core.sizes import broadcast_shapes
-from ..._kernel.loops.lang import kernel
+from ..._kernel.folds.counting import any_nonzero
 from ..._tensor import Tensor
 from ..records.batching import leading
 from ..records.primitive import primitive
@@ -73,19 +73,11 @@ def matched(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return ops.expand(a, (*lead, *x[-2:])), ops.expand(b, (*lead, *y[-2:]))
 
 
-@kernel("(n)->()")
-def _any_nonzero(m: Any, x: Any, found: Any) -> None:
-    failed = m.value(0, "b1")
-    for i in range(x.n):
-        failed = failed | (x[i] != 0)
-    found[()] = failed
-
-
 @refusal
 def check_info(backend: Any, info: Any, message: str) -> None:
     """Raises for the first matrix that an operation failed on; `message` tells of the number that the operation says of it."""
     flat = info.reshape(-1)
-    if is_met(_any_nonzero, flat) if backend is cpu else flat.any():
+    if is_met(any_nonzero, flat) if backend is cpu else flat.any():
         place = int((flat != 0).argmax())
         name, colon, rest = message.format(int(flat[place])).partition(": ")
         raise LinAlgError(f"{name}: (Batch element {place}): {rest}" if info.ndim else name + colon + rest)

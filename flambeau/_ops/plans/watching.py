@@ -30,6 +30,7 @@ from ..._core.collector import uncollected
 from ..._core.dtypes import BY_NUMPY
 from ..._core.layouts import in_rows, is_dense, like_strides
 from ..._core.state import CAPTURE, GRAD, WATCHING, held_over_forks, local, modes
+from ..._kernel.folds.counting import any_nonzero
 from ..._kernel.loops.ufunc import loops
 from ..._kernel.native.entry import RESULTS
 from ..._kernel.native.plan import Plan, absent, taken_apart
@@ -48,7 +49,6 @@ _SMALL = (
 )  # elements in all arrays, up to which one thread will do where loops do not share their work by themselves
 _LONG = 1 << 14  # elements in all arrays, from which other threads of the interpreter are given a chance
 _PIECE = 1 << 10  # bytes of an array's share of a row, from which joining arrays is copying them
-_QUESTIONS = 16  # that are asked of one array
 _SPAN = 1 << 22  # bytes from the first to the last element of an operand
 _lock = threading.Lock()
 held_over_forks(_lock, WATCHING)
@@ -335,11 +335,10 @@ class Watch:
         self.calls.append((ufunc, dtypes, about))
 
     def any_of(self, array: Any) -> bool:
-        """Whether any of a few elements is true."""
-        if array.size > _QUESTIONS or not array.flags.c_contiguous:
-            raise Unplannable("many values")
-        flat = array.reshape(-1).astype(np.bool_, copy=False)
-        return any([bool(flat[i : i + 1].reshape(())) for i in range(flat.size)])
+        """Whether any element is not 0, which a kernel finds out."""
+        found = self.empty((), np.dtype(np.bool_))
+        any_nonzero((BY_NUMPY[array.dtype].code, "b1"))(array.reshape(-1), found)
+        return self.answer(found)
 
     def answer(self, array: Any) -> bool:
         found = bool(np.asarray(array))
