@@ -101,3 +101,20 @@ def test_logarithmic_sums_of_numbers_far_apart(dtype):
     made = torch.logcumsumexp(x, 0)
     assert made[:2].tolist() == [0.0, 1000.0]
     torch.testing.assert_close(made, torch.from_numpy(np.logaddexp.accumulate(x.double().numpy())).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
+@pytest.mark.parametrize("width", [9, 16, 31, 100])
+def test_rows_that_are_folded_together(width, dtype):
+    """Their last elements are not joined twice, NaN is in all that it is in, and rows may have gaps."""
+    wide = np.random.RandomState(0).randint(1, 3, (37, width + 3)).astype(dtype)
+    if dtype is not np.uint8:
+        wide[5, 0] = wide[7, width - 1] = wide[36, width // 2] = np.nan
+    for x in (wide[:, :width].copy(), wide[:, :width]):
+        made = torch.from_numpy(x)
+        for name in ("max", "min"):
+            np.testing.assert_array_equal(getattr(torch, "a" + name)(made, 1), getattr(x, name)(1))
+        np.testing.assert_allclose(made.double().prod(1), x.astype("f8").prod(1))
+        if dtype is not np.uint8:
+            np.testing.assert_allclose(made.norm(dim=1), np.sqrt((x.astype("f8") ** 2).sum(1)), rtol=1e-6)
+            np.testing.assert_allclose(made.prod(1), x.astype("f8").prod(1).astype(dtype), rtol=1e-6)

@@ -20,6 +20,7 @@ GROUP = 1024 * BLOCK  # elements folded before the long accumulator is joined wi
 GROUPED = 64  # elements that the compiler folds together in several vectors
 SEARCHED = 128  # elements of which the best is found before they are compared with those before them
 COLUMNS = 1024  # columns that a column kernel carries along a row
+ABREAST = 16  # rows whose partial results are joined together
 ROWS = 64  # rows folded in short accumulators
 
 
@@ -187,6 +188,39 @@ def fold_short_rows(m: Any, x: Any, out: Any, fold: Any, how: Any, width: int) -
         for j in strands(width):
             part = f.join(m, part, m.cast(f.lift(m, dense[i, j]), inner))
         out[i] = finish(m, m.cast(part, wide), m.value(width, "i64"), how)
+
+
+def _halved(m: Any, kind: str, count: int) -> Any:
+    """Room for `count` results of each of some rows, for half as many, and so on, down to one."""
+    return [m.local(kind, ABREAST * (count >> level)) for level in range(count.bit_length())]
+
+
+@kernel("(k,n)->(k)")
+def fold_rows_abreast(m: Any, x: Any, out: Any, fold: Any, how: Any, lanes: int) -> None:
+    """As `fold_rows` for dense rows of some tens of elements, not fewer than `lanes`: each becomes so many partial results, and neighbours
+    among these are joined in `ABREAST` rows together, of which there are not fewer, until there is one for each row."""
+    f = FOLDS[fold]
+    inner, wide = f.inner(x.type), f.wide(x.type)
+    last = x.n - lanes
+    whole = x.n & -lanes
+    levels = _halved(m, inner, lanes)
+    for first in range(0, out.n, ABREAST):
+        top = m.minimum(first, out.n - ABREAST)  # the last rows may be folded again
+        for r in as_written(0, ABREAST):
+            part = m.local(inner, lanes)
+            for j in independent(0, lanes):
+                part[j] = m.cast(f.lift(m, x[top + r, j]), inner)
+            for start in as_written(lanes, whole, lanes):
+                for j in independent(0, lanes):
+                    part[j] = f.join(m, part[j], m.cast(f.lift(m, x[top + r, start + j]), inner))
+            for j in independent(0, lanes):  # the last elements, of those the ones that are not in yet
+                joined = f.join(m, part[j], m.cast(f.lift(m, x[top + r, last + j]), inner))
+                levels[0][r * lanes + j] = m.where(j < whole - last, part[j], joined)
+        for level in strands(lanes.bit_length() - 1):
+            for i in independent(0, ABREAST * lanes >> (level + 1)):
+                levels[level + 1][i] = f.join(m, levels[level][2 * i], levels[level][2 * i + 1])
+        for i in independent(0, ABREAST):
+            out[top + i] = finish(m, m.cast(levels[-1][i], wide), x.n, how)
 
 
 @kernel("(n)->()")

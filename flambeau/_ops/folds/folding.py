@@ -16,11 +16,14 @@ from ..._core.allocation import empty, fill
 from ..._core.dtypes import BY_NUMPY, dtype
 from ..._core.sizes import contiguous_strides
 from ..._kernel.folds.reduce import (
+    ABREAST,
+    BLOCK,
     FOLDS,
     extremum_columns,
     extremum_rows,
     fold_columns,
     fold_rows,
+    fold_rows_abreast,
     fold_short_rows,
     squares_rows,
 )  # fmt: skip
@@ -162,28 +165,32 @@ def plan_fold(
         made = [*view[:-2], view[-1]]
     else:
         return False
-    if (
-        flags[-1]
-        and len(view) == 2
-        and view[0] >= _MANY_ROWS
-        and view[1] <= _SHORT
-        and code not in PART
-        and how != "root"
-    ):
-        if not (fold == "sum" and code == result.code and code in LANES):
-            return _short_rows(view, code, result.code, fold, how, shape)
+    if flags[-1] and len(view) == 2:
+        found = _side_by_side(x.size, view[0], view[1], code, result.code, fold, how)
+        if found is not None:
+            call, parts = found
+            return call, [*parts, view[1]], parts, shape
     if threads.pay(x.size // 4) and (len(view) < (2 if flags[-1] else 3) or view[0] < cores):
         return False  # one long fold, or few: what threads make of pieces is to be folded again
     call = _callable(x.size, flags[-1], code, result.code, fold, how, True)
     return call, None if tuple(view) == x.shape else view, tuple(made), None if tuple(made) == shape else shape
 
 
-def _short_rows(view: list[int], code: str, target: str, fold: str, how: str | None, shape: tuple[int, ...]) -> Any:
-    """The plan of a fold along few elements of many rows, which threads share if they can be cut equally."""
-    rows, width = view
-    parts = next(p for p in (32, 16, 8, 4, 2, 1) if rows % p == 0)
-    call = cpu.sized(rows * width, fold_short_rows, (code, target), fold=fold, how=how, width=width)
-    return call, [parts, rows // parts, width], (parts, rows // parts), shape
+def _side_by_side(size: int, rows: int, width: int, code: str, target: str, fold: str, how: str | None) -> Any:
+    """The kernel (k,n)->(k) of a fold of many dense rows that are not long, which joins elements of several rows at once, and the equal
+    parts of all rows, which threads share; None if each row is better folded for itself."""
+    parts = next(p for p in range(32, 0, -1) if p == 1 or (rows % p == 0 and rows // p >= ABREAST))
+    if code in PART or (fold == "sum" and code == target and code in LANES) or parts < threads.count(size):
+        return None
+    make = functools.partial(cpu.sized, size)
+    if width <= _SHORT and rows >= _MANY_ROWS:
+        call = make(fold_short_rows, (code, target), fold=fold, how=how, width=width)
+    elif _SHORT < width <= BLOCK and rows >= ABREAST:
+        lanes = 8 if width < 16 else 16
+        call = make(fold_rows_abreast, (code, target), fold=fold, how=how, lanes=lanes, adjacent=True)
+    else:
+        return None
+    return call, (parts, rows // parts)
 
 
 def layout(x: Any, dims: Any) -> tuple[Any, list[bool], list[int], list[int]]:
@@ -259,6 +266,13 @@ def _fold_last(y: Any, rows: bool, code: str, target: str, fold: str, how: str |
     if few and (rows or y.shape[-2] >= _LONG):
         return _in_pieces(y, rows, code, target, fold, how)
     out = empty((*outer, *columns), _NUMPY[target])
+    if rows and outer and _neighbours(y) and (y.shape[-1] > _SHORT or y.strides[-2] == y.shape[-1] * y.itemsize):
+        found = _side_by_side(y.size, outer[-1], y.shape[-1], code, target, fold, how)
+        if found is not None:
+            call, parts = found
+            operands = [a.reshape(*outer[:-1], *parts, *a.shape[len(outer) :]) for a in (y, out)]
+            cpu.widest(call, operands, len(outer), y.size)
+            return out
     call = _callable(y.size, rows, code, target, fold, how, _neighbours(y))
     if few:
         cpu.columns(call, [y, out], y.size, 256)
