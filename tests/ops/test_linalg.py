@@ -382,3 +382,13 @@ def test_routines_refuse_arrays_of_unlike_precision():
             lapack.call("getrs", b"T", size, size, given, size, lapack.integers(1, size), wide, size, size=size * size)
     a, b = np.eye(40, dtype=np.float32), np.ones((40, 3))
     np.testing.assert_array_equal(lapack.solve_triangular(np, a, b, True, False), b)
+
+
+@pytest.mark.parametrize("shape, dim", [((3,), 0), ((7, 3), 1), ((3, 7), 0), ((2, 3, 5, 2), 1), ((2, 4, 3), -1)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.int8])
+def test_cross_products(shape, dim, dtype):
+    a, b = ((torch.randn(shape) * 4).to(dtype) for _ in range(2))
+    x, y = (t.movedim(dim, 0) for t in (a, b))
+    wanted = torch.stack([x[i] * y[j] - x[j] * y[i] for i, j in ((1, 2), (2, 0), (0, 1))]).movedim(0, dim)
+    for _ in range(4):
+        assert torch.equal(torch.linalg.cross(a, b, dim=dim), wanted)

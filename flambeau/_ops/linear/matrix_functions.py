@@ -8,10 +8,12 @@ import numpy as np
 
 from ..._backend import lapack, systems
 from ..._backend.cpu import cpu
-from ..._core.dtypes import from_numpy_dtype
+from ..._core.allocation import empty
+from ..._core.dtypes import BY_NUMPY, from_numpy_dtype
 from ..._core.sizes import broadcast_shapes, wrap_dim
 from ..._core.state import GRAD, local, modes
 from ..._errors.frames import warn_user
+from ..._kernel.loops.lang import independent, kernel
 from ..._tensor import Tensor, wrap
 from ..records.batching import along, leading
 from ..records.primitive import primitive
@@ -165,6 +167,21 @@ def linalg_matrix_exp(A: Tensor) -> Tensor:
 # -- cross product -------------------------------------------------------------------------------------------------
 
 
+def _minor(m: Any, a: Any, b: Any, j: int, k: int, i: Any) -> Any:
+    """Of two rows; products are rounded as elements are."""
+    x, y = a[j, i] * b[k, i], a[k, i] * b[j, i]
+    return x - y if m.is_complex(x) else m.stored(x, a.type) - m.stored(y, a.type)
+
+
+@kernel("(c,n),(c,n)->(c,n)")
+def _cross_columns(m: Any, a: Any, b: Any, out: Any) -> None:
+    """The cross products of columns of three elements."""
+    for i in independent(out.n):
+        out[0, i] = _minor(m, a, b, 1, 2, i)
+        out[1, i] = _minor(m, a, b, 2, 0, i)
+        out[2, i] = _minor(m, a, b, 0, 1, i)
+
+
 @primitive(
     tensors=2, name="linalg_cross", meta=lambda x, y, dim: (x.shape, from_numpy_dtype(x.dtype)),
     grad={
@@ -173,9 +190,19 @@ def linalg_matrix_exp(A: Tensor) -> Tensor:
     },
     batch=along,
     tangent=multilinear("x", "y"),
+    planned=True,
 )  # fmt: skip
 def cross_op(backend: Any, x: Any, y: Any, dim: int) -> Any:
     xp = backend.xp
+    if backend is cpu and x.size and x.dtype != np.bool_:
+        made = empty(x.shape, x.dtype)
+        call = cpu.sized(x.size, _cross_columns, (BY_NUMPY[x.dtype].code,) * 3)
+        operands = [(t if t.ndim > 1 else t.reshape(3, 1)).swapaxes(dim, -2) for t in (x, y, made)]
+        if x.ndim > 2:
+            call(*operands)
+        else:
+            cpu.columns(call, operands, x.size)
+        return made
     a, b = xp.moveaxis(x, dim, 0), xp.moveaxis(y, dim, 0)
     made = xp.empty(x.shape, x.dtype)
     to = xp.moveaxis(made, dim, 0)
@@ -199,7 +226,7 @@ def _cross(a: Tensor, b: Tensor, dim: int) -> Tensor:
     return cross_op(*(t if t._array.shape == shape else ops.expand(t, shape) for t in (a, b)), dim)
 
 
-@public("linalg.cross", method=False, out="exact")
+@public("linalg.cross", method=False, out="exact", planned=True)
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product of vectors of length 3.
 
@@ -210,7 +237,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return _cross(input, other, dim)
 
 
-@public(out="exact")
+@public(out="exact", planned=True)
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product along `dim`, or else along the first dimension of length 3.
 
