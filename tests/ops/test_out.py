@@ -317,3 +317,125 @@ def test_a_dtype_and_an_out_of_another_one_are_refused(name):
     assert function(x, 0, dtype=torch.float64, out=out) is out
     with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
         function(x, 0, dtype=torch.float32, out=out)
+
+
+OPERANDS = {
+    "plain": lambda: (torch.rand(4, 6), torch.rand(4, 6)),
+    "turned": lambda: (torch.rand(6, 4).t(), torch.rand(4, 6)),
+    "broadcast": lambda: (torch.rand(4, 6), torch.rand(6)),
+}
+OUTS = {
+    "dense": lambda: torch.full((4, 6), 7.0),
+    "turned": lambda: torch.full((6, 4), 7.0).t(),
+    "apart": lambda: torch.full((4, 12), 7.0)[:, ::2],
+    "part": lambda: torch.full((9, 6), 7.0)[2:6],
+}
+CALLS = {
+    "mul": lambda a, b, out: torch.mul(a, b, out=out),
+    "exp": lambda a, b, out: torch.exp(a, out=out),
+    "lerp": lambda a, b, out: torch.lerp(a, a + b, 0.3, out=out),
+    "cumsum": lambda a, b, out: torch.cumsum(a, 1, out=out),
+    "clamp": lambda a, b, out: torch.clamp(a, 0.2, 0.7, out=out),
+    "softmax": lambda a, b, out: torch.softmax(a, 1, out=out),
+    "where": lambda a, b, out: torch.where(a > b, a, b, out=out),
+    "mm": lambda a, b, out: torch.mm(a, torch.ones(6, 6), out=out),
+    "cat": lambda a, b, out: torch.cat([a[:2], a[1:3]], out=out),
+    "gather": lambda a, b, out: torch.gather(a, 1, torch.arange(24).reshape(4, 6) % 5, out=out),
+}
+
+
+@pytest.mark.parametrize("out", OUTS)
+@pytest.mark.parametrize("operands", OPERANDS)
+@pytest.mark.parametrize("call", CALLS)
+def test_calls_that_come_again_write_the_same(call, operands, out):
+    function, target = CALLS[call], OUTS[out]()
+    whole = target._base if target._base is not None else target
+    for number in range(8):  # planned from some call on
+        a, b = OPERANDS[operands]()
+        wanted = function(a, b, torch.empty(0))
+        outside = torch.ones_like(whole, dtype=torch.bool)
+        outside.as_strided(target.shape, target.stride(), target.storage_offset()).fill_(False)
+        version, kept = target._version, whole.clone()
+        assert function(a, b, target) is target
+        assert torch.equal(target, wanted) and target._version == version + 1, number
+        assert torch.equal(whole[outside], kept[outside])
+
+
+@pytest.mark.parametrize("call", ["mul", "exp", "cumsum", "softmax", "where"])
+def test_operands_may_be_the_result_also_in_calls_that_come_again(call):
+    function = CALLS[call]
+    for number in range(8):
+        a, b = OPERANDS["plain"]()
+        wanted = function(a, b, torch.empty(0))
+        target = torch.empty(4, 6)
+        function(a, b, target)
+        assert function(a, b, a) is a and torch.equal(a, wanted), number
+        if call == "mul":
+            a, shared = OPERANDS["plain"]()[0], torch.rand(5, 6)
+            with pytest.raises(RuntimeError, match="single memory location"):
+                torch.mul(a, shared[1:], out=shared[:4])
+
+
+def test_what_a_result_must_not_be_is_refused_in_calls_that_come_again():
+    a, b = OPERANDS["plain"]()
+    frozen, leaf, base = np.zeros((4, 6), np.float32), torch.zeros(4, 6, requires_grad=True), torch.zeros(5, 6)
+    frozen.flags.writeable = False
+    with pytest.warns(UserWarning, match="not writable"):
+        fixed = torch.from_numpy(frozen)
+    with torch.inference_mode():
+        inferred = torch.zeros(4, 6)
+    for _ in range(8):
+        for function in (CALLS["mul"], CALLS["cumsum"]):
+            function(a, b, torch.empty(4, 6))
+            function(a, b, base[1:])
+            with pytest.raises(RuntimeError, match="read-only"):
+                function(a, b, fixed)
+            with pytest.raises(RuntimeError, match="automatic differentiation"):
+                function(a, b, leaf)
+            with pytest.raises(RuntimeError):
+                function(a, b, leaf[:])
+            with pytest.raises(RuntimeError, match="automatic differentiation"):
+                function(leaf, b, torch.empty(4, 6))
+            with pytest.raises(RuntimeError):
+                function(a, b, torch.empty(1, 6).expand(4, 6))
+            with torch.no_grad():
+                assert function(a, b, leaf) is leaf
+            with pytest.raises(RuntimeError, match="nference"):
+                function(a, b, inferred)
+            small = torch.empty(2)
+            with pytest.warns(UserWarning, match="resized"):
+                assert function(a, b, small).shape == (4, 6)
+    assert torch.equal(leaf, torch.cumsum(a, 1))
+
+
+def test_a_write_to_a_part_of_what_has_history_counts_for_it():
+    w = torch.rand(4, 6, requires_grad=True)
+    for _ in range(8):
+        CALLS["mul"](torch.rand(4, 6), torch.rand(4, 6), torch.empty(5, 6)[1:])
+        h = w * 2
+        with pytest.raises(RuntimeError):
+            CALLS["mul"](torch.rand(4, 6), torch.rand(4, 6), h[:])
+        (h * h).sum().backward()
+        h = w * 2
+        y = h * h
+        with torch.no_grad():
+            CALLS["mul"](torch.rand(4, 6), torch.rand(4, 6), h[:])
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
+
+
+def test_parts_are_changed_in_place_by_items():
+    for _ in range(8):
+        x = torch.arange(12.0).reshape(4, 3)
+        before = x._version
+        x[1] *= 2
+        x[:, 0] += x[:, 1]
+        x[..., 2] -= 1
+        assert x.tolist() == [[1, 1, 1], [14, 8, 9], [13, 7, 7], [19, 10, 10]] and x._version == before + 6
+        w = torch.ones(3, requires_grad=True)
+        y = w * 2
+        y[1] *= w[0]
+        y.sum().backward()
+        assert w.grad.tolist() == [4, 2, 2]
+        with pytest.raises(RuntimeError):
+            w[0] += 1

@@ -111,6 +111,21 @@ def fill(m, t, array, dtype, k, meta, at, place_of):
 
 
 @inline
+def is_frozen(m, t, at, place_of):
+    """Whether a tensor is a view whose history a write may change, or that must not be written to."""
+    view, base, frozen = m.word(t, place_of.view), t, m.number(0)
+    if view != at.none:
+        if m.call("PyTuple_GetItem", view, 5) != at.zero:
+            frozen = 1
+        while view != at.none:
+            base = m.call("PyTuple_GetItem", view, 0)
+            view = m.word(base, place_of.view)
+        if m.word(base, place_of.k) != at.zero:
+            frozen = 1
+    return frozen
+
+
+@inline
 def may_write(m, t, bases, spans, inputs, by_element, size, at, place_of):
     """Whether a plan may write to a tensor: memory that nobody forbids to write to, whose writes are counted, and that no other operand
     shares unless it is the same."""
@@ -118,7 +133,7 @@ def may_write(m, t, bases, spans, inputs, by_element, size, at, place_of):
     allowed = m.number(1)
     if (m.half(own, HEAD + 48) & 0x400) == 0:
         allowed = 0
-    if (owner == at.none) | (m.word(t, place_of.view) != at.none) | (m.word(at.modes, place_of.inferring) != at.none):
+    if (owner == at.none) | (is_frozen(m, t, at, place_of) != 0) | (m.word(at.modes, place_of.inferring) != at.none):
         allowed = 0
     if m.word(m.word(t, place_of.meta), TYPE) == at.inference:
         allowed = 0

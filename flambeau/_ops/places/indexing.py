@@ -26,7 +26,7 @@ from ..records.shape_rules import dtype_of
 from ..records.tangents import linear
 from ..records.update import updates, write_into
 from ..records.view_op import view_of, view_primitive
-from ..records.writable import check_apart, check_writable, overlaps_itself, warn_of_expanded
+from ..records.writable import check_apart, check_writable, overlaps_itself, same_memory, warn_of_expanded
 from ..registry import expose, functions, methods, ops, position_arguments, public, records, relabel
 from .fancy import read, records_for, without_masks
 from .keys import ALL, NONE, has_tensor_bounds, is_basic, may_override, parse, positions_first, tensor_list
@@ -349,8 +349,10 @@ def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
     """Common writes into a plain tensor; False leaves the rest, and all errors, to `_set_general`."""
     kind = value.__class__
     if kind is Tensor:
-        if value._k or value.dtype is not x.dtype or (value._storage is not None and value._storage is x._storage):
+        if value._k or value.dtype is not x.dtype:
             return False
+        if value._storage is not None and value._storage is x._storage:
+            return _is_part(x, key, value)
         given = value._array
     elif kind is float or kind is int or kind is bool:
         given = value if x.dtype.category > INTEGER and -128 < value < 128 else _given(value, x.dtype)
@@ -373,6 +375,21 @@ def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
             x._array[key._array] = given
     except (IndexError, TypeError, ValueError):  # in PyTorch's words
         return False
+    bump(x)
+    return True
+
+
+def _is_part(x: Tensor, key: Any, value: Tensor) -> bool:
+    """Whether a value is what it would be written to, as in `x[0] += 1`; counts the write then."""
+    if not is_basic(key):
+        return False
+    try:
+        part = x._array[key if key.__class__ is not tuple or Ellipsis in key else (*key, ...)]
+    except IndexError:
+        return False
+    if not same_memory(part, value._array):
+        return False
+    check_writable(x, expanded=True)
     bump(x)
     return True
 

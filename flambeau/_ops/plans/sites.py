@@ -151,6 +151,14 @@ def planned_call(call: Any, names: Sequence[str]) -> Any:
     return site(call, _remembering(by_name, names, table, len(names)), table, names) if _native else call
 
 
+def planned_writer(write: Any, names: Sequence[str], positional: int) -> Any:
+    """A function that writes to its first argument, planned by watching it."""
+    if not _native or len(names) > ARGUMENTS:
+        return write
+    table = Table()
+    return site(write, _remembering(write, names, table, positional, names[:1]), table, names, positional)
+
+
 def planned_formula(formula: Any) -> Any:
     """A derivative whose calls are planned by watching them, unless they are differentiated in turn."""
     names, table = registry.parameter_names(formula), Table()

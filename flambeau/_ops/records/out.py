@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..._dispatch import tensors_in
 from ..._errors.frames import warn_user
 from ..._tensor import Tensor, bump, read_as
 from .. import registry
+from ..plans.sites import planned_writer
 from ..registry import ops, records
 from .casting import laid, write
 from .inplace import shown, write_plain
@@ -23,10 +25,38 @@ from .writable import apart_or_same, check_partial_overlap, check_writable, over
 
 show_out: Any = None  # set by `torch_dispatch`: shows a call to a mode, which carries it out
 _WORTH_A_COPY = 1 << 20  # bytes of a result from which it pays to see whether it can be made in its place
+_writers: dict[Any, Any] = {}  # by function
 
 
 def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
-    """Runs a function and writes its result(s) into the given tensor(s), resizing them if need be."""
+    """Runs a function and writes its result(s) into the given tensor(s), resizing them if need be; as planned before, if it was."""
+    if target.__class__ is not Tensor or target._array.nbytes >= _WORTH_A_COPY:
+        return _into_out(target, function, args, named)
+    writer = _writers.get(function)
+    if writer is None:
+        writer = _writers[function] = _planned_writer(function)
+    return writer(target, *args, **named)
+
+
+def _planned_writer(function: Any) -> Any:
+    """A function that writes what another one gives into its first argument, and remembers how."""
+
+    kinds = [p for p in inspect.signature(function).parameters.values() if p.name != "out"]
+    names = [p.name for p in kinds if p.kind is not p.KEYWORD_ONLY]
+
+    def write(out: Tensor, *args: Any, **named: Any) -> Tensor:
+        given = list(args)
+        for name in names[len(args) :]:
+            if name not in named:
+                break
+            given.append(named.pop(name))
+        return _into_out(out, function, given, named)
+
+    fixed = not any([p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in kinds])
+    return planned_writer(write, ["out", *[p.name for p in kinds]], 1 + len(names)) if fixed else write
+
+
+def _into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
     record: Any = records.get(function.__name__)
     pointwise = record.__class__ is Pointwise
     plain = isinstance(target, Tensor)

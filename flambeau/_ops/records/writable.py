@@ -13,6 +13,7 @@ from ..._core.layouts import pieces
 from ..._core.state import BATCHED, GRAD, META, SPARSE, local, modes
 from ..._errors import taught
 from ..._errors.frames import warn_user
+from ..._kernel.native.direct import start_of
 from ..._tensor import (
     MADE_IN_FUNCTION,
     MADE_IN_INFERENCE,
@@ -107,7 +108,7 @@ def _writable(array: Any) -> Any:
 
 def same_memory(a: Any, b: Any) -> bool:
     """Whether two arrays are the same elements in the same places."""
-    return a is b or (a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype and _span(a) == _span(b))
+    return a is b or (a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype and _start(a) == _start(b))
 
 
 def apart_or_same(written: Any, read: Any) -> bool:
@@ -125,7 +126,7 @@ def _between(a: Any, b: Any, away: int) -> bool:
 
 
 def check_partial_overlap(written: Any, read: Any) -> None:
-    same = written.shape == read.shape and written.strides == read.strides and _span(written) == _span(read)
+    same = written.shape == read.shape and written.strides == read.strides and _start(written) == _start(read)
     if not same:
         _check_overlap(written, read)
 
@@ -155,9 +156,14 @@ def _check_overlap(written: Any, read: Any) -> None:
         )
 
 
+def _start(array: Any) -> int:
+    """The address of an array's first byte, on any device."""
+    return start_of(array) if isinstance(array, np.ndarray) else array.data.ptr  # type: ignore[no-any-return]
+
+
 def _span(array: Any) -> tuple[int, int]:
-    """The addresses of an array's first byte and of the one after its last, on any device."""
-    start = array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data.ptr
+    """The same, and the address of the byte after its last."""
+    start = _start(array)
     return start, start + sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + array.itemsize
 
 
