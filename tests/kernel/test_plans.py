@@ -722,3 +722,22 @@ def test_questions_about_batches_are_planned():
         assert any(p.counts[0] for _, _, (p, _) in call.__self__.table.kept), name
         with pytest.raises(RuntimeError, match=message):
             call(*wrong)
+
+
+def test_long_lists_are_planned():
+    """Batches are put together of many samples; of those with histories, only few are."""
+    for count, grad in ((60, False), (128, False), (200, False), (60, True), (30, True)):
+        given = [torch.rand(3, 4) for _ in range(count)]
+        given[-1].requires_grad_(grad)
+        for _ in range(5):
+            for made, dim in ((torch.stack(given), 0), (torch.cat(given, 1), 1), (torch.stack(given, -1), 2)):
+                wanted = np.concatenate(
+                    [t.detach().numpy()[(slice(None),) * dim + (None,) * (made.ndim == 3)] for t in given], dim
+                )
+                np.testing.assert_array_equal(made.detach().numpy(), wanted)
+                assert made.requires_grad == grad
+                if grad:
+                    made.sum().backward()
+        if count < 130 and not grad:
+            assert any(p.counts[0] for _, _, (p, values) in torch.stack.__self__.table.kept if len(values) > count)
+    assert given[-1].grad.eq(15).all()

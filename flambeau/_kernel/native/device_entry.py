@@ -17,9 +17,9 @@ from typing import Any
 from ..loops.dialect import compile_function, inline
 from .device_plan import ABOUT, ARGUMENT, ARGUMENTS, CALL, FIRST, PASSED, RESULT, RESULTS, SPAN, SPANS, WRITES
 from .entry import (
+    HISTORIES,
     KNOWN,
     MARK,
-    PARTS,
     SLOW,
     as_tensors,
     casting,
@@ -121,10 +121,10 @@ def _device_entry(m, site, parts, count, args, given, names, gpu, place_of, lies
     at, there = m.fields(m.word(site, KNOWN), KNOWN_NAMES), m.fields(gpu, GPU_NAMES)
     slow = m.word(site, SLOW)
     # 1. The description, and where operands lie.
-    key, bases = m.space(_WORDS), m.space(PARTS + RESULTS)
+    key, bases = m.space(_WORDS), m.space(HISTORIES + RESULTS)
     n, inputs, history = 4, 0, 0
     for i in range(count):
-        if n > _WORDS - 2 * _RANK - 4:
+        if (n > _WORDS - 2 * _RANK - 4) | (i >= HISTORIES):
             return m.call("PyObject_Vectorcall", slow, args, given, names)
         a = m.word(parts, i * 8 + 8)
         if a < MARK:  # absent, or the length of a list

@@ -33,9 +33,13 @@ from .plan import (  # fmt: skip
     run_loops,
 )
 
-_WORDS = 128  # of a description, at most
-_RANK, PARTS, _OPERANDS = 8, 32, 48  # at most
+_RANK, PARTS = 8, 136  # at most: batches of 128 samples are put together
+HISTORIES = 32  # parts that may have a history, at most
 ARGUMENTS, RESULTS = 12, 24  # of a plan, at most
+_WORDS, _OPERANDS = (
+    PARTS * 10,
+    PARTS + RESULTS,
+)  # of a description (four dimensions and two words for each part), of a plan
 MARK = 1 << 16  # smaller than any address
 _MOST = 1 << 14  # elements of a result that are made without giving other threads of the interpreter a chance
 SEEN, WAYS = 1 << 10, 4  # sets of descriptions that came without a plan, of all sites, and how many are in each
@@ -256,6 +260,8 @@ def look_at(m, parts, count, by_element, at, place_of):
                 if k != at.one:
                     if ((k == at.two) | (k == at.three)) & (at.device != 0):
                         return 1, 0, 0, 0
+                    return 0, 0, 0, 0
+                if i >= HISTORIES:
                     return 0, 0, 0, 0
                 history = history | (m.number(1) << i)
             own = m.word(a, place_of.array)
