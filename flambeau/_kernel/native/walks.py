@@ -132,8 +132,17 @@ def in_long_rows(
         return None
     begins = [next((d for d in range(count) if w[d]), count) for w in steps[: len(ways) - results]]
     again = {i: d for i, d in enumerate(begins) if 0 < d < count and math.prod(extents[d:]) <= _REPEATED}
-    if not again:
-        return ([], _across(extents, steps)) if light and extents[-1] <= _FEW and extents[-2] >= _MANY // 4 else None
+    found = _repeated(shape, ways, sizes, again, extents, steps) if again else None
+    if found is None and light and extents[-1] <= _FEW and extents[-2] >= _MANY // 8:
+        return [], _across(extents, steps)
+    return found
+
+
+def _repeated(
+    shape: Sequence[int], ways: Sequence[Sequence[int]], sizes: Sequence[int], again: dict[int, int], extents: list[int],
+    steps: list[list[int]],
+) -> tuple[list[Repeated], list[Rows]] | None:  # fmt: skip
+    """The same where operands begin anew, each over the dimensions from one of those on; None if other operands keep rows short."""
     first = min(again.values())
     block = extents[first:]
     times = max(1, _LONG // math.prod(block))
