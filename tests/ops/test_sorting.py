@@ -273,3 +273,38 @@ def test_large_unsigned_integers():
     assert x.sort(descending=True)[0].tolist() == sorted(values, reverse=True)
     assert x.topk(3)[0].tolist() == sorted(values, reverse=True)[:3]
     assert x.topk(5, largest=False)[0].tolist() == sorted(values)[:5]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool])
+@pytest.mark.parametrize(
+    "shape, dim", [((150, 3), 1), ((2, 4, 130), 1), ((5, 150), 0), ((140, 4, 2), 1), ((170, 1), 1)]
+)
+def test_a_few_elements_of_many_rows(shape, dim, dtype):
+    """They are ordered by exchanges: as longer rows are, with equal elements, zeros and NaN among them."""
+    x = torch.randint(-2, 3, shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    if dtype.is_floating_point:
+        x[x == 2] = math.nan
+        x[x == 1] = -0.0
+    for given in (x, x.transpose(0, dim).contiguous().transpose(0, dim)):
+        rows = given.movedim(dim, 0).reshape(shape[dim], -1)
+        for descending in (False, True):
+            values, places = given.sort(dim, descending)
+            one_by_one = [row.sort(0, descending) for row in rows.T[:9]]
+            for made, single in ((values, [v for v, _ in one_by_one]), (places, [p for _, p in one_by_one])):
+                made = made.movedim(dim, 0).reshape(shape[dim], -1)[:, :9].T
+                assert torch.equal(made.double().nan_to_num(9), torch.stack(single).double().nan_to_num(9))
+            if dtype is torch.bool:
+                continue
+            for k in range(1, shape[dim] + 1):
+                top = given.topk(k, dim, largest=descending)
+                assert torch.equal(top.indices, places.narrow(dim, 0, k))
+                if not descending:
+                    assert torch.equal(given.kthvalue(k, dim).indices, places.select(dim, k - 1))
+        if dtype is torch.bool:
+            continue
+        numbers = (given == given).sum(dim, keepdim=True)
+        places = given.argsort(dim)
+        lower = (shape[dim] - 1) // 2
+        at = torch.where(numbers < shape[dim], numbers, lower)
+        assert torch.equal(given.median(dim, keepdim=True).indices, places.gather(dim, at))
+        assert torch.equal(given.nanmedian(dim).indices, places.gather(dim, (numbers - 1).clamp(0) // 2).squeeze(dim))

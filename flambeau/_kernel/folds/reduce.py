@@ -288,7 +288,7 @@ def rank(m: Any, x: Any, sign: int) -> Any:
 
 def is_above(a: Any, b: Any) -> Any:
     """Whether a rank is above another: NaN is above all numbers, and nothing above NaN."""
-    return (a > b) | ((a != a) & (b == b)) if is_float(a.type) else a > b
+    return ~(a <= b) & (b == b) if is_float(a.type) else a > b
 
 
 def _rank_type(t: str) -> str:

@@ -3,14 +3,16 @@ then orders (stably, as no two words are equal); long keys are merged, index and
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-from ..loops.lang import independent, inline, kernel
+from ..loops.lang import Array, as_written, independent, inline, kernel, strands
 from ..render.value import COMPUTE, SIZE, is_float
-from .reduce import highest, lowest
+from .reduce import highest, is_above, lowest
 
 RUN = 16  # elements sorted by insertion before merging begins
 BLOCK = 16  # elements compared with the threshold together
+TOGETHER = 64  # rows of a few elements that are ordered together
 FEW = 256  # elements of a tensor that are merged by one call sooner than packed, sorted and unpacked
 MOST = 64  # the largest k that is kept sorted in registers and the first cache
 
@@ -160,6 +162,81 @@ def _insert(m: Any, keys: Any, at: Any, last: Any, key: Any, index: Any) -> None
         j = j - 1
     keys[j] = key
     at[j] = index
+
+
+# -- a few elements of many rows, side by side ---------------------------------------------------------------------
+
+
+def _columns(x: Any, rows: bool, length: int) -> Any:
+    """An operand (n,k) whose columns, of so many elements, are known to be the `rows` of dense memory."""
+    if not rows:
+        return x
+    return Array(x.r, x.pointer, x.type, x.shape, [x.r.constant("i64", n * SIZE[x.type]) for n in (1, length)])
+
+
+def _in_order(m: Any, x: Any, i: Any, width: int, descending: bool) -> list[tuple[Any, Any]]:
+    """The elements of a column and their places, in stable order: neighbours change places."""
+    kind = "i64" if SIZE[x.type] == 8 else "i32"
+    items = [(m.cast(x[j, i], "u8") if x.type == "b1" else x[j, i], m.value(j, kind)) for j in range(width)]
+    for end in range(width - 1, 0, -1):
+        for j in range(end):
+            pair = items[j], items[j + 1]
+            turn = is_above(pair[1][0], pair[0][0]) if descending else is_above(pair[0][0], pair[1][0])
+            for side in (0, 1):
+                items[j + side] = tuple([m.where(turn, a, b) for a, b in zip(pair[1 - side], pair[side])])
+    return items
+
+
+def _middle_one(m: Any, elements: list[Any], items: list[Any], skip: bool) -> tuple[Any, Any]:
+    """The lower median of elements that are in order as `items`; NaN as for `middle`."""
+    middle = (len(items) - 1) // 2
+    found = items[middle]
+    if not is_float(elements[0].type):
+        return found
+    if not skip:  # the first NaN, if there is one
+        for j, x in reversed([*enumerate(elements)]):
+            found = tuple([m.where(x == x, old, new) for new, old in zip((x, j), found)])
+        return found
+    known = functools.reduce(lambda a, b: a + b, [m.cast(x == x, items[0][1].type) for x in elements])
+    for j in reversed(range(middle)):
+        found = tuple([m.where(known <= 2 * j + 2, new, old) for new, old in zip(items[j], found)])
+    return found
+
+
+def _chosen(
+    m: Any, x: Any, i: Any, width: int, descending: bool, first: int, count: int, median: Any
+) -> list[tuple[Any, Any]]:
+    items = _in_order(m, x, i, width, descending)
+    return (
+        items[first : first + count]
+        if median is None
+        else [_middle_one(m, [x[j, i] for j in range(width)], items, median)]
+    )
+
+
+@kernel("(n,k)->(l,k),(l,k)")
+def few_in_order(
+    m: Any,
+    x: Any,
+    value: Any,
+    place: Any,
+    width: int,
+    descending: bool,
+    rows: bool,
+    first: int,
+    count: int,
+    median: Any,
+) -> None:
+    """`count` elements of each column in stable order, from the `first`, and their places; or the median (`median` is what `middle` calls
+    `skip`). Vectors have elements of many columns, which may be the `rows` of dense memory."""
+    x, value, place = _columns(x, rows, width), _columns(value, rows, count), _columns(place, rows, count)
+    for start in as_written(0, value.n, TOGETHER):
+        left = m.minimum(start, value.n - TOGETHER)  # the last columns may be ordered again
+        for i in independent(0, TOGETHER):
+            chosen = _chosen(m, x, left + i, width, descending, first, count, median)
+            for j in strands(count):
+                value[j, left + i] = chosen[j][0]
+                place[j, left + i] = chosen[j][1]
 
 
 @kernel("(n),(n)->(),()")

@@ -63,7 +63,8 @@ def gathered(x: Any, dim: int) -> Any:
 
 def scattered(x: Any, dim: int) -> Any:
     """Undoes `gathered`: the last dimension moved to a place, in row-major memory."""
-    return rows_of(from_last(x, dim))
+    made = rows_of(from_last(x, dim))
+    return made.reshape(-1).reshape(made.shape) if 1 in made.shape else made  # with such strides where these do not matter, too
 
 
 def reduced_shape(shape: Any, dims: Any, keepdim: bool) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,19 @@ from ..._core import return_types
 from ..._core.allocation import empty, not_planned
 from ..._core.dtypes import BOOL, BY_NUMPY, COMPLEX, bfloat16, bool_, float16, int64
 from ..._core.sizes import wrap_dim
-from ..._kernel.folds.sort import FEW, MOST, is_short, merge_sort, middle, most_frequent, pack, top, unpack
+from ..._kernel.folds.sort import (
+    FEW,
+    MOST,
+    TOGETHER,
+    few_in_order,
+    is_short,
+    merge_sort,
+    middle,
+    most_frequent,
+    pack,
+    top,
+    unpack,
+)  # fmt: skip
 from ..._tensor import Tensor
 from ..making.factory import number_of
 from ..records.batching import along, over_all
@@ -28,6 +41,7 @@ from .folding import gathered, reduced_shape, scattered, to_last
 
 _CHUNK = 1 << 16  # elements that are packed, sorted and unpacked together, in the second cache
 _COUNTED = 1 << 12  # elements from which distinct ones are counted or sorted without their places
+_NETWORK = 8  # elements of a row that are ordered by exchanges of neighbours, of many rows at once
 _SHORT = 128  # elements of a row that are sorted even if only some are wanted
 _SORT_WORK = 8  # how much more than moving an element sorting it costs
 
@@ -40,6 +54,9 @@ def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | N
     length = n if length is None else length
     if 0 < x.size <= FEW:
         return _sort_small(x, dim, descending, length)
+    few = _of_few(x, dim, descending, 0, length)
+    if few is not None:
+        return few
     moved = gathered(x, dim)
     rows = moved.reshape(-1, n) if n else moved.reshape(0, 0)
     values, places = empty((len(rows), length), x.dtype), empty((len(rows), length), np.int64)
@@ -52,6 +69,41 @@ def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | N
     if dim == x.ndim - 1:
         return values.reshape(shape), places.reshape(shape)
     return scattered(values.reshape(shape), dim), scattered(places.reshape(shape), dim)
+
+
+def _of_few(
+    x: Any, dim: int, descending: bool, first: int, count: int, median: bool | None = None
+) -> tuple[Any, Any] | None:
+    """`count` elements from the `first` on in stable order along a dimension of few, and their places; or the median, as `middle` takes
+    NaN. None if the elements, or such rows of them, are not as many as that takes."""
+    n = x.shape[dim]
+    if n > _NETWORK or x.size < 2 * TOGETHER * n or not count:
+        return None
+    columns, code, work = math.prod(x.shape[dim + 1 :]), BY_NUMPY[x.dtype].code, x.size * n
+    options = {"width": n, "descending": descending, "first": first, "count": count, "median": median}
+    if x.flags.c_contiguous and columns >= TOGETHER:
+        outs = [empty((*x.shape[:dim], count, *x.shape[dim + 1 :]), d) for d in (x.dtype, np.int64)]
+        operands = [a.reshape(-1, a.shape[dim], columns) for a in (x, *outs)]
+        call = cpu.sized(work, few_in_order, (code, code, "i64"), rows=False, adjacent=True, **options)
+        if len(operands[0]) >= threads.count(work):
+            call(*operands)
+        else:
+            cpu.columns(call, operands, work, TOGETHER)
+        return outs[0], outs[1]
+    moved = gathered(x, dim)
+    outs = [empty((*moved.shape[:-1], count), d) for d in (x.dtype, np.int64)]
+    call = cpu.sized(work, few_in_order, (code, code, "i64"), rows=True, **options)
+    cpu.columns(call, [a.reshape(-1, a.shape[-1]).T for a in (moved, *outs)], work, TOGETHER)
+    return (outs[0], outs[1]) if dim == x.ndim - 1 else (scattered(outs[0], dim), scattered(outs[1], dim))
+
+
+def _one_of_few(x: Any, dim: int, keepdim: bool, first: int, median: bool | None = None) -> tuple[Any, Any] | None:
+    """The same for one element of each row."""
+    found = _of_few(x, dim, False, first, 1, median)
+    if found is None or keepdim:
+        return found
+    shape = reduced_shape(x.shape, (dim,), False)
+    return found[0].reshape(shape), found[1].reshape(shape)
 
 
 def _sort_small(x: Any, dim: int, descending: bool, length: int) -> tuple[Any, Any]:
@@ -176,6 +228,8 @@ def top_op(backend: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
         return x.copy(), backend.zeros((), "int64")
     if backend is not cpu:
         return backend.orders.top(x, dim, k, largest)
+    if x.size and (few := _of_few(x, dim, largest, 0, k)) is not None:
+        return few
     if k > MOST or k == 0:
         return sort_array(backend, x, dim, largest, k)
     x = gathered(x, dim)
@@ -281,6 +335,8 @@ def kth_op(backend: Any, x: Any, dim: int, keepdim: bool, k: int) -> Any:
         return x.copy(), backend.zeros((), "int64")
     if (found := _chosen(backend, x, dim, keepdim, k - 1, 0)) is not None:
         return found
+    if backend is cpu and (found := _one_of_few(x, dim, keepdim, k - 1)) is not None:
+        return found
     if _is_small(backend, x, dim):
         return _of_sorted(*sort_array(backend, x, dim, False), dim, k - 1, keepdim)
     return _taken(x, _places_of(x, dim, k - 1), dim, keepdim)
@@ -320,6 +376,8 @@ def median_op(backend: Any, x: Any, dim: int, keepdim: bool, skip: bool) -> Any:
         return x.copy(), backend.zeros((), "int64")
     at = (x.shape[dim] - 1) // 2
     if (found := _chosen(backend, x, dim, keepdim, at, 2 if skip else 1)) is not None:
+        return found
+    if backend is cpu and (found := _one_of_few(x, dim, keepdim, at, skip)) is not None:
         return found
     if _is_small(backend, x, dim) or (x != x).any():
         return _of_each_sorted(backend, middle, x, dim, keepdim, skip=skip)
