@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from .._core.allocation import empty, zeros
-from .._kernel.linear import elimination, factoring
+from .._kernel.linear import elimination, factoring, symmetric
 from . import lapack
 from .copies import row_major
 from .cpu import cpu
 
 _SMALL = 32  # rows of matrices that are small
 _KNOWN = 4  # rows up to which there are kernels for the very size
+_ROTATED = 25  # rows of symmetric matrices up to which LAPACK rotates as our kernel does
+_SWEEPS = 8  # multiplications by which the eigenvalues of a matrix cost more than its product
 _CODES = {"f": "f32", "d": "f64", "F": "c64", "D": "c128"}
 _CACHED = (
     512 * 512
@@ -305,7 +307,11 @@ def _own_qr(a: Any, wide: int) -> Any:
 def eigh(a: Any, uplo: str, vectors: bool) -> Any:
     """(eigenvalues, eigenvectors or None) of symmetric or Hermitian matrices, of which one triangle is read."""
     n, lead, whole = a.shape[-1], a.shape[:-2], a.dtype.kind == "c"
-    if not _plain(a) or lapack._routine("dsyevd", 11) is None:
+    if not _plain(a):
+        return None
+    if a.dtype.kind == "f" and n <= _ROTATED:
+        return _own_eigh(a, uplo, vectors)
+    if lapack._routine("dsyevd", 11) is None:
         return None
     # by columns it is the transposed matrix, which is the conjugate one
     memory = (a.conj() if whole else a).copy("C").reshape(-1, n, n)
@@ -315,6 +321,23 @@ def eigh(a: Any, uplo: str, vectors: bool) -> Any:
     if lapack.failed(lapack.call("heevd" if whole else "syevd", *head, n, memory, n, values, *rooms, size=n * n)):
         raise np.linalg.LinAlgError("Eigenvalues did not converge")
     return values.reshape(*lead, n), memory.swapaxes(-1, -2).reshape(a.shape) if vectors else None
+
+
+def _own_eigh(a: Any, uplo: str, vectors: bool) -> Any:
+    n, code, flat = a.shape[-1], _CODES[a.dtype.char], _in_rows(a)
+    values, info, work = (
+        empty(flat.shape[:-1], a.dtype),
+        empty(len(flat), np.dtype(np.int32)),
+        empty(flat.shape, a.dtype),
+    )
+    made = empty(flat.shape, a.dtype) if vectors else work
+    options = {"upper": uplo == "U", "vectors": vectors, "adjacent": True}
+    call = cpu.kernel(symmetric.spectrum, (code, code, code, "i32", code, code), **options)
+    operands = [flat, values, made, info, work, empty((len(flat), symmetric.ROOM, n), a.dtype)]
+    cpu.batch(call, operands, flat.size * n * _SWEEPS)
+    if lapack.failed(info):
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+    return values.reshape(a.shape[:-1]), made.swapaxes(-1, -2).reshape(a.shape) if vectors else None
 
 
 # -- least squares ----------------------------------------------------------------------------------------------------

@@ -169,3 +169,31 @@ def test_least_squares(shape, dtype):
         made = torch.linalg.lstsq(torch.from_numpy(a), torch.from_numpy(b), driver=driver)
         np.testing.assert_allclose(made.solution.numpy(), wanted, atol=limit)
         assert (made.rank == min(shape[-2], shape[-1] - 1)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 16, 25, 26])
+def test_eigenvalues_of_difficult_matrices(n, dtype):
+    """Repeated, graded, tiny and huge ones, of which one triangle is read."""
+    random = torch.Generator().manual_seed(n)
+    a = torch.randn(9, n, n, dtype=torch.float64, generator=random)
+    a[1], a[2] = torch.eye(n), torch.ones(n, n)
+    a[3] *= 1e-20 ** torch.linspace(0, 1, n)[:, None] * 1e-20 ** torch.linspace(0, 1, n)
+    a[4], a[5], a[6], a[7] = a[4] * 1e-37, a[5] * 1e-42, a[6] * 1e36, a[7].diagonal().diag()
+    a[8, ::2] = 0
+    a = (a.tril() + a.tril(-1).mT).to(dtype)
+    hidden = torch.full((n, n), torch.nan, dtype=dtype).triu(1)
+    for given, side in ((a + hidden, "L"), (a + hidden.mT, "U")):
+        values, vectors = torch.linalg.eigh(given, UPLO=side)
+        size = a.abs().amax((-2, -1)).clamp(min=torch.finfo(dtype).tiny)[:, None, None]
+        close = 4 * (n + 3) * torch.finfo(dtype).eps
+        assert (values.diff(dim=-1) >= 0).all()
+        assert ((a / size) @ vectors - vectors * (values[:, None] / size)).abs().max() < close
+        assert (vectors.mT @ vectors - torch.eye(n, dtype=dtype)).abs().max() < close
+        assert ((torch.linalg.eigvalsh(given, UPLO=side) - values)[:, None].abs() / size).max() < close
+    for wrong in (
+        (torch.nan, torch.inf) if 2 < n < 26 else ()
+    ):  # LAPACK itself finds it in few and in larger ones by chance
+        a[2, -1, 0] = wrong
+        with pytest.raises(torch.linalg.LinAlgError, match="non-finite"):
+            torch.linalg.eigh(a)
