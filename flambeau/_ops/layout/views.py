@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._backend.copies import LARGE, row_major
-from ..._core.config import memory_problem
+from ..._backend.copies import row_major
 from ..._core.dtypes import dtype as dtype_class
 from ..._core.dtypes import from_numpy_dtype
 from ..._core.layouts import (
@@ -26,7 +25,7 @@ from ..._core.layouts import (
 )
 from ..._core.sizes import infer_size, size_argument, wrap_dim
 from ..._core.state import CONJ, POSTPONED, SPARSE, SPECIAL, modes
-from ..._tensor import Tensor, wrap
+from ..._tensor import Tensor
 from ..basic import clone as clone_op
 from ..records.batching import along, leading, permuted, reshaped
 from ..records.primitive import primitive
@@ -59,6 +58,7 @@ def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     meta=lambda x, shape: (shape, from_numpy_dtype(x.dtype)),
     batch=reshaped,
     tangent=linear("x"),
+    planned=True,
 )  # fmt: skip
 def copied_shape_op(backend: Any, x: Any, shape: tuple[int, ...]) -> Any:
     """A copy in another shape, for memory that cannot be viewed in it."""
@@ -77,23 +77,14 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
         shape = by_name("reshape", shape, named, "shape")
     size: Any = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     x = input._array
-    if (input._k | modes.on) <= 1 and (x.size < LARGE or x.flags.c_contiguous):
-        try:
-            made = x.reshape(size)
-        except (ValueError, TypeError, OverflowError):
-            made = x.reshape(infer_size(size_argument(shape, "shape"), x.size))
-        full = made.shape
-        if full != size and min(size, default=0) < -1:  # NumPy takes any negative number for -1
-            infer_size(size_argument(shape, "shape"), x.size)
-        base = made.base
-        if base is x or (base is x.base and base is not None):
-            if not in_rows(x):
-                made = _reshaped(x, full)
-            return view_of(view_op, input, made, (full,))
-        if not input._k:
-            return wrap(made, input.dtype)
-    else:
-        full = infer_size(size_argument(shape, "shape"), x.size)
+    if (input._k | modes.on) <= 1:
+        made = _without_copy(x, size)
+        if made is not None:
+            full = made.shape
+            if full != size and min(size, default=0) < -1:  # NumPy takes any negative number for -1
+                infer_size(size_argument(shape, "shape"), x.size)
+            return view_of(view_op, input, made if in_rows(x) else _reshaped(x, full), (full,))
+    full = infer_size(size_argument(shape, "shape"), x.size)
     if is_viewable(x, full):
         return view_op(input, full)
     return copied_shape_op(input, full)
@@ -390,15 +381,7 @@ def _as_tuple(dims: Any) -> tuple[int, ...]:
 def contiguous(input: Tensor, *, memory_format: memory_format = contiguous_format) -> Tensor:
     """The tensor itself if it lies in memory in the given order, otherwise a copy that does."""
     if memory_format is contiguous_format:
-        x = input._array
-        if x.flags.c_contiguous:
-            return input
-        if input._k or modes.on:
-            return clone_op(input, "C")
-        try:
-            return wrap(row_major(x), input.dtype)
-        except (MemoryError, ValueError) as error:
-            raise (memory_problem(error) or error) from None
+        return input if input._array.flags.c_contiguous else clone_op(input, "C")
     check_format(memory_format)
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")

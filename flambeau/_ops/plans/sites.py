@@ -210,11 +210,19 @@ def _may_be_written(array: Any) -> bool:
 def _remembering_views(
     function: Any, names: Sequence[str], table: Table, positional: int, writes: Sequence[str] = ()
 ) -> Callable[..., None]:
-    """The same for functions that give views of their first argument."""
+    """The same for functions that give views of their first argument, or a copy where there is no such view."""
+
+    def by_position(**values: Any) -> Any:
+        return _way(function)(*values.values())
+
     on_device = device_plans.Memory(table, names, positional)
+    remember_copy = _remembering(by_position, names, table, positional)
 
     def remember(values: Sequence[Any], out: Any) -> None:
         x, history = values[0], _history(values)
+        if isinstance(out, Tensor) and out._view is None and out is not x and not out._k & CUDA:
+            remember_copy(values, out)
+            return
         if not isinstance(x, Tensor) or sum([isinstance(a, Tensor) for a in taken_apart(values)]) > 1:
             return  # elements of another one may count
         deep = x._view is not None and x._view[4] >= LONGEST_CHAIN
