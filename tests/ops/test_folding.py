@@ -118,3 +118,22 @@ def test_rows_that_are_folded_together(width, dtype):
         if dtype is not np.uint8:
             np.testing.assert_allclose(made.norm(dim=1), np.sqrt((x.astype("f8") ** 2).sum(1)), rtol=1e-6)
             np.testing.assert_allclose(made.prod(1), x.astype("f8").prod(1).astype(dtype), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.bool_])
+@pytest.mark.parametrize(
+    "shape, dim",
+    [((150, 1), 1), ((2, 3, 130), 1), ((130, 5), 1), ((150, 8), 1), ((37, 9), 1), ((20, 40), 1), ((4, 70, 3), 1)],
+)
+def test_extrema_of_rows_that_are_searched_together(shape, dim, dtype):
+    """The first of equal ones is found, and the first NaN."""
+    x = np.random.RandomState(0).randint(0, 4, shape).astype(dtype)
+    if dtype in (np.float32, np.float64):
+        x[x == 3] = -0.0
+        x[np.random.RandomState(1).rand(*shape) < 0.05] = np.nan
+    for given in (x, np.asfortranarray(x), np.repeat(x, 2, -1)[..., ::2]):
+        made = torch.from_numpy(given)
+        for name in ("max", "min"):
+            values, places = getattr(made, name)(dim)
+            np.testing.assert_array_equal(places, getattr(x, "arg" + name)(dim))
+            np.testing.assert_array_equal(values, getattr(x, name)(dim))

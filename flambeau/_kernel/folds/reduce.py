@@ -286,6 +286,11 @@ def rank(m: Any, x: Any, sign: int) -> Any:
     return x if sign > 0 else ~x
 
 
+def _of_rank(key: Any, sign: int) -> Any:
+    """What has a rank."""
+    return key if sign > 0 else -key if is_float(key.type) else ~key
+
+
 def is_above(a: Any, b: Any) -> Any:
     """Whether a rank is above another: NaN is above all numbers, and nothing above NaN."""
     return ~(a <= b) & (b == b) if is_float(a.type) else a > b
@@ -325,6 +330,62 @@ def extremum_rows(m: Any, x: Any, value: Any, place: Any, sign: Any) -> None:
     best_place = where + m.cast(found, "i64")
     value[()] = x[best_place]
     place[()] = best_place
+
+
+def _above(m: Any, a: Any, b: Any, later: Any) -> tuple[Any, Any]:
+    """Of two ranks with their places the one that is above, and of equal ones a, unless it is known to be `later`."""
+    taken = is_above(b[0], a[0])
+    if later is not None:
+        taken = taken | (later & ~is_above(a[0], b[0]))
+    return m.where(taken, b[0], a[0]), m.where(taken, b[1], a[1])
+
+
+@kernel("(k,n)->(k),(k)")
+def extremum_short_rows(m: Any, x: Any, value: Any, place: Any, sign: Any, width: int) -> None:
+    """As `extremum_rows` for dense rows of `width` elements, a few: vectors hold one element each of many rows."""
+    dense = _without_gaps(x, width)
+    kind = "i64" if SIZE[x.type] == 8 else "i32"
+    for i in independent(value.n):
+        best = rank(m, dense[i, 0], sign), m.value(0, kind)
+        for j in strands(width - 1):
+            best = _above(m, best, (rank(m, dense[i, j + 1], sign), m.value(j + 1, kind)), None)
+        value[i] = _of_rank(best[0], sign)
+        place[i] = best[1]
+
+
+@kernel("(k,n)->(k),(k)")
+def extremum_rows_abreast(m: Any, x: Any, value: Any, place: Any, sign: Any, lanes: int) -> None:
+    """As `extremum_rows` for rows that `fold_rows_abreast` is for, in its way."""
+    kind = _rank_type(x.type)
+    keys, places = _halved(m, kind, lanes), _halved(m, "i32", lanes)
+    for first in range(0, value.n, ABREAST):
+        top = m.minimum(first, value.n - ABREAST)
+        for r in as_written(0, ABREAST):
+            key, at = m.local(kind, lanes), m.local("i32", lanes)
+            for j in independent(0, lanes):
+                key[j] = rank(m, x[top + r, j], sign)
+                at[j] = m.cast(j, "i32")
+            for start in as_written(lanes, x.n, lanes):
+                left = m.minimum(start, x.n - lanes)  # what is seen again is not above itself
+                for j in independent(0, lanes):
+                    best = _above(
+                        m, (key[j], at[j]), (rank(m, x[top + r, left + j], sign), m.cast(left + j, "i32")), None
+                    )
+                    key[j] = best[0]
+                    at[j] = best[1]
+            for j in independent(0, lanes):
+                keys[0][r * lanes + j] = key[j]
+                places[0][r * lanes + j] = at[j]
+        for level in strands(lanes.bit_length() - 1):
+            for i in independent(0, ABREAST * lanes >> (level + 1)):
+                a = keys[level][2 * i], places[level][2 * i]
+                b = keys[level][2 * i + 1], places[level][2 * i + 1]
+                best = _above(m, a, b, b[1] < a[1])
+                keys[level + 1][i] = best[0]
+                places[level + 1][i] = best[1]
+        for i in independent(0, ABREAST):
+            value[top + i] = _of_rank(keys[-1][i], sign)
+            place[top + i] = places[-1][i]
 
 
 @kernel("(r,c)->(c),(c)")

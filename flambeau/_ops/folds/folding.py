@@ -21,6 +21,8 @@ from ..._kernel.folds.reduce import (
     FOLDS,
     extremum_columns,
     extremum_rows,
+    extremum_rows_abreast,
+    extremum_short_rows,
     fold_columns,
     fold_rows,
     fold_rows_abreast,
@@ -64,7 +66,9 @@ def gathered(x: Any, dim: int) -> Any:
 def scattered(x: Any, dim: int) -> Any:
     """Undoes `gathered`: the last dimension moved to a place, in row-major memory."""
     made = rows_of(from_last(x, dim))
-    return made.reshape(-1).reshape(made.shape) if 1 in made.shape else made  # with such strides where these do not matter, too
+    return (
+        made.reshape(-1).reshape(made.shape) if 1 in made.shape else made
+    )  # with such strides where these do not matter, too
 
 
 def reduced_shape(shape: Any, dims: Any, keepdim: bool) -> tuple[int, ...]:
@@ -180,15 +184,20 @@ def plan_fold(
 def _side_by_side(size: int, rows: int, width: int, code: str, target: str, fold: str, how: str | None) -> Any:
     """The kernel (k,n)->(k) of a fold of many dense rows that are not long, which joins elements of several rows at once, and the equal
     parts of all rows, which threads share; None if each row is better folded for itself."""
-    parts = next(p for p in range(32, 0, -1) if p == 1 or (rows % p == 0 and rows // p >= ABREAST))
-    if code in PART or (fold == "sum" and code == target and code in LANES) or parts < threads.count(size):
+    if code in PART or (fold == "sum" and code == target and code in LANES):
         return None
-    make = functools.partial(cpu.sized, size)
+    return _together(size, rows, width, (fold_short_rows, fold_rows_abreast), (code, target), fold=fold, how=how)
+
+
+def _together(size: int, rows: int, width: int, ways: tuple[Any, Any], types: tuple[str, ...], **options: Any) -> Any:
+    """The same for the two kernels of rows of a few elements, and of some tens."""
+    parts = next(p for p in range(32, 0, -1) if p == 1 or (rows % p == 0 and rows // p >= ABREAST))
+    if parts < threads.count(size):
+        return None
     if width <= _SHORT and rows >= _MANY_ROWS:
-        call = make(fold_short_rows, (code, target), fold=fold, how=how, width=width)
+        call = cpu.sized(size, ways[0], types, width=width, **options)
     elif _SHORT < width <= BLOCK and rows >= ABREAST:
-        lanes = 8 if width < 16 else 16
-        call = make(fold_rows_abreast, (code, target), fold=fold, how=how, lanes=lanes, adjacent=True)
+        call = cpu.sized(size, ways[1], types, lanes=8 if width < 16 else 16, adjacent=True, **options)
     else:
         return None
     return call, (parts, rows // parts)
@@ -341,6 +350,13 @@ def _extremum(x: Any, dim: int, sign: int) -> tuple[Any, Any]:
     outs = [_empty(x.shape[:dim] + x.shape[dim + 1 :], d) for d in (x.dtype, np.int64)]
     along_rows = inner == dim or x.shape[inner] < _NARROW or x.shape[dim] >> 31
     kernel, code = extremum_rows if along_rows else extremum_columns, BY_NUMPY[x.dtype].code
+    if along_rows and x.size:
+        ways, n = (extremum_short_rows, extremum_rows_abreast), x.shape[dim]
+        found = _together(x.size, x.size // n, n, ways, (code, code, "i64"), sign=sign)
+        if found is not None:
+            call, parts = found
+            call(gathered(x, dim).reshape(*parts, n), *[o.reshape(parts) for o in outs])
+            return outs[0], outs[1]
     call = cpu.sized(x.size, kernel, (code, code, "i64"), sign=sign)
     if along_rows:
         cpu.widest(call, [to_last(x, dim), *outs], x.ndim - 1, x.size)
