@@ -137,3 +137,15 @@ def test_extrema_of_rows_that_are_searched_together(shape, dim, dtype):
             values, places = getattr(made, name)(dim)
             np.testing.assert_array_equal(places, getattr(x, "arg" + name)(dim))
             np.testing.assert_array_equal(values, getattr(x, name)(dim))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8])
+@pytest.mark.parametrize("shape", [(128, 1), (2, 71, 3), (200, 7), (200, 8)])
+def test_running_sums_of_many_short_rows(shape, dtype):
+    """They are added up as long rows are."""
+    x = (np.random.RandomState(0).rand(*shape) * 9).astype(dtype)
+    made, wide = torch.from_numpy(x), torch.from_numpy(np.repeat(x, 2, -1))[..., ::2]
+    for name in ("cumsum", "cumprod"):
+        found = getattr(made, name)(-1)
+        assert torch.equal(found, getattr(wide, name)(-1)) and found.is_contiguous()
+        np.testing.assert_allclose(found, getattr(np, name)(x.astype("f8"), -1), rtol=1e-6)

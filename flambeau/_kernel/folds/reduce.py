@@ -172,7 +172,7 @@ def fold_rows(m: Any, x: Any, out: Any, fold: Any, how: Any) -> None:
     out[()] = finish(m, total, x.n, how)
 
 
-def _without_gaps(x: Any, width: int) -> Any:
+def without_gaps(x: Any, width: int) -> Any:
     """The same rows, of which it is known that they follow one another: neighbours are loaded together."""
     size = SIZE[x.type]
     return Array(x.r, x.pointer, x.type, x.shape, [x.r.constant("i64", s) for s in (width * size, size)])
@@ -181,7 +181,7 @@ def _without_gaps(x: Any, width: int) -> Any:
 @kernel("(k,n)->(k)")
 def fold_short_rows(m: Any, x: Any, out: Any, fold: Any, how: Any, width: int) -> None:
     """As `fold_rows` for dense rows of `width` elements, a few: vectors hold one element each of many rows."""
-    f, dense = FOLDS[fold], _without_gaps(x, width)
+    f, dense = FOLDS[fold], without_gaps(x, width)
     inner, wide = f.inner(x.type), f.wide(x.type)
     for i in independent(out.n):
         part = m.value(f.start(inner), inner)
@@ -343,7 +343,7 @@ def _above(m: Any, a: Any, b: Any, later: Any) -> tuple[Any, Any]:
 @kernel("(k,n)->(k),(k)")
 def extremum_short_rows(m: Any, x: Any, value: Any, place: Any, sign: Any, width: int) -> None:
     """As `extremum_rows` for dense rows of `width` elements, a few: vectors hold one element each of many rows."""
-    dense = _without_gaps(x, width)
+    dense = without_gaps(x, width)
     kind = "i64" if SIZE[x.type] == 8 else "i32"
     for i in independent(value.n):
         best = rank(m, dense[i, 0], sign), m.value(0, kind)

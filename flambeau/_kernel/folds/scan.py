@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..loops.lang import as_written, independent, kernel
+from ..loops.lang import as_written, independent, kernel, strands
 from ..render.symbols import Complex
 from ..render.value import COMPUTE, SIZE, is_float
-from .reduce import rank
+from .reduce import rank, without_gaps
 
 COLUMNS = 512
+TOGETHER = 64  # rows of a few elements that are folded at once
 BLOCK = 64  # elements of a row that are looked at before they are taken one by one
 NEAR = 16.0  # between logarithms, so that sums relative to the larger one are precise
 WIDE = {"f16": "f64", "bf16": "f64", "f32": "f64", "f64": "f64", "c64": "c128", "c128": "c128"}
@@ -45,6 +46,20 @@ def scan_rows(m: Any, x: Any, out: Any, fold: Any) -> None:
     for i in range(0, x.n):
         total = join(m, fold, total, m.cast(x[i], wide))
         out[i] = total
+
+
+@kernel("(k,n)->(k,n)")
+def scan_short_rows(m: Any, x: Any, out: Any, fold: Any, width: int) -> None:
+    """The same for dense rows of `width` elements, a few: vectors hold one element each of many rows, not fewer than `TOGETHER`."""
+    given, made = without_gaps(x, width), without_gaps(out, width)
+    wide = WIDE.get(x.type, "i64")
+    for start in as_written(0, x.shape[0], TOGETHER):
+        first = m.minimum(start, x.shape[0] - TOGETHER)  # the last rows may be folded again
+        for r in independent(0, TOGETHER):
+            total = m.value(START[fold], wide)
+            for j in strands(width):
+                total = join(m, fold, total, m.cast(given[first + r, j], wide))
+                made[first + r, j] = total
 
 
 @kernel("(n)->(n)")

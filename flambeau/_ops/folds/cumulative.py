@@ -15,12 +15,14 @@ from ..._core.sizes import wrap_dim
 from ..._core.state import CUDA, local, modes
 from ..._dispatch import backend_of
 from ..._kernel.folds.scan import (
+    TOGETHER,
     log_sum_rows,
     recurrence,
     running_extremum,
     running_extremum_columns,
     scan_columns,
     scan_rows,
+    scan_short_rows,
 )
 from ..._tensor import Tensor, wrap
 from ..basic import either
@@ -32,6 +34,8 @@ from ..records.tangents import chosen_along, linear
 from ..registry import ops, public
 from .folding import to_last
 from .row_gradients import placed
+
+_NARROW = 8  # columns that are too few to be folded side by side
 
 
 def run_rows(kernel: Any, types: tuple[str, ...], arrays: list[Any], outs: list[Any], dim: int, **options: Any) -> None:
@@ -47,7 +51,7 @@ def _scan(
 ) -> None:
     """The first of two kernels along rows, or the second down columns that lie side by side; from the end, if `back`."""
     columns, turn = math.prod(x.shape[dim + 1 :]), slice(None, None, -1 if back else None)
-    if columns < 8 or x.dtype.kind == "c" or not x.flags.c_contiguous:
+    if columns < _NARROW or x.dtype.kind == "c" or not x.flags.c_contiguous:
         key = (*[slice(None)] * dim, turn)
         run_rows(ways[0], types, [x[key]], [o[key] for o in outs], dim, **options)
         return
@@ -59,6 +63,18 @@ def _scan(
         cpu.columns(call, operands, x.size)
 
 
+def _in_few_columns(x: Any, dim: int) -> bool:
+    """Whether rows are short and dense, and so many that vectors have one element each of them."""
+    n = x.shape[dim]
+    return bool(
+        dim == x.ndim - 1
+        and n < _NARROW
+        and x.flags.c_contiguous
+        and x.dtype.kind != "c"
+        and x.size >= 2 * TOGETHER * n
+    )
+
+
 def scan_array(backend: Any, x: Any, dim: int, fold: str, d: dtype, back: bool = False) -> Any:
     if x.ndim == 0:
         return scan_array(backend, x.reshape(1), 0, fold, d).reshape(())
@@ -66,6 +82,11 @@ def scan_array(backend: Any, x: Any, dim: int, fold: str, d: dtype, back: bool =
     if backend is not cpu:
         key = (*[slice(None)] * dim, slice(None, None, -1 if back else None))
         backend.scans.run(fold, x[key], [out[key]], dim)
+    elif x.size and not back and fold != "logsumexp" and _in_few_columns(x, dim):
+        call = cpu.sized(x.size, scan_short_rows, (BY_NUMPY[x.dtype].code, d.code), fold=fold, width=x.shape[dim])
+        operands = [a.reshape(-1, x.shape[dim]) for a in (x, out)]
+        parts = threads.ranges(len(operands[0]), TOGETHER, x.size)
+        cpu.side_by_side(call, [[a[start:stop] for a in operands] for start, stop in parts])
     elif x.size:
         rows = log_sum_rows if fold == "logsumexp" and x.dtype.kind != "c" else scan_rows
         _scan((rows, scan_columns), (BY_NUMPY[x.dtype].code, d.code), x, [out], dim, back, fold=fold)
