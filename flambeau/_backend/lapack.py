@@ -29,6 +29,7 @@ _SPELLINGS = {  # of routines, and their integers
     "scipy_{}_64_": "i8", "{}_64_": "i8", "{}64_": "i8", "{}$NEWLAPACK$ILP64": "i8", "{}_": "i4",
 }  # fmt: skip
 _TINY = 1024  # elements up to which the library has no use for threads, and preparation costs more than the work
+_ROOM = 1 << 20  # bytes in which routines work for as many small matrices as have room there
 _UNTHREADED = 512  # elements from which it has threads for triangular systems, though
 _FEW = 512 * 512  # elements up to which the library's threads cost more than they bring
 _EXACT = 64  # rows up to which complex64 triangular systems are solved in complex128
@@ -85,8 +86,8 @@ def call(name: str, *arguments: Any, size: int) -> Any:
     of this size are small. Arguments are letters, numbers, arrays with an entry for each matrix, and `Room`s, as the routine
     has them but for the last, the state it ends with: an array of these is what is given back, or None if there is no routine."""
     first = next(a for a in arguments if isinstance(a, np.ndarray))
-    if 0 < size * len(first) <= _TINY:
-        return _small_call(name, arguments)
+    if 0 < size <= _TINY and len(first):
+        return _small_call(name, arguments, size * len(first) > _TINY)
     allocation.not_planned()
     given: list[Any] = []
     moving, rooms, address = [], [], address_function()
@@ -139,8 +140,9 @@ def _check(name: str, kinds: tuple[str, ...]) -> None:
         raise RuntimeError(f"{name}: arrays of the dtypes {', '.join(kinds)} cannot be given to one routine")
 
 
-def _small_call(name: str, arguments: Sequence[Any]) -> Any:
-    """The same as a loop over operands: those who watch a call write it down, and others have it without ctypes."""
+def _small_call(name: str, arguments: Sequence[Any], several: bool) -> Any:
+    """The same as a loop over operands: those who watch a call write it down, and others have it without ctypes. Threads share
+    `several` matrices."""
     arrays = [a for a in arguments if isinstance(a, np.ndarray)]
     count, kind = len(arrays[0]), arrays[0].dtype.char
     statics = tuple([a.dtype.char if isinstance(a, np.ndarray) else a for a in arguments])
@@ -148,20 +150,28 @@ def _small_call(name: str, arguments: Sequence[Any]) -> Any:
     if found is None:
         _loop_of.cache_clear()  # there may be one later
         return None
-    loop, words, rooms = found
-    info = zeros(count, _spelling()[1])
-    loop(
-        words,
-        *[a.reshape(count, -1) for a in arrays],
-        *[empty((count, n), d) for d, n in rooms],
-        info.reshape(count, 1),
-    )
+    plain, loop, words, rooms = found
+    info, parts = zeros(count, _spelling()[1]), threads.ranges(count) if several else [(0, count)]
+    operands, states = [a.reshape(count, -1) for a in arrays], info.reshape(count, 1)
+    most = max(1, _ROOM // max(1, sum([n * d.itemsize for d, n in rooms])))
+    if len(parts) > 1:
+        allocation.not_planned()
+        loop = plain  # other threads of the interpreter run meanwhile
+
+    def run(start: int, stop: int) -> None:
+        memory = [empty((min(most, stop - start), n), d) for d, n in rooms]
+        for i in range(start, stop, most):
+            now = slice(i, min(i + most, stop))
+            held = [r[: now.stop - i] for r in memory]
+            loop(words, *[a[now] for a in operands], *held, states[now])
+
+    threads.over(parts, run)
     return info
 
 
 @functools.lru_cache(1024)
 def _loop_of(name: str, statics: tuple[Any, ...]) -> Any:
-    """(loop, its words, dtypes and lengths of its rooms) of a routine whose arguments are the kinds of arrays (letters), letters (bytes),
+    """(loop, the same as a function, its words, dtypes and lengths of its rooms) of a routine whose arguments are the kinds of arrays (letters), letters (bytes),
     numbers and `Room`s; None if there is none."""
     routine = _routine(name, 1 + sum([2 if isinstance(a, Room) and a.length is None else 1 for a in statics]))
     if routine is None:
@@ -186,7 +196,8 @@ def _loop_of(name: str, statics: tuple[Any, ...]) -> Any:
     order.append(len(kinds) + len(rooms) + 1)
     words[0] = ctypes.cast(routine, ctypes.c_void_p).value or 0
     codes = tuple([_CODES[c] for c in (*kinds, *[d.char for d, _ in rooms], _spelling()[1].char)])
-    return direct(routine_ufunc(name, tuple(order), codes)), allocation.unchanging(np.array(words)), rooms
+    made = routine_ufunc(name, tuple(order), codes)
+    return made, direct(made), allocation.unchanging(np.array(words)), rooms
 
 
 def failed(info: Any) -> bool:
