@@ -51,13 +51,13 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Fills with uniform random numbers in [a, b)."""
     with no_grad():
-        return tensor.uniform_(a, b, generator=generator)
+        return tensor.uniform_(a, b) if generator is None else tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Fills with normal random numbers."""
     with no_grad():
-        return tensor.normal_(mean, std, generator=generator)
+        return tensor.normal_(mean, std) if generator is None else tensor.normal_(mean, std, generator=generator)
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:

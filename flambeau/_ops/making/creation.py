@@ -12,7 +12,20 @@ from ..._core.allocation import fresh
 from ..._core.allocation import zeros as _zeros
 from ..._core.config import config
 from ..._core.devices import _local as current
-from ..._core.dtypes import BY_NUMPY, bool_, default, dtype, int64, scalar_dtype
+from ..._core.dtypes import (
+    BY_NUMPY,
+    bfloat16,
+    bool_,
+    default,
+    dtype,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    scalar_dtype,
+    uint8,
+)
 from ..._core.layouts import (
     in_rows,
     joint_strides,
@@ -40,6 +53,7 @@ from .factory import (
     fill,
     finished,
     formatted_memory,
+    is_cpu,
     made_there,
     memory,
     number_of,
@@ -94,13 +108,22 @@ def check_out_dtype(out: Tensor, d: dtype | None) -> None:
         raise RuntimeError(f"dtype {d} does not match dtype of out parameter ({out.dtype})")
 
 
+_COMMON = {float32, float64, float16, bfloat16, int64, int32, uint8, bool_}
+
+
+def _is_common(d: Any) -> bool:
+    return d is None or (d.__class__ is dtype and d in _COMMON)
+
+
 def _quick_constant(value: Any) -> Any:
-    """zeros(2, 3) and the like: no options, plain memory."""
+    """zeros(2, 3) and the like, also of a common dtype: plain memory."""
     zero = value == 0
 
-    def made(*size: Any) -> Any:
-        if current.device is None and not local.inference and size and size[0] is not None:
-            d = default.float
+    def made(*size: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+        if options or not _is_common(dtype) or not is_cpu(device):
+            return NotImplemented
+        if (current.device is None or device) and not local.inference and size and size[0] is not None:
+            d = dtype or default.float
             try:
                 if zero:
                     return wrap(_zeros(size[0] if len(size) == 1 else size, d.numpy), d)
@@ -117,7 +140,7 @@ def _quick_constant(value: Any) -> Any:
     return made
 
 
-@quick(_quick_constant(0))
+@quick(_quick_constant(0), named_too=True)
 @made_there
 @public(method=False)
 def zeros(
@@ -134,7 +157,7 @@ def zeros(
     return _filled("zeros", size, 0, out, dtype, layout, device, requires_grad, pin_memory, memory_format, named)
 
 
-@quick(_quick_constant(1))
+@quick(_quick_constant(1), named_too=True)
 @made_there
 @public(method=False)
 def ones(
@@ -150,7 +173,7 @@ def ones(
     return _filled("ones", size, 1, out, dtype, layout, device, requires_grad, pin_memory, memory_format, named)
 
 
-@quick(_quick_constant(None))
+@quick(_quick_constant(None), named_too=True)
 @made_there
 @public(method=False)
 def empty(
@@ -163,13 +186,17 @@ def empty(
     return _filled("empty", size, None, out, dtype, layout, device, requires_grad, pin_memory, memory_format, named)
 
 
-def _quick_full(*args: Any) -> Any:
+def _quick_full(*args: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    if options or not (dtype is None or dtype is float32) or not is_cpu(device):
+        return NotImplemented
     if len(args) == 2 and args[0].__class__ is tuple and current.device is None and not local.inference:
         size, value = args
         d = _QUICK_DTYPES.get(value.__class__)
         if d is None:
             fits = value.__class__ is float and (-6e4 < value < 6e4 or math.isinf(value))
             d = default.float if fits else None
+        if dtype is not None and d is not None:
+            d = dtype if -6e4 < value < 6e4 else None
         if d is not None:
             try:
                 array = _empty(size, d.numpy)
@@ -183,7 +210,7 @@ def _quick_full(*args: Any) -> Any:
 _QUICK_DTYPES = {int: int64, bool: bool_}
 
 
-@quick(_quick_full)
+@quick(_quick_full, named_too=True)
 @made_there
 @public(method=False)
 def full(

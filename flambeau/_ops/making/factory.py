@@ -118,6 +118,11 @@ def memory_error(shape: tuple[int, ...], d: dtype) -> RuntimeError:
     )
 
 
+def is_cpu(device: Any) -> bool:
+    """Whether an argument says that a new tensor is the CPU's, or nothing."""
+    return device is None or getattr(device, "type", device) == "cpu"
+
+
 def placed(k: int, index: int | None) -> Any:
     """A context in which array functions of the device's backend work on the device with that number."""
     return contextlib.nullcontext() if index is None or not k & CUDA else backend_of(k).xp.cuda.Device(index)

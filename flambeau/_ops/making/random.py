@@ -30,7 +30,17 @@ from ..records.writable import check_writable
 from ..registry import ops, public, put_before, quick
 from .conversion import host_array
 from .creation import like
-from .factory import as_dtype, check_layout, device_bits, finished, made_there, memory, number_of, shape_argument
+from .factory import (
+    as_dtype,
+    check_layout,
+    device_bits,
+    finished,
+    is_cpu,
+    made_there,
+    memory,
+    number_of,
+    shape_argument,
+)
 from .generator import default_generator, default_of, draw, draw_at, drawing, engine_of
 
 _SINGLE = np.dtype(np.float32)
@@ -184,10 +194,12 @@ def _quickly(write: Callable[..., bool], like: bool = False) -> Callable[[Any], 
     def decorate(slow: Any) -> Any:
         @functools.wraps(slow)
         def call(*size: Any, **options: Any) -> Any:
-            if options or modes.on or not size or default.float is not float32 or modes.inferring is not None:
+            if options and not _says_nothing(**options):
+                return slow(*size, **options)
+            if modes.on or not size or default.float is not float32 or modes.inferring is not None:
                 return slow(*size, **options)
             if allocation.watcher is not None or current.device is not None or local.batches:
-                return slow(*size)
+                return slow(*size, **options)
             shape = size[0] if len(size) == 1 else size
             if like:
                 if (
@@ -196,22 +208,27 @@ def _quickly(write: Callable[..., bool], like: bool = False) -> Callable[[Any], 
                     or shape.dtype is not float32
                     or not shape._array.flags.c_contiguous
                 ):
-                    return slow(*size)
+                    return slow(*size, **options)
                 shape = shape._array.shape
             try:
                 array = fresh(shape, _SINGLE)
             except (TypeError, ValueError, MemoryError):
-                return slow(*size)
+                return slow(*size, **options)
             if array.nbytes < LARGE:
                 engine = default_generator._engine
                 with drawing(engine):
                     if write(engine, array):
                         return wrap(array, float32)
-            return slow(*size)
+            return slow(*size, **options)
 
         return put_before(slow, call)
 
     return decorate
+
+
+def _says_nothing(device: Any = None, dtype: Any = None, **options: Any) -> bool:
+    """Whether options ask for what is made without any."""
+    return not options and is_cpu(device) and (dtype is None or dtype is float32)
 
 
 def drawn_few(write: Callable[..., Any], size: Any, d: Any, *params: Any) -> Any:
@@ -391,7 +408,9 @@ def _pair(name: str, args: tuple[Any, ...], named: dict[str, Any], **defaults: f
 
 def _plain_target(t: Any, *numbers: Any) -> bool:
     """Whether dense single precision without history is to be filled, with plain numbers as parameters."""
-    if not isinstance(t, Tensor) or t._k or t.dtype is not float32 or local.batches or modes.inferring is not None:
+    if not isinstance(t, Tensor) or t.dtype is not float32 or local.batches or modes.inferring is not None:
+        return False
+    if t._k and (t._k != GRAD or local.grad):
         return False
     flags = t._array.flags
     if not flags.c_contiguous or not flags.writeable:
