@@ -507,3 +507,21 @@ def test_frombuffer_says_what_is_out_of_place():
         torch.frombuffer(buffer, dtype=torch.float32, offset=-4)
     with pytest.raises(ValueError, match=r"requested buffer length \(2 \* 4 bytes\) after offset \(16 bytes\)"):
         torch.frombuffer(buffer, dtype=torch.float32, count=2, offset=16)
+
+
+def test_many_points_between_ends():
+    """Calls that come again are copies of what is kept, which nobody writes to; there is room for a few large ones."""
+    for steps in (4097, 16_000, 70_001):
+        for dtype in (torch.float32, torch.float64):
+            made = [torch.linspace(-1, 1, steps, dtype=dtype) for _ in range(3)]
+            place = torch.arange(steps, dtype=torch.float64)
+            torch.testing.assert_close(made[0], (place * (2 / (steps - 1)) - 1).to(dtype), rtol=0, atol=2e-7)
+            assert (
+                made[0][0] == -1
+                and made[0][-1] == 1
+                and torch.equal(made[0][: steps // 2], -made[0].flip(0)[: steps // 2])
+            )
+            made[0].zero_()
+            assert torch.equal(made[1], made[2]) and torch.equal(torch.linspace(-1, 1, steps, dtype=dtype), made[1])
+    kept = [torch.linspace(0, n, 16_000) for n in range(80)]
+    assert all(torch.equal(torch.linspace(0, n, 16_000), x) for n, x in enumerate(kept))

@@ -160,7 +160,11 @@ def finished(array: Any, d: dtype, k: int, requires_grad: bool = False) -> Tenso
 
 _SETTINGS = {int, float, bool, str, tuple, dtype, type(None), torch_device}
 _CALLS = 1024  # of one function that have numbers
-_REMEMBERED, _RESULTS = 1 << 13, 256  # bytes of a result that is kept, and how many of one function are
+_REMEMBERED, _TOGETHER, _RESULTS = (
+    1 << 16,
+    1 << 21,
+    256,
+)  # bytes of a result that is kept, and of all of one function; how many these are
 
 
 def _key(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -231,8 +235,10 @@ def remembered(slow: Any) -> Any:
     """Puts before a function of numbers alone what it made of them before: a call that comes again gets a copy. Those who watch a call
     get what nobody writes to, and take it for a constant."""
     kept: dict[Any, Tensor] = {}
+    size = 0  # of what is kept, in bytes
 
     def fast(*args: Any, **named: Any) -> Any:
+        nonlocal size
         if _local.device is not None or modes.inferring is not None:
             return NotImplemented
         key = _key(args, named)
@@ -244,8 +250,10 @@ def remembered(slow: Any) -> Any:
             found = slow(*args, **named)
             if found._k & ~CUDA or found._array.nbytes > _REMEMBERED or (found._k and placement.gpu_count() > 1):
                 return found
-            if len(kept) >= _RESULTS:
+            size += found._array.nbytes
+            if len(kept) >= _RESULTS or size > _TOGETHER:
                 kept.clear()
+                size = found._array.nbytes
             array = found._array.copy() if found._k else allocation.unchanging(found._array.copy())
             if found._k:
                 backend_of(CUDA).xp.cuda.get_current_stream().synchronize()  # other streams copy it

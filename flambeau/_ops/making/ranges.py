@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend.cpu import cpu
+from ..._core.allocation import empty
 from ..._core.devices import _local as current
 from ..._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, default, dtype, float32, float64, int64, promote_types
 from ..._core.state import CUDA, META, local
 from ..._dispatch import backend_of
 from ..._errors.frames import warn_user
+from ..._kernel.loops.lang import independent, kernel
 from ..._tensor import Tensor, wrap
 from ..records.casting import cast_array, checked_number
 from ..records.declare import pointwise
@@ -222,6 +225,16 @@ _points_op = pointwise(
 )  # fmt: skip
 
 
+@kernel("(k)->(n)")
+def _points(m: Any, ends: Any, out: Any, whole: str) -> None:
+    """The same of all places, which are `whole` numbers; `ends` has the first and the last point, the step, how many points make half, the
+    last place."""
+    first, last, step, half, end = ends[0], ends[1], ends[2], ends[3], ends[4]
+    for i in independent(out.n):
+        number = m.cast(m.cast(i, whole), out.type)
+        out[i] = m.where(number < half, m.fma(step, number, first), m.fma(-step, end - number, last))
+
+
 def _between(start: Any, end: Any, steps: int, d: dtype, k: int) -> Any:
     """Evenly spaced numbers, counted from both ends so that both are hit exactly."""
     xp = backend_of(k).xp
@@ -232,6 +245,10 @@ def _between(start: Any, end: Any, steps: int, d: dtype, k: int) -> Any:
     part = work.type(0).real.dtype
     with np.errstate(over="ignore", invalid="ignore"):
         step = (last - first) / part.type(steps - 1)
+        if d.category == FLOATING and d.itemsize >= 4 and not k:
+            made, ends = empty(steps, work), np.array([first, last, step, steps // 2, steps - 1], work)
+            cpu.small(_points, (d.code, d.code), whole="i32" if steps < 1 << 31 else "i64")(ends, made)
+            return made
         if d.category == FLOATING and d.itemsize >= 4:
             number = finished(xp.arange(steps, dtype=work), d, k & CUDA)
             return _points_op.call(
@@ -259,7 +276,8 @@ def linspace(
     start, end, steps, d = _ends("linspace", start, end, steps, dtype, out)
     k, index = device_bits(device)
     with placed(k, index):
-        array = memory((steps,), d, k) if k & META else cast_array(_between(start, end, steps, d, k), d)
+        array = memory((steps,), d, k) if k & META else _between(start, end, steps, d, k)
+        array = array if array.dtype == d.numpy else cast_array(array, d)
     made = finished(array, d, k, requires_grad and out is None)
     return made if out is None else _into(out, made, "linspace")
 
