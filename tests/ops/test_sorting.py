@@ -308,3 +308,18 @@ def test_a_few_elements_of_many_rows(shape, dim, dtype):
         at = torch.where(numbers < shape[dim], numbers, lower)
         assert torch.equal(given.median(dim, keepdim=True).indices, places.gather(dim, at))
         assert torch.equal(given.nanmedian(dim).indices, places.gather(dim, (numbers - 1).clamp(0) // 2).squeeze(dim))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])
+def test_distinct_integers_are_counted(dtype):
+    random = np.random.default_rng(0)
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    for count in (33, 700, 70_000):
+        for first, last in ((0, 9), (low, high), (high - 3, high), (low, low + 4), (max(low, -40), 40), (7, 7)):
+            x = random.integers(first, last, (count // 3, 3), dtype=dtype, endpoint=True)
+            wanted = np.unique(x, return_inverse=True, return_counts=True)
+            made = torch.unique(torch.from_numpy(x), return_inverse=True, return_counts=True)
+            for a, b in zip(made, wanted):
+                np.testing.assert_array_equal(a.numpy().reshape(b.shape), b)
+            assert made[0].numpy().dtype == dtype and made[1].shape == x.shape
+            np.testing.assert_array_equal(torch.unique(torch.from_numpy(x)[:, 1:]).numpy(), np.unique(x[:, 1:]))

@@ -66,6 +66,18 @@ def tally_bins(m: Any, x: Any, low: Any, high: Any, bins: Any, width: Any, out: 
                 out[j] = out[j] + 1
 
 
+@kernel("(k),()->(k),(k),(k),()")
+def occurring(m: Any, counts: Any, low: Any, values: Any, times: Any, rank: Any, number: Any) -> None:
+    """Of counts of the integers from `low` on: those that occur, how often, which of these each is (where it occurs), how many they are."""
+    found = m.value(0, "i64")
+    for i in range(counts.n):
+        rank[i] = found
+        values[found] = m.cast(low[()] + i, values.type)
+        times[found] = counts[i]
+        found = found + m.cast(counts[i] != 0, "i64")
+    number[()] = found
+
+
 @kernel("(n),(),(k)->(n)")
 def ranks(m: Any, x: Any, low: Any, rank: Any, out: Any) -> None:
     """The rank of each integer, of which `low` is the least; those that have none get 0."""

@@ -9,7 +9,7 @@ import numpy as np
 from ..._backend import threads
 from ..._backend.cpu import cpu
 from ..._core.dtypes import BY_NUMPY
-from ..._kernel.folds.counting import extent, ranks, tally, tally_bins
+from ..._kernel.folds.counting import extent, occurring, ranks, tally, tally_bins
 
 _ROW = 4096  # elements whose extent is found together
 _WORK = 4  # what counting an element costs in moved ones
@@ -61,7 +61,7 @@ def _counted(kernel: Any, types: Any, x: Any, numbers: tuple[Any, ...], length: 
     parts = threads.ranges(x.size, work=_WORK * x.size if x.size < 1 << 31 and length <= _TABLES else 0)
     if len(parts) == 1:
         out = np.empty(length, np.int64)
-        cpu.kernel(kernel, (*types, "i64"))(x, *numbers, out)
+        cpu.small(kernel, (*types, "i64"))(x, *numbers, out)
         return out
     # short counts, to fit a cache, and tables apart from each other
     tables = np.empty((len(parts), length + 2048), np.int32)[:, :length]
@@ -82,11 +82,25 @@ def tallied_bins(x: Any, bins: int, low: float, high: float) -> Any:
     return _counted(tally_bins, (code,) * 5, x, tuple([np.asarray(n) for n in numbers]), bins)
 
 
+def occurring_in(counts: Any, low: int, d: Any) -> tuple[Any, Any, Any]:
+    """Of counts of the integers from `low` on: those that occur, in a dtype; which of them each is; how often they do."""
+    length = counts.size
+    values, rank, times, number = (
+        np.empty(length, d),
+        np.empty(length, _WHOLE),
+        np.empty(length, _WHOLE),
+        np.empty((), _WHOLE),
+    )
+    call = cpu.small(occurring, ("i64", "i64", BY_NUMPY[d].code, "i64", "i64", "i64"))
+    call(counts, np.asarray(low, np.int64), values, times, rank, number)
+    return values[: number.item()].copy(), rank, times[: number.item()].copy()
+
+
 def ranked(x: Any, low: int, rank: Any) -> Any:
     """rank[x - low] of a vector."""
     out = np.empty(x.size, np.int64)
-    call = cpu.kernel(ranks, (BY_NUMPY[x.dtype].code, "i64", "i64", "i64"))
-    given = np.asarray(low, np.int64)
     parts = threads.ranges(x.size, work=_WORK * x.size)
+    call = (cpu.small if len(parts) == 1 else cpu.kernel)(ranks, (BY_NUMPY[x.dtype].code, "i64", "i64", "i64"))
+    given = np.asarray(low, np.int64)
     cpu.side_by_side(call, [[x[a:b], given, rank, out[a:b]] for a, b in parts])
     return out

@@ -18,11 +18,11 @@ from ..records.primitive import primitive
 from ..records.rules import not_implemented
 from ..records.shape_rules import data_dependent
 from ..registry import public
-from .counting import distinct_few, extent_of, is_few, ranked, tallied
+from .counting import distinct_few, extent_of, is_few, occurring_in, ranked, tallied
 from .reduction import require_bool
 from .sorting import comparable, sort_array
 
-_COUNTED = 1 << 12  # elements from which distinct ones are counted or sorted without their places
+_PLAIN = 1 << 12  # elements from which they are sorted without their places
 
 
 def _distinct(xp: Any, new: Any, order: Any, shape: Any) -> tuple[Any, Any, Any]:
@@ -35,17 +35,14 @@ def _distinct(xp: Any, new: Any, order: Any, shape: Any) -> tuple[Any, Any, Any]
 
 def _distinct_integers(x: Any, inverse: bool) -> tuple[Any, Any, Any] | None:
     """The same of all elements, many integers in a narrow range, which are counted; None if they are not that."""
-    if x.size < _COUNTED or x.dtype.kind not in "iu" or x.dtype == np.uint64:
+    if x.dtype.kind not in "iu" or x.dtype == np.uint64:
         return None
     flat = x.reshape(-1)
     low, high = extent_of(flat)
     if high - low >= 2 * flat.size:
         return None
-    counts = tallied(flat, low, high - low + 1)
-    found = counts.nonzero()[0]
-    values = (found + low).astype(x.dtype)
-    places = ranked(flat, low, np.cumsum(counts != 0) - 1).reshape(x.shape) if inverse else None
-    return values, places, counts[found]
+    values, rank, times = occurring_in(tallied(flat, low, high - low + 1), low, x.dtype)
+    return values, ranked(flat, low, rank).reshape(x.shape) if inverse else None, times
 
 
 def _distinct_elements(x: Any, wants_inverse: bool) -> tuple[Any, Any, Any]:
@@ -55,7 +52,7 @@ def _distinct_elements(x: Any, wants_inverse: bool) -> tuple[Any, Any, Any]:
     if (quick := _distinct_integers(x, wants_inverse)) is not None:
         return quick
     flat = x.reshape(-1)
-    if not wants_inverse and x.size >= _COUNTED and x.dtype.char in "bBhHiIlLqQfd":
+    if not wants_inverse and x.size >= _PLAIN and x.dtype.char in "bBhHiIlLqQfd":
         ordered = np.sort(flat)
         starts = np.flatnonzero(_starts_of_runs(np, ordered.reshape(-1, 1)))
         return ordered[starts], None, np.diff(np.append(starts, flat.size))
