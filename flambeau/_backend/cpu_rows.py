@@ -19,6 +19,9 @@ from .copies import row_major
 
 _LINE = 64  # columns that are worth a thread
 _NARROW = 8  # columns below which rows are walked one by one
+_SHORT = 32  # elements of a row up to which many rows are turned
+_MANY = 128  # such rows
+_TURNED = 1 << 18  # elements that are turned at once
 _KEPT = 4096  # ways remembered
 _PIECE = 1 << 14  # elements of one long row that are worth a thread
 
@@ -59,6 +62,9 @@ class RowKernels:
         operands and results of one value a row lack `dims`."""
         if rows.each and not arrays[0].size:
             return
+        if not rows.each and _are_short(rows, arrays, dims, len(numbers)):
+            self.run_turned(name, rows, arrays, outs, numbers)
+            return
         given = [*arrays, *[np.asarray(float(v)) for v in numbers]]
         walked = len(given) - rows.fixed - rows.parts
         parted = bool(rows.parts or rows.weighed()) or _is_parted(given[:walked], dims)
@@ -94,6 +100,17 @@ class RowKernels:
             return
         jobs = [[v[..., low:high] if cut else v for v, cut in zip(views, way.cut)] for low, high in way.parts]
         self.cpu.side_by_side(way.call, jobs)
+
+    def run_turned(
+        self, name: str, rows: Rows, arrays: Sequence[Any], outs: Sequence[Any], numbers: Sequence[float]
+    ) -> None:
+        """A program along many short rows, which are turned into columns, some at a time: one of them alone is no work for vectors."""
+        n = arrays[0].shape[-1]
+        count = arrays[0].size // n
+        for low in range(0, count, _TURNED // n):
+            part = slice(low, low + _TURNED // n)
+            fixed, made = ([a.reshape(-1)[part] for a in side] for side in (arrays[1:], outs))
+            self.run(name, rows, [row_major(arrays[0].reshape(count, n)[part].T), *fixed], made, (0,), numbers)
 
     def run_down(self, name: str, rows: Rows, arrays: Sequence[Any], out: Any, dtype: Any) -> list[Any]:
         """A program along the rows of matrices, into another; and what it adds up over all rows, as arrays of a dtype."""
@@ -192,6 +209,17 @@ class RowKernels:
                 parts, cut = threads.ranges(n, _PIECE), ["n" in dims for dims in layout]
                 make = self.cpu.kernel
         return _Way(shapes, turned, make(kernel, types, **options), cut, parts)
+
+
+def _are_short(rows: Rows, arrays: Sequence[Any], dims: Sequence[int], numbers: int) -> bool:
+    """Whether rows of one operand are short, dense and so many that to turn them pays."""
+    first, *fixed = arrays
+    if tuple(dims) != (first.ndim - 1,) or not 1 < first.shape[-1] <= _SHORT or len(fixed) + numbers != rows.fixed:
+        return False
+    count = first.size // first.shape[-1]
+    return (
+        count >= _MANY and first.flags.c_contiguous and all([a.size == count and a.flags.c_contiguous for a in fixed])
+    )
 
 
 def _is_parted(arrays: Sequence[Any], dims: Sequence[int]) -> bool:

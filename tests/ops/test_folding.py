@@ -149,3 +149,19 @@ def test_running_sums_of_many_short_rows(shape, dtype):
         found = getattr(made, name)(-1)
         assert torch.equal(found, getattr(wide, name)(-1)) and found.is_contiguous()
         np.testing.assert_allclose(found, getattr(np, name)(x.astype("f8"), -1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_programs_along_many_short_rows(monkeypatch, dtype):
+    """They are turned into columns, some at a time, and give what each row gives."""
+    monkeypatch.setattr("flambeau._backend.cpu_rows._TURNED", 300)
+    x = torch.randn(140, 5, generator=torch.Generator().manual_seed(0)).to(dtype)
+    x[3, 1], x[4, 2], x[5] = float("nan"), float("inf"), -float("inf")
+    targets = torch.arange(140) % 5
+    for call in (
+        lambda x, t: x.logsumexp(-1),
+        lambda x, t: x.var(-1),
+        lambda x, t: torch.nn.functional.cross_entropy(x, t, reduction="none"),
+    ):
+        rows = [call(row, t) for row, t in zip(x.split(1), targets.split(1))]
+        torch.testing.assert_close(call(x, targets), torch.cat(rows), equal_nan=True)
