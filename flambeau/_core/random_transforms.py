@@ -259,6 +259,9 @@ def _transformed(
     return out.reshape(shape)
 
 
+_FEW = 1 << 15
+
+
 def multinomial(engine: MersenneState, weights: Array, samples: int, replacement: bool = False) -> Array:
     """Indices drawn by the rows of `weights` (one or two axes), as int64."""
     if not replacement or samples == 1:
@@ -271,7 +274,11 @@ def multinomial(engine: MersenneState, weights: Array, samples: int, replacement
 
 
 def _search_rows(bounds: Array, drawn: Array) -> Array:
-    """For each draw the first column of its row whose bound is not below it, by bisection."""
+    """For each draw the first column of its row whose bound is not below it, by bisection; the last one if there is none."""
+    if len(bounds) == 1:
+        return np.minimum(np.searchsorted(bounds[0], drawn), bounds.shape[1] - 1)
+    if drawn.size * bounds.shape[1] <= _FEW:  # to compare all takes less time than to begin so many steps
+        return np.count_nonzero(bounds[:, None, :-1] < drawn[:, :, None], axis=2)
     first = np.zeros(drawn.shape, np.int64)
     last = np.full(drawn.shape, bounds.shape[1] - 1)
     for _ in range(bounds.shape[1].bit_length()):

@@ -219,3 +219,18 @@ def test_integers_that_a_dtype_does_not_hold_are_told():
 def test_randint_names_the_argument():
     with pytest.raises(TypeError, match=r"argument 'high' \(position 1\) must be int, not float"):
         torch.randint(0.5, size=(2,))
+
+
+@pytest.mark.parametrize("rows, draws", [(1, 30), (5, 7), (5, 400)])
+def test_draws_fall_between_the_right_bounds(rows, draws):
+    from flambeau._core.random_transforms import _search_rows
+
+    source = np.random.default_rng(rows * draws)
+    weights = source.random((rows, 50)) * (source.random((rows, 50)) > 0.3) + (np.arange(50) == 20)
+    bounds = np.cumsum(weights, axis=1)
+    bounds /= bounds[:, -1:]
+    drawn = source.random((rows, draws))
+    drawn[0, :3] = 0.0, 1.0, bounds[0, 20]
+    found = _search_rows(bounds, drawn)
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, [np.searchsorted(b, d).clip(max=49) for b, d in zip(bounds, drawn)])
