@@ -318,7 +318,7 @@ def extremum_rows(m: Any, x: Any, value: Any, place: Any, sign: Any) -> None:
         key = m.value(lowest(kind), kind)
         for i in range(start, stop):
             key = m.maximum(key, rank(m, at(i), sign))
-        if is_above(key, best):
+        if (key > best) | ((key != key) & (best == best)):  # `is_above`, as a branch is made of it sooner
             best = key
             where = start
     stop = m.minimum(where + SEARCHED, x.n)
