@@ -236,3 +236,24 @@ def test_histories_of_results_are_made_without_python():
     finally:
         sys.setprofile(None)
     assert not seen, seen
+
+
+def outcome(call, *args):
+    try:
+        made = call(*args)
+    except RuntimeError as error:
+        return str(error)
+    return made.dtype, made.tolist()
+
+
+@pytest.mark.parametrize("d", [torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_integers_beside_narrower_ones_are_looked_at_in_each_call(d):
+    x = torch.arange(5).to(d)
+    for call in (torch.add, torch.mul, torch.lt, lambda a, n: a.clone().add_(n), lambda a, n: a.clamp(n, 100)):
+        for number in (1, 3, 2):
+            for _ in range(3):
+                call(x, number)
+        for number in (0, -1, 100, 127, 128, 255, 256, -129, 40_000, 2**31, -(2**40)):
+            with site.switched_off():
+                wanted = outcome(call, x, number)
+            assert [outcome(call, x, number) for _ in range(4)] == [wanted] * 4

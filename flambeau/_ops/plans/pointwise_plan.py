@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from ..._backend import threads
 from ..._backend.cpu import better_turned, cpu
-from ..._core.dtypes import BY_NUMPY, FLOATING, bool_, float32, int64
+from ..._core.dtypes import BY_NUMPY, FLOATING, INTEGER, bool_, float32, int64
 from ..._core.sizes import contiguous_strides
 from ..._kernel.loops.ufunc import addresses, loops
 from ..._kernel.native.entry import RESULTS
@@ -20,8 +21,8 @@ from ..records.casting import cast_kernel, moving
 
 _LONG = 1 << 14  # elements from which other threads of the interpreter are given a chance
 _JOBS = 64  # parts that threads take of a large walk
-# Where an entry has a number: as float64, float32 or int64; behind the second there is room for 16 bits.
-_SHORT = 12
+# Where an entry has a number: as float64, float32 or int64; behind the second there is room for 16 bits and an answer.
+_SHORT, _ANSWER = 12, 14
 _NUMBER = {("f", float): 8, ("f", int): 8, ("d", float): 0, ("d", int): 0, ("q", int): 16, ("l", int): 16}
 
 
@@ -90,9 +91,13 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool, i
                 ways.append([0] * (len(shape) - x.ndim) + [0 if n == 1 else s for n, s in zip(x.shape, own)])
         else:
             short = wanted.itemsize == 2 and wanted.category == FLOATING  # as which entries do not have numbers
-            place = _NUMBER.get((float32.numpy.char if short else wanted.numpy.char, a.__class__))
-            if place is None or not runtime >> i & 1 or not (wanted.category == FLOATING or wanted is int64):
+            narrow = wanted.itemsize < 8 and wanted.category == INTEGER  # whose lowest bytes are the first
+            place = _NUMBER.get((float32.numpy.char if short else "q" if narrow else wanted.numpy.char, a.__class__))
+            if place is None or not runtime >> i & 1 or not (narrow or wanted.category == FLOATING or wanted is int64):
                 return None
+            if narrow:
+                made.loop(addresses[_ufunc(_fits(wanted))], None, (1,), (0, 0), [(i + 1, place), (i + 1, _ANSWER)])
+                made.expect((i + 1, _ANSWER), True)
             if short:
                 cast = _ufunc(cast_kernel(float32, wanted))
                 made.loop(addresses[cast], None, (1,), (0, 0), [(i + 1, place), (i + 1, _SHORT)])
@@ -100,6 +105,12 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool, i
             ways.append([0] * (1 if alike else len(shape)))
     ways.append([result.itemsize] if alike else [s * result.itemsize for s in strides])
     return made if _walk(made, ufunc, None if alike else shape, ways, [*operands, (target, 0)], sizes) else None
+
+
+@functools.cache
+def _fits(d: Any) -> Any:
+    """The kernel that says whether an integer is one of a dtype's."""
+    return cpu.pointwise("fits", lambda m, n: m.cast(m.cast(n, d.code), "i64") == n, ("i64",), ("b1",), ("i64",))
 
 
 def _span(a: Any, target: Tensor, alike: bool) -> tuple[int, int, int]:
