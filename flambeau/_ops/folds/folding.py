@@ -129,7 +129,7 @@ def fold_array(
 def _repeated(made: Any, wide: Any, shape: Any) -> Any:
     """An array broadcast to `wide`, in memory of its own and in the form of `shape`."""
     out = _empty(wide, made.dtype)
-    if made.size == 1:
+    if made.size == 1 and made.__class__ is np.ndarray:  # and not watched
         fill(out, made.reshape(())[()])
     else:
         place(out, made)
