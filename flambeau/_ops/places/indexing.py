@@ -255,6 +255,8 @@ def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:
                 return wrap(array.take(index, dim), x.dtype)
         elif dim == 0 and index.shape == array.shape:
             return wrap(read(cpu, array, (index,), (0,)), x.dtype)
+        elif dim == 0 and few and dense and index.ndim == 1 and index.size == len(array):
+            return wrap(array.compress(index, 0), x.dtype)  # whole rows
     except (IndexError, TypeError, OverflowError):
         pass  # the general form says it in PyTorch's words
     return _general(x, key) if viewed else _picked(x, key)
