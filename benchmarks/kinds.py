@@ -24,6 +24,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import work_everyday
 import work_images
 import work_networks
 import work_numerics
@@ -31,7 +32,9 @@ import work_programs
 import work_sequences
 from work import KINDS
 
-assert work_images and work_networks and work_numerics and work_programs and work_sequences  # they fill the table
+assert (
+    work_everyday and work_images and work_networks and work_numerics and work_programs and work_sequences
+)  # they fill the table
 
 
 def prepared(framework: str, name: str, threads: int) -> Callable[[], Any]:
