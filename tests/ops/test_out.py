@@ -439,3 +439,12 @@ def test_parts_are_changed_in_place_by_items():
         assert w.grad.tolist() == [4, 2, 2]
         with pytest.raises(RuntimeError):
             w[0] += 1
+
+
+@pytest.mark.parametrize("key", [1, -1, (1,), (1, ...), (..., 1)])
+def test_single_elements_are_changed_in_place_by_items(key):
+    for _ in range(8):
+        x = torch.arange(3)
+        x[key] += 5
+        x[key] = x[key]
+        assert x.sum() == 8 and x[key] == (7 if key == -1 else 6) and x._version == 3

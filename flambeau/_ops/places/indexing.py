@@ -385,8 +385,9 @@ def _is_part(x: Tensor, key: Any, value: Tensor) -> bool:
     """Whether a value is what it would be written to, as in `x[0] += 1`; counts the write then."""
     if not is_basic(key):
         return False
+    keys = key if key.__class__ is tuple else (key,)
     try:
-        part = x._array[key if key.__class__ is not tuple or Ellipsis in key else (*key, ...)]
+        part = x._array[keys if Ellipsis in keys else (*keys, ...)]  # an array, also of one element
     except IndexError:
         return False
     if not same_memory(part, value._array):
