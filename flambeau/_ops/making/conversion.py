@@ -168,13 +168,31 @@ def to(input: Tensor, *args: Any, **named: Any) -> Tensor:
     """
     if modes.overrides and (taken := registry.overridden(to, (input, *args), named)) is not NotImplemented:
         return taken
-    if not named and len(args) == 1 and args[0].__class__ is dtype:
-        if args[0] is input.dtype:
+    d = args[0] if len(args) == 1 and not named and args[0].__class__ is dtype else None
+    if d is None and not input._k & (CUDA | META):
+        d = _dtype_on_cpu(input.dtype, *args, **named)
+    if d is not None:
+        if d is input.dtype:
             return input
-        tell_of_lost_parts(input.dtype, args[0])
-        return basic.to_dtype(input, args[0])
+        tell_of_lost_parts(input.dtype, d)
+        return basic.to_dtype(input, d)
     d, where, copy, format = to_arguments(args, named)
     return convert(input, d, where, copy, format)
+
+
+def _dtype_on_cpu(own: dtype, where: Any = None, d: Any = None, *rest: Any, **named: Any) -> dtype | None:
+    """The dtype that arguments of `to` ask for if they ask for nothing else but the CPU, as most do where there is no GPU."""
+    if named:
+        where = named.pop("device", where)
+        d = named.pop("dtype", d)
+        if named and (len(named) > 1 or named.get("non_blocking").__class__ is not bool):
+            return None
+    if where.__class__ is Tensor and d is None and not where._k & (CUDA | META):
+        d, cpu = where.dtype, True
+    else:
+        cpu = where == "cpu" if where.__class__ is str else where.__class__ is device and where.type == "cpu"
+    d = own if d is None else d
+    return d if cpu and not rest and d.__class__ is dtype else None
 
 
 def to_arguments(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[dtype | None, Any, bool, Any]:
