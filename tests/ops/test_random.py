@@ -234,3 +234,14 @@ def test_draws_fall_between_the_right_bounds(rows, draws):
     found = _search_rows(bounds, drawn)
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, [np.searchsorted(b, d).clip(max=49) for b, d in zip(bounds, drawn)])
+
+
+@pytest.mark.parametrize("fill", ["uniform_", "normal_"])
+def test_inference_tensors_are_not_filled_outside_of_inference_mode(fill):
+    with torch.inference_mode():
+        made = torch.zeros(3)
+        getattr(made, fill)()
+    with pytest.raises(RuntimeError, match="inference tensor"):
+        getattr(made, fill)()
+    with torch.no_grad(), pytest.raises(RuntimeError, match="inference tensor"):
+        getattr(torch.nn.init, fill)(made)

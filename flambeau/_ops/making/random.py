@@ -412,6 +412,8 @@ def _plain_target(t: Any, *numbers: Any) -> bool:
         return False
     if t._k and (t._k != GRAD or local.grad):
         return False
+    if t._autograd_meta is not None and t._autograd_meta.inference:
+        return False
     flags = t._array.flags
     if not flags.c_contiguous or not flags.writeable:
         return False
