@@ -1,5 +1,5 @@
 """Pointwise operations on operands in any memory order: where the results lie, and how loops go over them all, rows along the innermost
-dimension, one after the other."""
+dimension, one after the other, or longer rows where these are short."""
 
 from __future__ import annotations
 
