@@ -20,7 +20,7 @@ from typing import Any
 from ..building import archives, jit
 from ..render.llvm import Llvm
 from ..render.symbols import Complex, symbols
-from ..render.value import PART, SIZE, Value, is_float
+from ..render.value import PART, SIZE, Value, inline, is_float
 from .keys import is_constant
 from .pointwise import _PARAMETERS, _pointer, _word, load, store
 from .ufunc import make_ufunc
@@ -154,12 +154,6 @@ class KernelScope:
         """A function of the C library, of float64."""
         self.r.declarations.add(f"declare double @{name}({', '.join(['double'] * len(args))})")
         return self.r.value(f"call double @{name}({', '.join(f'double {a.name}' for a in args)})", "f64")
-
-
-def inline(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a function whose body is walked in place, with loops and branches, where a kernel calls it."""
-    function.__kernel_inline__ = True  # type: ignore[attr-defined]
-    return function
 
 
 @functools.cache

@@ -14,9 +14,10 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..loops.dialect import compile_function, over_all
+from ..loops.dialect import compile_function
 from ..render.llvm import NOT_NUMPY
 from ..threads import pool
+from ..threads.walking import over_all
 
 OPERANDS, DIMS = 16, 8  # of a loop, at most
 _HEADER, _OWN, _EACH = 4, 6, 3  # words before the loops, before operands, of an operand

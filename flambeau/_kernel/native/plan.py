@@ -12,8 +12,9 @@ from typing import Any
 
 from ..._core.sizes import Size
 from ..._core.state import MOMENT, held_over_forks, local, modes
-from ..loops.dialect import inline, over_all
+from ..loops.dialect import inline
 from ..render.llvm import NOT_NUMPY
+from ..threads.walking import over_all
 
 PLANS = 512  # of one table; one takes some kilobytes
 MIX = 0x9E3779B97F4A7C1  # a description's number is made with it

@@ -6,6 +6,7 @@ is a handle to one result of it. Kernel bodies are ordinary Python functions ove
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 Number = bool | int | float
@@ -18,6 +19,12 @@ BITS = {
 SIZE = {name: max(bits // 8, 1) for name, bits in BITS.items()} | {"c64": 8, "c128": 16}
 COMPUTE = {"f16": "f32", "bf16": "f32"}
 PART = {"c64": "f32", "c128": "f64"}
+
+
+def inline(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a function whose body is walked in place, with loops and branches, where a kernel calls it."""
+    function.__kernel_inline__ = True  # type: ignore[attr-defined]
+    return function
 
 
 def is_float(type: str) -> bool:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..loops.dialect import over_some
 from ..render.llvm import NOT_NUMPY
+from .walking import over_some
 
 _LINE = 128  # bytes between what different threads write
 # What the pool remembers; from _NEXT on, the next piece of each member's share.
