@@ -448,3 +448,11 @@ def test_single_elements_are_changed_in_place_by_items(key):
         x[key] += 5
         x[key] = x[key]
         assert x.sum() == 8 and x[key] == (7 if key == -1 else 6) and x._version == 3
+
+
+def test_results_of_other_layouts():
+    x, a, b = torch.eye(3).to_sparse_csr(), torch.rand(3, 4), torch.rand(4, 3)
+    for _ in range(3):
+        target = torch.zeros(3, 3).to_sparse_csr()
+        assert torch.sparse.sampled_addmm(x, a, b, out=target) is target
+        assert torch.equal(target.to_dense(), torch.sparse.sampled_addmm(x, a, b).to_dense())

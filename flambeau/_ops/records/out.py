@@ -30,7 +30,7 @@ _writers: dict[Any, Any] = {}  # by function
 
 def into_out(target: Any, function: Any, args: Any, named: Any) -> Any:
     """Runs a function and writes its result(s) into the given tensor(s), resizing them if need be; as planned before, if it was."""
-    if target.__class__ is not Tensor or target._array.nbytes >= _WORTH_A_COPY:
+    if target.__class__ is not Tensor or target._k & ~(GRAD | CUDA) or target._array.nbytes >= _WORTH_A_COPY:
         return _into_out(target, function, args, named)
     writer = _writers.get(function)
     if writer is None:
