@@ -354,7 +354,7 @@ def _triangle(name: str, lower: bool, row: int, col: int, offset: int, dtype: An
         steps[0], steps[1] = 0, 1
         steps[0, starts] = 1
         steps[1, starts] = first[1:] - last[:-1]
-        steps[:, 0] = rows[0], first[0]
+        steps[0, 0], steps[1, 0] = rows[0], first[0]  # one by one: CuPy makes no array of a pair of its numbers
     return ops.cumsum(finished(steps, d, k), 1, dtype=d)
 
 
