@@ -114,9 +114,8 @@ class Local(threading.local):
     forward_reading = False  # whether a backward pass runs for the sake of its derivative, which is the forward one
     transforms: Any = ()  # open transforms that differentiate (`func.grad` and the like): (level, kind), innermost last
     batches: Any = ()  # open `vmap`s as (level, batch size, randomness), innermost last
-    directions: frozenset[int] = (
-        frozenset()
-    )  # levels of those at which only tangents are batched, never what they belong to
+    # levels of those at which only tangents are batched, never what they belong to
+    directions: frozenset[int] = frozenset()
     # (array, whether it is row-major and no operand lies there): memory given as `out=` that a result may be made in
     destination: Any = None
     grad_layout = True  # whether the first gradient of a leaf is laid out as the leaf is
@@ -173,9 +172,8 @@ def _imported_elsewhere() -> bool:
     return False
 
 
-_beginning = types.SimpleNamespace(
-    acquire=_imp.acquire_lock, release=_imp.release_lock
-)  # who holds it lets no import begin
+# who holds it lets no import begin
+_beginning = types.SimpleNamespace(acquire=_imp.acquire_lock, release=_imp.release_lock)
 
 
 def _take() -> None:
@@ -183,9 +181,14 @@ def _take() -> None:
     until = time.monotonic() + _PATIENCE
     while True:
         # a thread may add one while this waits: only those of now are released
-        taken = [*[lock for _, lock in sorted(_over_forks, key=lambda entry: entry[0])], _beginning]
-        for lock in taken:
-            lock.acquire()
+        wanted, taken = [*[lock for _, lock in sorted(_over_forks, key=lambda entry: entry[0])], _beginning], []
+        try:
+            for lock in wanted:
+                lock.acquire()
+                taken.append(lock)
+        except BaseException:  # of a signal's handler while this waits; Python reports it, and the fork goes on
+            _free(taken)
+            raise
         _taken = taken  # not earlier: another thread may be about to release those that it took
         if not _imported_elsewhere() or time.monotonic() > until:
             return
@@ -196,6 +199,10 @@ def _take() -> None:
 def _release() -> None:
     global _taken
     taken, _taken = _taken, []
+    _free(taken)
+
+
+def _free(taken: list[Any]) -> None:
     for lock in reversed(taken):
         lock.release()
 

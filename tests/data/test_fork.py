@@ -97,6 +97,21 @@ def test_locks_are_taken_from_the_outermost_to_the_innermost(monkeypatch):
     assert order == [*names, *["-" + name for name in reversed(names)]]
 
 
+def test_a_fork_that_is_interrupted_leaves_no_lock_taken(monkeypatch):
+    """Python reports what a signal's handler raises while the fork waits, and goes on: nobody would free the locks."""
+    from flambeau._core import state
+
+    class Interrupted:
+        def acquire(self):
+            raise KeyboardInterrupt
+
+    free = threading.Lock()
+    monkeypatch.setattr(state, "_over_forks", [(0, free), (1, Interrupted())])
+    with pytest.raises(KeyboardInterrupt):
+        state._take()
+    assert not free.locked()
+
+
 def test_a_fork_waits_for_what_other_threads_import(monkeypatch):
     """The child has none of these threads: nobody would finish the module, and who needs it would wait for ever."""
     from flambeau._core import state
