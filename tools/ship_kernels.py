@@ -195,9 +195,8 @@ def main() -> None:
     list_families()
     import shipped_programs
 
-    usual = (
-        FURTHER if options.add else shipped_programs.PROGRAMS
-    )  # what is added is for another interpreter, unless it is named
+    # what is added is for another interpreter, unless it is named
+    usual = FURTHER if options.add else shipped_programs.PROGRAMS
     programs = options.programs.split(",") if options.programs else list(usual)
     if unknown := set(programs) - set(shipped_programs.PROGRAMS):
         parser.error(f"no such programs: {', '.join(sorted(unknown))}")

@@ -22,9 +22,8 @@ _KNOWN = 4  # rows up to which there are kernels for the very size
 _ROTATED = 25  # rows of symmetric matrices up to which LAPACK rotates as our kernel does
 _SWEEPS = 8  # multiplications by which the eigenvalues of a matrix cost more than its product
 _CODES = {"f": "f32", "d": "f64", "F": "c64", "D": "c128"}
-_CACHED = (
-    512 * 512
-)  # elements of real matrices that our kernels factor (one thread, 512 rows: LU 3.2 ms where OpenBLAS takes 5.9, QR 13 and 18)
+# elements of real matrices that our kernels factor (one thread, 512 rows: LU 3.2 ms where OpenBLAS takes 5.9, QR 13 and 18)
+_CACHED = 512 * 512
 
 
 def _plain(a: Any) -> bool:

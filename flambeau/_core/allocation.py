@@ -15,9 +15,8 @@ import numpy as np
 from .layouts import in_rows, like_strides
 from .state import local
 
-IN_LINES = (
-    1 << 10
-)  # bytes from which arrays begin at a cache line: vectors that lie across two lines take twice as long
+# bytes from which arrays begin at a cache line: vectors that lie across two lines take twice as long
+IN_LINES = 1 << 10
 LARGE = 1 << 17  # bytes of results that may lie in memory given as `out=`
 SHARED = 1 << 19  # bytes from which writing memory is worth several threads
 _LAZY = 1 << 28  # zeros from this size on are best left to the system, which gives them when they are touched

@@ -36,9 +36,8 @@ _PACKAGE = __name__.partition(".")[0]
 _original_call = Module.__call__
 _original_getattr = Module.__getattr__
 _active: list[Tracer] = []  # tracers at work, innermost last
-_tracing = (
-    threading.RLock()
-)  # a trace puts functions in the place of others for all threads: the next one waits until they are back
+# a trace puts functions in the place of others for all threads: the next one waits until they are back
+_tracing = threading.RLock()
 held_over_forks(_tracing, HELPING)
 
 

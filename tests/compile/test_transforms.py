@@ -182,9 +182,8 @@ def same(a, b, exact=False):
             assert (
                 type(s) is type(t) and s.dtype is t.dtype and s.shape == t.shape and s.requires_grad == t.requires_grad
             )
-            large = (
-                float(t.detach().nan_to_num(0, 0, 0).abs().max()) if t.numel() else 1.0
-            )  # what it may be a difference of
+            # what it may be a difference of
+            large = float(t.detach().nan_to_num(0, 0, 0).abs().max()) if t.numel() else 1.0
             assert torch.allclose(s, t, rtol=1e-5, atol=5e-6 * max(1.0, large), equal_nan=True)
         else:
             assert s == t

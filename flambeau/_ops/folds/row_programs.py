@@ -411,9 +411,8 @@ def _whole(named: bool, weighted: bool, mean: bool) -> Rows:
         *rest, count = given
         total, divisor, *bad = rest[3:] if named else (rest[0], count)
         divisor = m.cast(divisor, "f64")
-        used = (
-            m.where(divisor == 0.0, 1.0, divisor) if mean else m.constant(1.0, divisor)
-        )  # gradients by what is skipped are zero
+        # gradients by what is skipped are zero
+        used = m.where(divisor == 0.0, 1.0, divisor) if mean else m.constant(1.0, divisor)
         return total / divisor if mean else total, used, *([rest[0] + bad[0]] if named else [])
 
     total = ("sum", lambda m, loss, *rest: loss)

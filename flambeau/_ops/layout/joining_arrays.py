@@ -78,9 +78,8 @@ def joined_on_device(backend: Any, xs: Any, dim: int) -> Any:
 
 def _are_pairs(a: Any, b: Any, dim: int) -> bool:
     """Whether single elements of two arrays take turns."""
-    plain = (
-        a.shape == b.shape and a.itemsize <= 8 and a.__class__ is b.__class__ is np.ndarray
-    )  # of which none is watched
+    # watched arrays are of another class
+    plain = a.shape == b.shape and a.itemsize <= 8 and a.__class__ is b.__class__ is np.ndarray
     dense = all([x.flags.c_contiguous and x.flags.aligned for x in (a, b)])
     return plain and dense and -a.ndim <= dim < a.ndim and math.prod(a.shape[dim % a.ndim :]) == 1
 

@@ -44,42 +44,19 @@ from .pointwise_plan import add_long_rows, add_loop
 _TURNS = 1 << 14  # how often a loop may be started again
 _ROOM = 1 << 16  # bytes of memory that plans share, at least
 _MOST = 1 << 22  # elements in all arrays: more take so long that there is time for Python
-_SMALL = (
-    1 << 19
-)  # elements in all arrays, up to which one thread will do where loops do not share their work by themselves
+# elements in all arrays, up to which one thread will do where loops do not share their work by themselves
+_SMALL = 1 << 19
 _LONG = 1 << 14  # elements in all arrays, from which other threads of the interpreter are given a chance
 _PIECE = 1 << 10  # bytes of an array's share of a row, from which joining arrays is copying them
 _SPAN = 1 << 22  # bytes from the first to the last element of an operand
 _lock = threading.Lock()
 held_over_forks(_lock, WATCHING)
+# what may be asked of an array whose elements nobody may look at
 _FEATURES = frozenset(
-    [
-        "any",
-        "astype",
-        "copy",
-        "fill",
-        "shape",
-        "strides",
-        "dtype",
-        "ndim",
-        "size",
-        "nbytes",
-        "itemsize",
-        "flags",
-        "reshape",
-        "transpose",
-        "T",
-        "view",
-        "swapaxes",
-        "squeeze",
-        "base",
-        "__class__",
-        "__array_ufunc__",
-        "__array_function__",
-        "__array_finalize__",
-        "__array_priority__",
-        "__array_wrap__",
-    ]
+    """
+    any astype copy fill shape strides dtype ndim size nbytes itemsize flags reshape transpose T view swapaxes
+    squeeze base __class__ __array_ufunc__ __array_function__ __array_finalize__ __array_priority__ __array_wrap__
+    """.split()  # noqa: SIM905
 )
 
 

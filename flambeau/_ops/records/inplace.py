@@ -135,9 +135,8 @@ def _written(op: Pointwise, t: Tensor, *args: Any) -> Tensor:
         if isinstance(a, Tensor):
             k |= a._k
     if k & (OVERRIDE | FUNCTION_MODE | PROFILE | DISPATCH):
-        asked = (
-            registry.watched if local.batches else registry.overridden
-        )  # the function itself has become one on batches
+        # the function itself has become one on batches
+        asked = registry.watched if local.batches else registry.overridden
         taken = asked(getattr(ops, op.name + "_", None) or pointwise_in_place_form(op), others, {})
         if taken is not NotImplemented:
             return taken

@@ -22,9 +22,8 @@ _DIFFERENCES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 
 def producer(tensor: Any) -> str:
     """The name of the operation that made a value, with changes of form looked through."""
-    edge = (
-        tensor._edge if isinstance(tensor, Tensor) else None
-    )  # not grad_fn, which costs more and changes the node's class
+    # not grad_fn, which costs more and changes the node's class
+    edge = tensor._edge if isinstance(tensor, Tensor) else None
     for _ in range(8):
         if edge is None:
             return ""
