@@ -249,6 +249,7 @@ from ._lobpcg import lobpcg as lobpcg
 from . import masked as masked
 from .jit._ir import merge_type_from_type_comment as merge_type_from_type_comment
 from . import metrics as metrics
+from . import monitor as monitor
 from . import mps as mps
 from . import mtia as mtia
 from . import multiprocessing as multiprocessing
@@ -266,6 +267,8 @@ from ._library.schema import parse_schema as parse_schema
 from .jit._ir import parse_type_comment as parse_type_comment
 from . import profiler as profiler
 from . import quantization as quantization
+from ._library.aten_layers import quantized_max_pool1d as quantized_max_pool1d
+from ._library.aten_layers import quantized_max_pool2d as quantized_max_pool2d
 from ._library.aten_layers import quantized_max_pool3d as quantized_max_pool3d
 from . import quasirandom as quasirandom
 from . import return_types as return_types

@@ -46,6 +46,7 @@ MODULES = [
     "linalg",
     "masked",
     "metrics",
+    "monitor",
     "mps",
     "mtia",
     "multiprocessing",
@@ -82,7 +83,7 @@ NAMES = {
     "_library.aten": "_log_softmax _softmax",
     "_library.aten_backward": "_log_softmax_backward_data _softmax_backward_data",
     "_library.aten_layers": "_add_relu _add_relu_ _grid_sampler_2d_cpu_fallback _grouped_mm _int_mm _masked_softmax _nested_tensor_from_mask "
-    "_nested_tensor_from_mask_left_aligned quantized_max_pool3d",
+    "_nested_tensor_from_mask_left_aligned quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d",
     "_names.checks": "_assert _assert_async _check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_type "
     "_check_value _check_with",
     "_library.schema": "Tag parse_schema",
