@@ -266,15 +266,15 @@ def cholesky(a: Any) -> Any:
 # -- QR and eigenvalues -----------------------------------------------------------------------------------------------
 
 
-def qr(a: Any, complete: bool) -> Any:
-    """(Q, R) of matrices; Q is square if `complete`."""
+def qr(a: Any, mode: str) -> Any:
+    """(Q, R) of matrices. Q is square if they are 'complete', and None if only R ('r') is wanted."""
     m, n = a.shape[-2:]
     if not _plain(a):
         return None
     lead, k, room, code = a.shape[:-2], min(m, n), lapack.Room(a.dtype), _CODES[a.dtype.char]
-    wide = m if complete else k
+    wide = m if mode == "complete" else k
     if _cached(a) and m * wide <= _CACHED:
-        return _own_qr(a, wide)
+        return _own_qr(a, wide, mode != "r")
     if lapack._routine("dgeqrf", 8) is None:
         return None
     memory = zeros((a.size // (m * n), max(n, wide), m), a.dtype)
@@ -283,24 +283,31 @@ def qr(a: Any, complete: bool) -> Any:
     lapack.call("geqrf", m, n, memory, m, tau, room, size=m * n)
     r = memory[:, :n, :wide].copy("C").swapaxes(-1, -2)
     cpu.kernel(elimination.clear_lower, (code, code))(np.zeros((), a.dtype), r)
+    r = r.reshape(*lead, wide, n)
+    if mode == "r":
+        return None, r
     lapack.call("ungqr" if a.dtype.kind == "c" else "orgqr", m, wide, k, memory, m, tau, room, size=m * n)
     q = (memory if n <= wide else memory[:, :wide].copy("C")).swapaxes(-1, -2)
-    return q.reshape(*lead, m, wide), r.reshape(*lead, wide, n)
+    return q.reshape(*lead, m, wide), r
 
 
-def _own_qr(a: Any, wide: int) -> Any:
+def _own_qr(a: Any, wide: int, whole: bool) -> Any:
     (m, n), k, code = a.shape[-2:], min(a.shape[-2:]), _CODES[a.dtype.char]
     flat = _in_rows(a)
     count = len(flat)
-    packed, tau, q = (empty((count, *shape), a.dtype) for shape in ((m, n), (k,), (m, wide)))
+    packed, tau = (empty((count, *shape), a.dtype) for shape in ((m, n), (k,)))
     held, triangle = _blocks(count, m, a), _blocks(count, factoring.BLOCK + 1, a)
     call = cpu.kernel(factoring.reflectors, (code,) * 6, adjacent=True)
     cpu.batch(call, [flat, packed, tau, held, _blocks(count, n, a), triangle], flat.size * k)
-    call = cpu.kernel(factoring.orthogonal, (code,) * 6, adjacent=True)
-    cpu.batch(call, [packed, tau, q, held, _blocks(count, wide, a), triangle], q.size * k)
+    q = None
+    if whole:
+        q = empty((count, m, wide), a.dtype)
+        call = cpu.kernel(factoring.orthogonal, (code,) * 6, adjacent=True)
+        cpu.batch(call, [packed, tau, q, held, _blocks(count, wide, a), triangle], q.size * k)
+        q = q.reshape(*a.shape[:-2], m, wide)
     r = packed[:, :wide]
     cpu.kernel(elimination.clear_lower, (code, code))(np.zeros((), a.dtype), r)
-    return q.reshape(*a.shape[:-2], m, wide), r.reshape(*a.shape[:-2], wide, n)
+    return q, r.reshape(*a.shape[:-2], wide, n)
 
 
 def eigh(a: Any, uplo: str, vectors: bool) -> Any:

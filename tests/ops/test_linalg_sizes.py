@@ -108,6 +108,13 @@ def test_qr(shape, dtype, mode):
     np.testing.assert_allclose(r, np.linalg.qr(a, mode)[1], atol=limit)  # signs, too
 
 
+@pytest.mark.parametrize("shape", [(3, 3), (2, 5, 3), (3, 5), (80, 70)])
+def test_qr_of_which_only_r_is_wanted(shape):
+    a = torch.from_numpy(matrices(*shape, dtype=np.float32))
+    q, r = torch.linalg.qr(a, mode="r")
+    assert q.shape == (0,) and torch.equal(r, torch.linalg.qr(a).R)
+
+
 @pytest.mark.parametrize("size", [1e-30, 1e30])
 def test_qr_of_extreme_numbers(size):
     a = matrices(40, 20, dtype=np.float32) * np.float32(size)

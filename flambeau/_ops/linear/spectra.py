@@ -82,12 +82,8 @@ def _qr_shapes(a: Any, mode: str) -> list[Any]:
 @column_major(0, 1)
 def qr_op(backend: Any, a: Any, mode: str) -> Any:
     xp = backend.xp
-    if mode == "r":
-        return xp.zeros((0,), a.dtype), converged("linalg.qr", xp.linalg.qr, a, mode="r")
-    made = systems.qr(a, mode == "complete")
-    if made is not None:
-        return made
-    return tuple(converged("linalg.qr", xp.linalg.qr, a, mode=mode))
+    made = systems.qr(a, mode) or converged("linalg.qr", xp.linalg.qr, a, mode=mode)
+    return (xp.zeros((0,), a.dtype), made[1] if isinstance(made, tuple) else made) if mode == "r" else tuple(made)
 
 
 @public("linalg.qr", method=False, out=True, planned=True)
