@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._autograd.modes import enable_grad
+from .._autograd.modes import enable_grad, is_grad_enabled
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..autograd import grad
@@ -23,7 +23,7 @@ def _gradients(name: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]
         with enable_grad():
             x = grad_output.new_zeros(input_size, requires_grad=True)
             out = getattr(ops, name)(x, weight, None, stride, padding, dilation, groups)
-        return grad(out, x, grad_output)[0]
+        return grad(out, x, grad_output, create_graph=is_grad_enabled())[0]
 
     def of_weight(
         input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -32,7 +32,7 @@ def _gradients(name: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]
         with enable_grad():
             weight = grad_output.new_zeros(weight_size, requires_grad=True)
             out = getattr(ops, name)(input, weight, None, stride, padding, dilation, groups)
-        return grad(out, weight, grad_output)[0]
+        return grad(out, weight, grad_output, create_graph=is_grad_enabled())[0]
 
     for function, what in ((of_input, "input"), (of_weight, "weight")):
         function.__name__ = function.__qualname__ = f"{name}_{what}"

@@ -444,6 +444,9 @@ def test_gradients_of_convolutions():
     grad = nn.grad
     assert torch.allclose(grad.conv2d_input(x.shape, w, g, 2, 1, 1, 2), x.grad, atol=1e-5)
     assert torch.allclose(grad.conv2d_weight(x, w.shape, g, 2, 1, 1, 2), w.grad, atol=1e-5)
+    (grad.conv2d_input(x.shape, w, g, 2, 1, 1, 2) * 2).sum().backward(inputs=[w])
+    assert grad.conv2d_input(x.shape, w.detach(), g, 2, 1, 1, 2).requires_grad is False
+    assert w.grad.shape == w.shape, "the gradient by the input depends on the weight"
 
 
 def test_factory_kwargs():
