@@ -104,14 +104,24 @@ def _grid_sampler_2d_cpu_fallback(
     return ops.grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
-def quantized_max_pool3d(
-    self: Tensor, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
-) -> Tensor:
-    """The largest number of each window of a quantized volume, with the volume's scale and zero point."""
-    if min([dilation] if isinstance(dilation, int) else dilation) < 1:
-        raise RuntimeError(f"Expected dilation >= 1, but got {dilation}")
-    made = functions["nn.functional.max_pool3d"](self.int_repr(), kernel_size, stride, padding, dilation, ceil_mode)
-    return functions["_make_per_tensor_quantized_tensor"](made, self.q_scale(), self.q_zero_point())
+def _quantized_max_pool(n: int) -> Any:
+    def pool(
+        self: Tensor, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> Tensor:
+        if min([dilation] if isinstance(dilation, int) else dilation) < 1:
+            raise RuntimeError(f"Expected dilation >= 1, but got {dilation}")
+        find = functions[f"nn.functional.max_pool{n}d"]  # with places, as it then takes integers of any rank
+        made, _ = find(self.int_repr(), kernel_size, stride, padding, dilation, ceil_mode, True)
+        return functions["_make_per_tensor_quantized_tensor"](made, self.q_scale(), self.q_zero_point())
+
+    pool.__name__ = pool.__qualname__ = f"quantized_max_pool{n}d"
+    pool.__doc__ = (
+        f"The largest number of each window of a quantized tensor over {n} dimensions, with its scale and zero point."
+    )
+    return pool
+
+
+quantized_max_pool1d, quantized_max_pool2d, quantized_max_pool3d = (_quantized_max_pool(n) for n in (1, 2, 3))
 
 
 def _int_mm(self: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -145,7 +155,7 @@ OF_NN: dict[str, Any] = {
 }
 _OWN: Sequence[Any] = (
     _masked_softmax, _nested_tensor_from_mask, _nested_tensor_from_mask_left_aligned, _add_relu, _add_relu_,
-    _grid_sampler_2d_cpu_fallback, quantized_max_pool3d, _int_mm, _grouped_mm,
+    _grid_sampler_2d_cpu_fallback, quantized_max_pool1d, quantized_max_pool2d, quantized_max_pool3d, _int_mm, _grouped_mm,
 )  # fmt: skip
 FUNCTIONS: dict[str, Any] = OF_NN | {f.__name__: f for f in _OWN}
 
@@ -160,6 +170,8 @@ _add_relu.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 _add_relu.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
 _add_relu.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)
 _grid_sampler_2d_cpu_fallback(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
+quantized_max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor
+quantized_max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor
 quantized_max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor
 _int_mm(Tensor self, Tensor mat2) -> Tensor
 _grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor

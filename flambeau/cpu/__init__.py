@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from .._kernel.building.cpus import words
 from . import amp as amp
 
 __all__ = [
@@ -91,11 +95,25 @@ def synchronize(device: Any = None) -> None:
     """Operations on the CPU have ended when they return."""
 
 
-def get_capabilities() -> dict[str, Any]:
-    """What this CPU can do, by the names that LLVM has for it."""
-    from .._kernel.building import jit  # loads LLVM
+_ASKED = """
+    aes amx_bf16 amx_fp16 amx_int8 amx_tile avx avx2 avx512_4fmaps avx512_4vnniw avx512_bf16 avx512_bitalg avx512_bw avx512_cd avx512_dq
+    avx512_f avx512_fp16 avx512_ifma avx512_vbmi avx512_vbmi2 avx512_vl avx512_vnni avx512_vp2intersect avx512_vpopcntdq avx_vnni bmi bmi2
+    f16c fma3 lzcnt popcnt sse sse2 sse3 sse4_1 sse4_2 sse4a ssse3
+""".split()  # noqa: SIM905
+_OTHERWISE = {"abm": "lzcnt", "bmi1": "bmi", "fma": "fma3", "pni": "sse3"}  # Linux' names of some
 
-    return dict(jit.cpu_features())
+
+def get_capabilities() -> dict[str, Any]:
+    """The architecture, the number of cores and, for each kind of instructions, whether the CPU has them.
+
+    >>> import flambeau as torch
+    >>> torch.cpu.get_capabilities()["num_logical_cores"] >= 1
+    True
+    """
+    found = {_OTHERWISE.get(word, re.sub("^avx512_?", "avx512_", word)) for word in words()}
+    machine = platform.machine().lower()
+    known = dict.fromkeys(_ASKED if machine in ("x86_64", "amd64") else (), False)
+    return {"architecture": machine, "num_logical_cores": os.cpu_count() or 1, **known, **dict.fromkeys(found, True)}
 
 
 def _has(feature: str, what: str) -> Callable[[], bool]:
@@ -107,8 +125,8 @@ def _has(feature: str, what: str) -> Callable[[], bool]:
 
 
 _is_avx2_supported = _has("avx2", "the CPU has AVX2")
-_is_avx512_supported = _has("avx512f", "the CPU has AVX-512")
-_is_avx512_bf16_supported = _has("avx512bf16", "the CPU has AVX-512's dot products of bfloat16")
-_is_vnni_supported = _has("avx512vnni", "the CPU has dot products of 8-bit integers")
-_is_amx_tile_supported = _has("amx-tile", "the CPU has AMX")
-_is_amx_fp16_supported = _has("amx-fp16", "AMX multiplies float16")
+_is_avx512_supported = _has("avx512_f", "the CPU has AVX-512")
+_is_avx512_bf16_supported = _has("avx512_bf16", "the CPU has AVX-512's dot products of bfloat16")
+_is_vnni_supported = _has("avx512_vnni", "the CPU has dot products of 8-bit integers")
+_is_amx_tile_supported = _has("amx_tile", "the CPU has AMX")
+_is_amx_fp16_supported = _has("amx_fp16", "AMX multiplies float16")

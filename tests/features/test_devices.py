@@ -1,5 +1,7 @@
 """Devices, as seen on a machine without a GPU."""
 
+import platform
+
 import pytest
 
 import flambeau as torch
@@ -76,3 +78,11 @@ def test_apple_hardware():
 @without_gpu
 def test_nothing_is_pinned_without_a_gpu():
     assert not torch.ones(2).is_pinned()
+
+
+def test_what_the_cpu_can_do_has_pytorchs_names():
+    found = torch.cpu.get_capabilities()
+    assert found["architecture"] == platform.machine().lower() and found["num_logical_cores"] >= 1
+    if found["architecture"] == "x86_64":
+        assert found["sse2"] is True and {"avx2", "avx512_f", "avx512_vnni", "amx_tile", "fma3", "sse4_2"} <= set(found)
+        assert torch.cpu._is_avx2_supported() is found["avx2"]

@@ -490,5 +490,7 @@ def test_the_largest_of_quantized_volumes():
     x = torch.quantize_per_tensor(torch.arange(8.0).reshape(1, 1, 2, 2, 2), 0.5, 3, torch.quint8)
     made = torch.quantized_max_pool3d(x, (1, 2, 2))
     assert made.dequantize().flatten().tolist() == [3.0, 7.0] and made.q_scale() == 0.5
+    assert torch.quantized_max_pool2d(x[0], [2, 2]).dequantize().flatten().tolist() == [3.0, 7.0]
+    assert torch.quantized_max_pool1d(x[0, 0, 0], [2]).dequantize().flatten().tolist() == [1.0, 3.0]
     with pytest.raises(RuntimeError, match="Expected dilation >= 1"):
         torch.quantized_max_pool3d(x, (1, 1, 1), (1, 1, 1), (0, 0, 0), (-3, 1, 1))

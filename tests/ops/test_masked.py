@@ -86,3 +86,9 @@ def test_a_product_over_no_dimensions_keeps_the_elements():
     x, mask = torch.tensor([[2.0, 3.0]]), torch.tensor([[True, False]])
     assert torch.masked.prod(x, dim=(), mask=mask).tolist() == [[2, 1]]
     assert torch.masked.sum(x, dim=(), mask=mask).item() == 2  # which folds all
+
+
+def test_examples_find_the_functions_where_they_are_in_pytorch():
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    mask = torch.tensor([[True, False], [True, True]])
+    assert torch.masked._ops.sum(x, 1, mask=mask).tolist() == [1.0, 7.0]
