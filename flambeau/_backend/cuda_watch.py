@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._core import allocation
-from .._core.state import WATCHING, held_over_forks
+from .._core.state import WATCHING, held_over_forks, modes
 
 _APART = 1 << 44  # bytes between the places that memory pretends to be at
 _ALIGNED = 512  # bytes: where memory begins, as in CuPy's pool
@@ -179,11 +179,12 @@ class Watch:
     def __enter__(self) -> Watch:
         _lock.acquire()
         self.thread, self.before = threading.get_ident(), allocation.watcher
-        Watch.current = allocation.watcher = self
+        Watch.current = allocation.watcher = modes.watching = self
         return self
 
     def __exit__(self, *error: Any) -> None:
         Watch.current, allocation.watcher = None, self.before
+        modes.watching = self.before
         _lock.release()
 
     def here(self) -> bool:

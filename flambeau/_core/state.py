@@ -35,7 +35,18 @@ class Modes:
     proxy): so a thread that holds the lock may take it again, and nothing is called between a count and what follows of it.
     """
 
-    __slots__ = ("counts", "default", "inferred", "inferring", "lock", "on", "overrides", "watched", "when_watched")
+    __slots__ = (
+        "counts",
+        "default",
+        "inferred",
+        "inferring",
+        "lock",
+        "on",
+        "overrides",
+        "watched",
+        "watching",
+        "when_watched",
+    )
 
     def __init__(self) -> None:
         self.on = self.overrides = 0
@@ -44,6 +55,7 @@ class Modes:
         self.default: Any = None  # the default dtype: plans on a GPU are good for one of them
         self.counts = dict.fromkeys(_MOMENTS, 0)
         self.lock = threading.RLock()
+        self.watching: Any = None  # who looks at what one call of one thread does with which memory
         self.when_watched: Any = None  # called with True when the first function mode begins, False when the last ends
         self.watched: bool | None = False  # what it was last called with; None while it runs
 

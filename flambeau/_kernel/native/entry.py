@@ -44,7 +44,8 @@ MARK = 1 << 16  # smaller than any address
 _MOST = 1 << 14  # elements of a result that are made without giving other threads of the interpreter a chance
 SEEN, WAYS = 1 << 10, 4  # sets of descriptions that came without a plan, of all sites, and how many are in each
 # Words of a site, in bytes.
-SLOW, MISSED, TABLE, RUNTIME, BY_ELEMENT, KNOWN, COUNT, POSITIONAL, NAMES = range(0, 72, 8)
+SLOW, MISSED, TABLE, RUNTIME, BY_ELEMENT, KNOWN, COUNT, POSITIONAL, NAMES, MAKES = range(0, 80, 8)
+_REFUSED, _ON_GPU, _NUMBERS = range(3)  # in the place of the first tensor's array
 
 
 @inline
@@ -246,9 +247,10 @@ def take_apart(m, values, arguments, parts, at):
 
 @inline
 def look_at(m, parts, count, by_element, at, place_of):
-    """The array of the first tensor (0 if Python must look at the arguments, 1 if one is on a GPU); whether all have one shape and are
-    row-major, which is then all that a pointwise plan has to know; which arguments require gradients; how many elements the first has."""
-    first, alike, history, size = 0, by_element, 0, 1
+    """The array of the first tensor (or that Python must look at the arguments, that one is on a GPU, that there are numbers only); whether
+    all have one shape and are row-major, which is then all that a pointwise plan has to know; which arguments require gradients; how many
+    elements the first has."""
+    first, alike, history, size = _NUMBERS + 0, by_element, 0, 1
     for i in range(count):
         a = m.word(parts, i * 8 + 8)
         if a < MARK:
@@ -259,22 +261,22 @@ def look_at(m, parts, count, by_element, at, place_of):
             if k != at.zero:
                 if k != at.one:
                     if ((k == at.two) | (k == at.three)) & (at.device != 0):
-                        return 1, 0, 0, 0
-                    return 0, 0, 0, 0
+                        return _ON_GPU, 0, 0, 0
+                    return _REFUSED, 0, 0, 0
                 if i >= HISTORIES:
-                    return 0, 0, 0, 0
+                    return _REFUSED, 0, 0, 0
                 history = history | (m.number(1) << i)
             own = m.word(a, place_of.array)
             if own == 0:  # a tensor that nobody has made
-                return 0, 0, 0, 0
+                return _REFUSED, 0, 0, 0
             if m.word(own, TYPE) != at.ndarray:
-                return 0, 0, 0, 0
+                return _REFUSED, 0, 0, 0
             rank = m.half(own, HEAD + 8)
             if rank > _RANK:
-                return 0, 0, 0, 0
+                return _REFUSED, 0, 0, 0
             if (m.half(own, HEAD + 48) & 0x101) != 0x101:
                 alike = 0
-            if first == 0:
+            if first == _NUMBERS:
                 first = own
                 for d in range(rank):
                     size = size * m.word(m.word(own, HEAD + 16), d * 8)
@@ -286,6 +288,18 @@ def look_at(m, parts, count, by_element, at, place_of):
                         if m.word(m.word(own, HEAD + 16), d * 8) != m.word(m.word(first, HEAD + 16), d * 8):
                             alike = 0
     return first, alike, history, size
+
+
+@inline
+def may_make(m, at, place_of):
+    """Whether a new tensor is an ordinary one of the CPU: nobody watches what is made, maps over a batch or has set another device."""
+    allowed = m.number(0)
+    if (m.word(at.modes, place_of.watching) == at.none) & (m.word(at.modes, place_of.overrides) == at.zero):
+        where = m.call("PyObject_GetAttr", at.usual, at.where)
+        m.run("Py_DecRef", where)
+        if where == at.none:
+            allowed = 1
+    return allowed
 
 
 @inline
@@ -336,7 +350,8 @@ def describe(m, parts, count, runtime, alike, history, key, bases, at, place_of)
                     m.put(key, n * 8 + 8, m.word(m.word(own, HEAD + 24), d * 8))
                     n += 2
             continue
-        if (a == at.none) | (a == at.true) | (a == at.false) | (kind == at.str) | (kind == at.dtype):
+        known = (kind == at.str) | (kind == at.dtype) | (kind == at.place)
+        if (a == at.none) | (a == at.true) | (a == at.false) | known:
             m.put(key, n * 8, a)  # one object stands for one value; its plan keeps it
             n += 1
             continue
@@ -356,7 +371,10 @@ def describe(m, parts, count, runtime, alike, history, key, bases, at, place_of)
                     return 0, 0
             bits = m.as_float(value)
         n += 1
-        if ((runtime >> i) & 1) != 0:
+        bit = i + 0
+        if i > 63:
+            bit = 63
+        if ((runtime >> bit) & 1) != 0:
             if (kind == at.float) & m.beyond(bits):
                 return 0, 0
             m.put(numbers, i * 24, bits)
@@ -457,9 +475,12 @@ def _entry(m, self, args, given, names, place_of):
     if count < 0:
         return m.call("PyObject_Vectorcall", slow, args, given, names)
     first, alike, requires, size = look_at(m, parts, count, m.word(site, BY_ELEMENT), at, place_of)
-    if first == 1:
+    if first == _ON_GPU:
         return m.call(at.device, site, parts, count, args, given, names, at.gpu)
-    if first == 0:
+    if (first == _NUMBERS) & (m.word(site, MAKES) != 0):
+        if may_make(m, at, place_of) == 0:
+            first = _REFUSED
+    if (first == _REFUSED) | ((first == _NUMBERS) & (m.word(site, MAKES) == 0)):
         return m.call("PyObject_Vectorcall", slow, args, given, names)
     # 2. Their description, and the plan that is kept under it.
     key, bases, history = m.space(_WORDS), m.space(_OPERANDS), of_this_thread(m, requires, at)

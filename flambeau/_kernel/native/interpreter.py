@@ -22,7 +22,7 @@ KNOWN_NAMES = (
     "tensor", "parameter", "ndarray", "new", "attach", "zero", "one", "none", "true", "false", "float", "int", "tuple", "list", "size",
     "str", "dtype", "new_tuple", "modes", "local", "grad", "mark", "node", "kept", "sequence", "inference", "seen", "two", "three",
     "device", "gpu", "destination", "settings", "allocate", "handler", "views", "storage", "add_view", "inherited",
-    "autocast", "casting", "out", "device_views", "nowhere",
+    "autocast", "casting", "out", "device_views", "nowhere", "place", "usual", "where",
 )  # fmt: skip
 
 
@@ -59,13 +59,12 @@ def new_array() -> int | None:
 class Offsets:
     """Where the machine code finds the slots of objects."""
 
+    on: int
+
     def __init__(self, tensor: Any, node: Any, kept: Any, site: Any) -> None:
         moment: Any = type(modes)
-        self.on, self.inferring, self.default = (
-            slot_offset(moment.on),
-            slot_offset(moment.inferring),
-            slot_offset(moment.default),
-        )
+        for name in ("on", "inferring", "default", "overrides", "watching"):
+            setattr(self, name, slot_offset(getattr(moment, name)))
         self.array, self.dtype, self.k = slot_offset(tensor._array), slot_offset(tensor.dtype), slot_offset(tensor._k)
         self.edge, self.meta = slot_offset(tensor._edge), slot_offset(tensor._autograd_meta)
         self.storage, self.view = slot_offset(tensor._storage), slot_offset(tensor._view)

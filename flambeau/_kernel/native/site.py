@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core import allocation
+from ..._core import allocation, devices
 from ..._core.c_interface import c_address, c_function
 from ..._core.dtypes import dtype
 from ..._core.sizes import Size
@@ -44,7 +44,7 @@ class Site(types.ModuleType):
 
     def __init__(
         self, slow: Any, remember: Any, table: Table, parameters: Sequence[str], positional: int, runtime: int,
-        by_element: bool, others: Mapping[str, str],
+        by_element: bool, others: Mapping[str, str], makes: bool,
     ):  # fmt: skip
         super().__init__("flambeau")
         self.slow, self.remember, self.table = slow, remember, table
@@ -66,7 +66,7 @@ class Site(types.ModuleType):
         self.missed = missed
         known = 0 if _entries.known is None else _entries.known.buffer_info()[0]
         words = [id(slow), id(missed), 0, runtime, by_element, known]
-        words += [len(self.parameters), positional, self.names.buffer_info()[0]]
+        words += [len(self.parameters), positional, self.names.buffer_info()[0], makes]
         self.words = array.array("q", words)
         table.serve(self)
 
@@ -121,6 +121,7 @@ class _Entries:
             grad=sys.intern("grad"), mark=_mark, node=node, kept=kept, inference=inference, sequence=sequence, two=2, three=3,
             destination=sys.intern("destination"), storage=storage, add_view=storage.add_view, inherited=sys.intern("inherited"),
             autocast=AUTOCAST, casting=sys.intern("casting"), out=sys.intern("out"), nowhere=nowhere,
+            place=devices.device, usual=devices._local, where=sys.intern("device"),
         )  # fmt: skip
         self.objects = list(found.values())
         self.known = array.array("q", [id(found[name]) if name in found else 0 for name in KNOWN_NAMES])
@@ -262,16 +263,16 @@ def forget_all() -> None:
 def site(
     slow: Callable[..., Any], remember: Callable[..., object], table: Table, parameters: Sequence[str],
     positional: int | None = None, runtime: int = 0, by_element: bool = False, name: str = "", doc: str | None = None,
-    others: Mapping[str, str] = types.MappingProxyType({}),
+    others: Mapping[str, str] = types.MappingProxyType({}), makes: bool = False,
 ) -> Any:  # fmt: skip
     """A function like `slow` that carries out plans of the table by itself.
 
     `remember(values, out)` is told of calls that come again and that the table does not know: the values of all parameters, `absent` where none
     was given, and the result. The first `positional` of them need not be named. Numbers in places of `runtime` (bits) are operands, of which plans know only the type.
-    `others` are further names of parameters, one of each at most.
+    `others` are further names of parameters, one of each at most. If it `makes` tensors, calls with numbers alone have plans, too.
     """
     first = len(parameters) if positional is None else positional
-    own = Site(slow, remember, table, parameters, first, runtime, by_element, others)
+    own = Site(slow, remember, table, parameters, first, runtime, by_element, others, makes)
     return _entries.function(own, name or slow.__name__, doc or slow.__doc__)
 
 

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ..._backend.placement import pinned
-from ..._core.allocation import empty as _empty
 from ..._core.allocation import fill as fill_memory
 from ..._core.allocation import fresh
 from ..._core.allocation import zeros as _zeros
-from ..._core.config import config
-from ..._core.devices import _local as current
 from ..._core.dtypes import (
     BY_NUMPY,
-    bfloat16,
-    bool_,
     default,
     dtype,
-    float16,
-    float32,
-    float64,
-    int32,
-    int64,
     scalar_dtype,
-    uint8,
 )
 from ..._core.layouts import (
     in_rows,
@@ -37,15 +25,16 @@ from ..._core.layouts import (
     strides_in_order,
 )
 from ..._core.sizes import broadcast_shapes, size_argument
-from ..._core.state import CUDA, META, QUANTIZED, SPARSE, local
-from ..._tensor import Tensor, wrap
+from ..._core.state import CUDA, META, QUANTIZED, SPARSE
+from ..._tensor import Tensor
+from ..plans.making import makes_memory, makes_the_same
 from ..records.batching import broadcast
 from ..records.out import into_out, write_out
 from ..records.primitive import primitive
 from ..records.rules import type_name
 from ..records.shape_rules import dtype_of, joint
 from ..records.tangents import linear
-from ..registry import labelled, ops, public, quick
+from ..registry import labelled, ops, public
 from .factory import (
     as_dtype,
     check_layout,
@@ -53,7 +42,6 @@ from .factory import (
     fill,
     finished,
     formatted_memory,
-    is_cpu,
     made_there,
     memory,
     number_of,
@@ -108,39 +96,7 @@ def check_out_dtype(out: Tensor, d: dtype | None) -> None:
         raise RuntimeError(f"dtype {d} does not match dtype of out parameter ({out.dtype})")
 
 
-_COMMON = {float32, float64, float16, bfloat16, int64, int32, uint8, bool_}
-
-
-def _is_common(d: Any) -> bool:
-    return d is None or (d.__class__ is dtype and d in _COMMON)
-
-
-def _quick_constant(value: Any) -> Any:
-    """zeros(2, 3) and the like, also of a common dtype: plain memory."""
-    zero = value == 0
-
-    def made(*size: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
-        if options or not _is_common(dtype) or not is_cpu(device):
-            return NotImplemented
-        if (current.device is None or device) and not local.inference and size and size[0] is not None:
-            d = dtype or default.float
-            try:
-                if zero:
-                    return wrap(_zeros(size[0] if len(size) == 1 else size, d.numpy), d)
-                array = _empty(size[0] if len(size) == 1 else size, d.numpy)
-            except (TypeError, ValueError, MemoryError):
-                return NotImplemented
-            if value is not None:
-                fill_memory(array, value)
-            elif config.deterministic:
-                return NotImplemented
-            return wrap(array, d)
-        return NotImplemented
-
-    return made
-
-
-@quick(_quick_constant(0), named_too=True)
+@makes_the_same
 @made_there
 @public(method=False)
 def zeros(
@@ -157,7 +113,7 @@ def zeros(
     return _filled("zeros", size, 0, out, dtype, layout, device, requires_grad, pin_memory, memory_format, named)
 
 
-@quick(_quick_constant(1), named_too=True)
+@makes_the_same
 @made_there
 @public(method=False)
 def ones(
@@ -173,7 +129,7 @@ def ones(
     return _filled("ones", size, 1, out, dtype, layout, device, requires_grad, pin_memory, memory_format, named)
 
 
-@quick(_quick_constant(None), named_too=True)
+@makes_memory
 @made_there
 @public(method=False)
 def empty(
@@ -186,31 +142,7 @@ def empty(
     return _filled("empty", size, None, out, dtype, layout, device, requires_grad, pin_memory, memory_format, named)
 
 
-def _quick_full(*args: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
-    if options or not (dtype is None or dtype is float32) or not is_cpu(device):
-        return NotImplemented
-    if len(args) == 2 and args[0].__class__ is tuple and current.device is None and not local.inference:
-        size, value = args
-        d = _QUICK_DTYPES.get(value.__class__)
-        if d is None:
-            fits = value.__class__ is float and (-6e4 < value < 6e4 or math.isinf(value))
-            d = default.float if fits else None
-        if dtype is not None and d is not None:
-            d = dtype if -6e4 < value < 6e4 else None
-        if d is not None:
-            try:
-                array = _empty(size, d.numpy)
-                fill_memory(array, value)
-            except (TypeError, ValueError, MemoryError, OverflowError):
-                return NotImplemented
-            return wrap(array, d)
-    return NotImplemented
-
-
-_QUICK_DTYPES = {int: int64, bool: bool_}
-
-
-@quick(_quick_full, named_too=True)
+@makes_the_same
 @made_there
 @public(method=False)
 def full(

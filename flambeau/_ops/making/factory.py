@@ -25,6 +25,7 @@ from ..._core.steps import tell
 from ..._dispatch import backend_of
 from ..._tensor import Tensor, wrap
 from ..layout.striding import strided as strided_array
+from ..plans.making import makes_the_same
 from ..plans.sites import planned_call
 from ..records.casting import checked_array
 from ..registry import ops, put_before, quick
@@ -262,7 +263,7 @@ def remembered(slow: Any) -> Any:
             return ops.clone(found)  # by its plan
         return wrap(found._array if watching else found._array.copy(), found.dtype, found._k)
 
-    return quick(fast, named_too=True)(slow)
+    return makes_the_same(quick(fast, named_too=True)(slow))
 
 
 def number_of(value: Any, name: str, argument: str) -> Any:

@@ -16,6 +16,7 @@ from ..._core.state import CUDA, META, local
 from ..._dispatch import backend_of
 from ..._errors.frames import warn_user
 from ..._tensor import Borrowed, Tensor, wrap
+from ..plans.making import makes_of_numbers
 from ..records.casting import cast_array
 from ..registry import ops, public, quick
 from .conversion import host_array
@@ -312,6 +313,7 @@ def _quick_tensor(data: Any = None) -> Any:
     return NotImplemented
 
 
+@makes_of_numbers
 @quick(_quick_tensor)
 @public(method=False)
 def tensor(

@@ -10,38 +10,21 @@ import numpy as np
 
 from ..._backend.cpu import cpu
 from ..._core.allocation import empty
-from ..._core.devices import _local as current
 from ..._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, default, dtype, float32, float64, int64, promote_types
-from ..._core.state import CUDA, META, local
+from ..._core.state import CUDA, META
 from ..._dispatch import backend_of
 from ..._errors.frames import warn_user
 from ..._kernel.loops.lang import independent, kernel
-from ..._tensor import Tensor, wrap
+from ..._tensor import Tensor
 from ..records.casting import cast_array, checked_number
 from ..records.declare import pointwise
 from ..records.out import write_out
 from ..records.rules import not_implemented, real_floating_only
-from ..registry import ops, public, quick
+from ..registry import ops, public
 from .creation import check_out_dtype
 from .factory import as_dtype, check_layout, device_bits, finished, memory, number_of, placed, remembered
 
 
-def _quick_arange(*bounds: Any) -> Any:
-    if (
-        len(bounds) == 1
-        and bounds[0].__class__ is int
-        and 0 <= bounds[0] < 1 << 62
-        and current.device is None
-        and not local.inference
-    ):
-        try:
-            return wrap(np.arange(bounds[0]), int64)
-        except (MemoryError, ValueError):
-            pass
-    return NotImplemented
-
-
-@quick(_quick_arange)
 @remembered
 @public(method=False)
 def arange(

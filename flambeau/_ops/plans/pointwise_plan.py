@@ -38,7 +38,7 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool, i
     first of them; None if it takes another way."""
     op = op.for_number(args)
     function, (result,), compute = op.variant(cpu, op.common(args))
-    ufunc = _ufunc(function)
+    ufunc = bare(function)
     if ufunc not in loops or not result.code:
         return None
     arrays = [a._array for a in args if isinstance(a, Tensor)]
@@ -76,7 +76,7 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool, i
             x = a._array
             source, own = i + 1, x.strides
             if a.dtype is not wanted:
-                cast = _ufunc(cast_kernel(a.dtype, wanted))
+                cast = bare(cast_kernel(a.dtype, wanted))
                 if cast not in loops:
                     return None
                 source = made.result(wanted, () if alike else x.shape, returned=False)
@@ -96,10 +96,10 @@ def plan(op: Any, args: Sequence[Any], record: Any, runtime: int, alike: bool, i
             if place is None or not runtime >> i & 1 or not (narrow or wanted.category == FLOATING or wanted is int64):
                 return None
             if narrow:
-                made.loop(addresses[_ufunc(_fits(wanted))], None, (1,), (0, 0), [(i + 1, place), (i + 1, _ANSWER)])
+                made.loop(addresses[bare(_fits(wanted))], None, (1,), (0, 0), [(i + 1, place), (i + 1, _ANSWER)])
                 made.expect((i + 1, _ANSWER), True)
             if short:
-                cast = _ufunc(cast_kernel(float32, wanted))
+                cast = bare(cast_kernel(float32, wanted))
                 made.loop(addresses[cast], None, (1,), (0, 0), [(i + 1, place), (i + 1, _SHORT)])
             operands.append((i + 1, _SHORT if short else place))
             ways.append([0] * (1 if alike else len(shape)))
@@ -123,7 +123,7 @@ def _span(a: Any, target: Tensor, alike: bool) -> tuple[int, int, int]:
     return sum([e for e in ends if e < 0]), sum([e for e in ends if e > 0]) + size, int(same)
 
 
-def _ufunc(call: Any) -> Any:
+def bare(call: Any) -> Any:
     return getattr(call, "ufunc", call)  # NumPy knows bfloat16 by its bits
 
 
@@ -160,7 +160,7 @@ def add_long_rows(
         copy, d = moving(one.size)
         number = made.result(BY_NUMPY[d], (one.elements,), returned=False)
         extents, ends = one.ends()
-        if not _walk(made, _ufunc(copy), extents, ends, [operands[one.number], (number, 0)], [one.size] * 2):
+        if not _walk(made, bare(copy), extents, ends, [operands[one.number], (number, 0)], [one.size] * 2):
             return False
         operands[one.number] = number, 0
     for row in rows:

@@ -27,8 +27,8 @@ from .patterns import Unplannable, is_fixed, pattern_of
 from .pointwise_plan import is_alike, plan
 from .watching import watched_plan
 
-_native = prepare(Tensor, Node, SavedOutput, InferenceMeta, sequence, Storage, NOWHERE)
-device_plans.prepare(_native)
+native = prepare(Tensor, Node, SavedOutput, InferenceMeta, sequence, Storage, NOWHERE)
+device_plans.prepare(native)
 LONGEST_CHAIN = 32  # of views of views, which the last one keeps
 _RANK = 8  # sizes that are given one by one, at most
 
@@ -37,7 +37,7 @@ def pointwise_site(
     op: Any, slow: Callable[..., Any], record: Callable[..., Any], names: Sequence[str], runtime: int
 ) -> Any:
     """The function of a pointwise operation: `slow`, with the native entry before it if there can be one."""
-    if not _native:
+    if not native:
         return slow
 
     def remember(args: Sequence[Any], out: Any) -> None:
@@ -65,7 +65,7 @@ def pointwise_site(
 
 def in_place_site(op: Any, slow: Callable[..., Any], names: Sequence[str], runtime: int) -> Any:
     """The function that writes a pointwise operation's result into its first operand."""
-    if not _native:
+    if not native:
         return slow
 
     def remember(args: Sequence[Any], out: Any) -> None:
@@ -94,7 +94,7 @@ def _history(args: Sequence[Any]) -> int:
     return bits
 
 
-def _described(name: str, function: Any, given: Mapping[str, inspect.Parameter]) -> str:
+def described(name: str, function: Any, given: Mapping[str, inspect.Parameter]) -> str:
     """The docstring of a function with these parameters, with its signature before it in the form that `inspect` reads of those without
     code."""
     parts, named = [], False
@@ -118,7 +118,7 @@ def _described(name: str, function: Any, given: Mapping[str, inspect.Parameter])
 
 def _planned(slow: Any, name: str, views: bool = False, writes: Sequence[str] = ()) -> Any:
     """The form of a public function whose calls are planned by watching them, or, if it gives views, by looking at these."""
-    if not _native:
+    if not native:
         return slow
     given = inspect.signature(slow).parameters
     kinds = [p for p in given.values() if p.name != "out"]
@@ -133,7 +133,7 @@ def _planned(slow: Any, name: str, views: bool = False, writes: Sequence[str] = 
     table = Table()
     remember = (_remembering_views if views else _remembering)(slow, names, table, positional, writes)
     others = registry.numpy_names_of(names)
-    made = site(slow, remember, table, names, positional, name=name, doc=_described(name, slow, given), others=others)
+    made = site(slow, remember, table, names, positional, name=name, doc=described(name, slow, given), others=others)
     slow.site, inner = made.__self__, slow
     while inner is not None:  # classes and modes that take over are given the site
         inner.public = made
@@ -148,12 +148,12 @@ def planned_call(call: Any, names: Sequence[str]) -> Any:
         return call(*values, *given.values())
 
     table = Table()
-    return site(call, _remembering(by_name, names, table, len(names)), table, names) if _native else call
+    return site(call, _remembering(by_name, names, table, len(names)), table, names) if native else call
 
 
 def planned_writer(write: Any, names: Sequence[str], positional: int) -> Any:
     """A function that writes to its first argument, planned by watching it."""
-    if not _native or len(names) > ARGUMENTS:
+    if not native or len(names) > ARGUMENTS:
         return write
     table = Table()
     return site(write, _remembering(write, names, table, positional, names[:1]), table, names, positional)
@@ -162,7 +162,7 @@ def planned_writer(write: Any, names: Sequence[str], positional: int) -> Any:
 def planned_formula(formula: Any) -> Any:
     """A derivative whose calls are planned by watching them, unless they are differentiated in turn."""
     names, table = registry.parameter_names(formula), Table()
-    if not _native or len(names) > ARGUMENTS:
+    if not native or len(names) > ARGUMENTS:
         return formula
     remember = _remembering(formula, names, table, len(names))
 

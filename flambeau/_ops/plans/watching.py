@@ -181,11 +181,11 @@ class Watch:
     def __enter__(self) -> Watch:
         _lock.acquire()
         self.thread = threading.get_ident()
-        Watch.current = allocation.watcher = self
+        Watch.current = allocation.watcher = modes.watching = self
         return self
 
     def __exit__(self, *error: Any) -> None:
-        Watch.current = allocation.watcher = None
+        Watch.current = allocation.watcher = modes.watching = None
         _lock.release()
 
     def here(self) -> bool:
