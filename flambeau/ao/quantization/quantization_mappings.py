@@ -11,7 +11,7 @@ from ...nn.modules.linear import Linear, NonDynamicallyQuantizableLinear
 from ..nn import intrinsic, qat, quantized
 from ..nn.intrinsic import qat as fused_qat
 from ..nn.quantized import dynamic
-from ..nn.quantized.functional import FloatFunctional, QFunctional
+from ..nn.quantized.functional_modules import FloatFunctional, QFunctional
 from ..nn.quantized.modules import ConvReLU1d, ConvReLU2d, ConvReLU3d, DeQuantize, LinearReLU, Quantize
 from .stubs import DeQuantStub, QuantStub
 

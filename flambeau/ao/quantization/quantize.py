@@ -11,7 +11,7 @@ from ...nn.modules import rnn, sparse
 from ...nn.modules.linear import Linear
 from ...nn.modules.module import Module
 from ..nn import intrinsic
-from ..nn.quantized.functional import FloatFunctional
+from ..nn.quantized.functional_modules import FloatFunctional
 from .fake_quantize import FakeQuantizeBase
 from .observer import NoopObserver, ObserverBase, PlaceholderObserver
 from .qconfig import QConfig, default_dynamic_qconfig, float16_dynamic_qconfig, float_qparams_weight_only_qconfig

@@ -1,135 +1,191 @@
-"""Sums, products and the like as modules, so that their results can be observed and quantized."""
+"""Functions of quantized tensors: they compute with the values, and round the results again."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...._ops.registry import ops
+from ...._core.dtypes import dtype as _dtype
+from ...._core.dtypes import qint8, quint8
+from ...._ops.quantized.linear import static_linear
+from ...._ops.registry import functions, ops
 from ...._tensor import Tensor
-from ....nn.modules.linear import Identity
-from ....nn.modules.module import Module
+
+__all__ = [
+    "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool2d", "avg_pool3d", "celu", "clamp", "conv1d", "conv2d", "conv3d", "elu",
+    "hardsigmoid", "hardswish", "hardtanh", "interpolate", "leaky_relu", "linear", "max_pool1d", "max_pool2d", "threshold", "upsample",
+    "upsample_bilinear", "upsample_nearest",
+]  # fmt: skip
 
 
-class FloatFunctional(Module):
-    """Operations between tensors; when prepared, `activation_post_process` looks at their results.
+def _check(name: str, input: Tensor) -> None:
+    if not input.is_quantized:
+        raise ValueError(f"Input to 'quantized.{name}' must be quantized!")
+
+
+def _applied(
+    name: str, input: Tensor, *args: Any, scale: float | None = None, zero_point: int | None = None, **named: Any
+) -> Any:
+    """A function of `nn.functional` on the values. Its result has the scale and zero point of the input unless others are given."""
+    _check(name, input)
+    made = functions[f"nn.functional.{name}"](input.dequantize(), *args, **named)
+    scale = input.q_scale() if scale is None else scale
+    return ops.quantize_per_tensor(made, scale, input.q_zero_point() if zero_point is None else zero_point, input.dtype)
+
+
+def avg_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Any:  # fmt: skip
+    """The means of windows of quantized images."""
+    return _applied("avg_pool2d", input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def avg_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Any:  # fmt: skip
+    """The means of windows of quantized volumes."""
+    return _applied("avg_pool3d", input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Any:
+    """Means of windows that give the wanted size."""
+    return _applied("adaptive_avg_pool2d", input, output_size)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Any:
+    """Means of windows that give the wanted size."""
+    return _applied("adaptive_avg_pool3d", input, output_size)
+
+
+def _convolution(n: int) -> Any:
+    shown = f"(N, C, {', '.join('DHW'[-n:])})" if n > 1 else "(N, C, L)"
+
+    def convolve(
+        input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+        groups: int = 1, padding_mode: str = "zeros", scale: float = 1.0, zero_point: int = 0, dtype: _dtype = quint8,
+    ) -> Any:  # fmt: skip
+        if padding_mode != "zeros":
+            raise NotImplementedError("Only zero-padding is supported!")
+        for kind, wanted, name in ((input.dtype, quint8, "activation"), (weight.dtype, qint8, "weight")):
+            if kind is not wanted:
+                raise NotImplementedError(f"Only {wanted} is supported for {name} tensor!")
+        if input.ndim != n + 2:
+            raise ValueError(f"Input shape must be `{shown}`!")
+        given = weight.dequantize(), bias, stride, padding, dilation, groups
+        return _applied(f"conv{n}d", input, *given, scale=scale, zero_point=zero_point)
+
+    convolve.__name__ = convolve.__qualname__ = f"conv{n}d"
+    convolve.__doc__ = f"A convolution over {n} dimensions of a quint8 tensor with a qint8 weight and a float bias."
+    return convolve
+
+
+conv1d, conv2d, conv3d = (_convolution(n) for n in (1, 2, 3))
+
+
+def interpolate(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Any:
+    """Quantized images of another size."""
+    return _applied("interpolate", input, size, scale_factor, mode, align_corners)
+
+
+def upsample(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Any:
+    """The older name of `interpolate`."""
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Any:
+    """`interpolate` of four neighbours, with the corners where they were."""
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Any:
+    """`interpolate` by the nearest element."""
+    return interpolate(input, size, scale_factor)
+
+
+def linear(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, scale: float | None = None, zero_point: int | None = None
+) -> Any:
+    """input @ weight.T + bias of quantized matrices.
 
     >>> import flambeau as torch
-    >>> torch.ao.nn.quantized.FloatFunctional().add(torch.ones(2), torch.ones(2))
-    tensor([2., 2.])
+    >>> x = torch.quantize_per_tensor(torch.tensor([[1.0, 2.0]]), 0.1, 0, torch.quint8)
+    >>> w = torch.quantize_per_tensor(torch.tensor([[0.5, 0.5]]), 0.1, 0, torch.qint8)
+    >>> torch.ao.nn.quantized.functional.linear(x, w).dequantize()
+    tensor([[1.5000]])
     """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.activation_post_process = Identity()
-
-    def forward(self, x: Any) -> Any:
-        raise RuntimeError("FloatFunctional is not called itself; use its methods such as add")
-
-    def _seen(self, made: Tensor) -> Any:
-        return self.activation_post_process(made)
-
-    def add(self, x: Tensor, y: Tensor) -> Any:
-        """x + y"""
-        return self._seen(ops.add(x, y))
-
-    def add_scalar(self, x: Tensor, y: float) -> Tensor:
-        """x plus a number; not observed."""
-        return ops.add(x, y)
-
-    def mul(self, x: Tensor, y: Tensor) -> Any:
-        """x * y"""
-        return self._seen(ops.mul(x, y))
-
-    def mul_scalar(self, x: Tensor, y: float) -> Tensor:
-        """x times a number; not observed."""
-        return ops.mul(x, y)
-
-    def cat(self, x: list[Tensor], dim: int = 0) -> Any:
-        """Tensors one after the other."""
-        return self._seen(ops.cat(x, dim))
-
-    def add_relu(self, x: Tensor, y: Tensor) -> Any:
-        """relu(x + y)"""
-        return self._seen(ops.relu(ops.add(x, y)))
-
-    def matmul(self, x: Tensor, y: Tensor) -> Any:
-        """x @ y"""
-        return self._seen(ops.matmul(x, y))
+    _check("linear", input)
+    made = static_linear(input, weight, bias)
+    scale = input.q_scale() if scale is None else scale
+    return ops.quantize_per_tensor(made, scale, input.q_zero_point() if zero_point is None else zero_point, input.dtype)
 
 
-class FXFloatFunctional(FloatFunctional):
-    """The same for models that are traced: its methods are plain operations, which a tracer sees and observes itself."""
+def max_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest elements of windows."""
+    if return_indices:
+        raise NotImplementedError("return_indices is not yet implemented!")
+    return _applied("max_pool1d", input, kernel_size, stride, padding, dilation, ceil_mode)
 
-    def __init__(self) -> None:
-        Module.__init__(self)
 
-    def _seen(self, made: Tensor) -> Any:
-        return made
+def max_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest elements of windows of images."""
+    if return_indices:
+        raise NotImplementedError("return_indices is not yet implemented!")
+    return _applied("max_pool2d", input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-class QFunctional(Module):
-    """The same between quantized tensors; results have the scale and zero point that were observed."""
+def celu(input: Tensor, scale: float, zero_point: int, alpha: float = 1.0) -> Any:
+    """`celu`, with a scale and a zero point for the result."""
+    return _applied("celu", input, alpha, scale=scale, zero_point=zero_point)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.scale, self.zero_point = 1.0, 0
-        self.activation_post_process = Identity()
 
-    def _get_name(self) -> str:
-        return "QFunctional"
+def elu(input: Tensor, scale: float, zero_point: int, alpha: float = 1.0) -> Any:
+    """`elu`, with a scale and a zero point for the result."""
+    return _applied("elu", input, alpha, scale=scale, zero_point=zero_point)
 
-    def extra_repr(self) -> str:
-        return f"scale={self.scale}, zero_point={self.zero_point}"
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[prefix + "scale"] = ops.tensor(self.scale)
-        destination[prefix + "zero_point"] = ops.tensor(self.zero_point)
+def hardswish(input: Tensor, scale: float, zero_point: int) -> Any:
+    """`hardswish`, with a scale and a zero point for the result."""
+    return _applied("hardswish", input, scale=scale, zero_point=zero_point)
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
-        self.scale = float(state_dict.pop(prefix + "scale"))
-        self.zero_point = int(state_dict.pop(prefix + "zero_point"))
-        super()._load_from_state_dict(state_dict, prefix, *rest)
 
-    def forward(self, x: Any) -> Any:
-        raise RuntimeError("QFunctional is not called itself; use its methods such as add")
+def leaky_relu(
+    input: Tensor, negative_slope: float = 0.01, inplace: bool = False, scale: float | None = None,
+    zero_point: int | None = None,
+) -> Any:  # fmt: skip
+    """`leaky_relu`; with a scale and a zero point, if they are given, for the result."""
+    made = _applied("leaky_relu", input, negative_slope, scale=scale, zero_point=zero_point)
+    return input.copy_(made) if inplace and scale is None else made
 
-    def _rounded(self, made: Tensor, like: Tensor) -> Any:
-        made = ops.quantize_per_tensor(made, self.scale, self.zero_point, like.dtype)
-        return self.activation_post_process(made)
 
-    def add(self, x: Tensor, y: Tensor) -> Any:
-        """x + y"""
-        return self._rounded(ops.dequantize(x) + ops.dequantize(y), x)
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+    """The elements between two bounds."""
+    made = _applied("hardtanh", input, min_val, max_val)
+    return input.copy_(made) if inplace else made
 
-    def add_scalar(self, x: Tensor, y: float) -> Any:
-        """x plus a number."""
-        return self._rounded(ops.dequantize(x) + y, x)
 
-    def mul(self, x: Tensor, y: Tensor) -> Any:
-        """x * y"""
-        return self._rounded(ops.dequantize(x) * ops.dequantize(y), x)
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Any:
+    """`hardsigmoid`, whose results use the whole range of the dtype."""
+    made = _applied("hardsigmoid", input, scale=1 / 256, zero_point=-128 if input.dtype is qint8 else 0)
+    return input.copy_(made) if inplace else made
 
-    def mul_scalar(self, x: Tensor, y: float) -> Any:
-        """x times a number."""
-        return self._rounded(ops.dequantize(x) * y, x)
 
-    def cat(self, x: list[Tensor], dim: int = 0) -> Any:
-        """Tensors one after the other."""
-        return self._rounded(ops.cat([ops.dequantize(t) for t in x], dim), x[0])
+def threshold(input: Tensor, threshold: float, value: float) -> Any:
+    """A value instead of elements that are not above a threshold."""
+    return _applied("threshold", input, threshold, value)
 
-    def add_relu(self, x: Tensor, y: Tensor) -> Any:
-        """relu(x + y)"""
-        return self._rounded(ops.relu(ops.dequantize(x) + ops.dequantize(y)), x)
 
-    def matmul(self, x: Tensor, y: Tensor) -> Any:
-        """x @ y"""
-        return self._rounded(ops.dequantize(x) @ ops.dequantize(y), x)
-
-    @classmethod
-    def from_float(cls, mod: FloatFunctional, use_precomputed_fake_quant: bool = False) -> QFunctional:
-        """With what was observed on a FloatFunctional."""
-        scale, zero_point = mod.activation_post_process.calculate_qparams()
-        made = cls()
-        made.scale, made.zero_point = float(scale), int(zero_point)
-        return made
+def clamp(input: Tensor, min_: float, max_: float) -> Any:
+    """The elements between two bounds."""
+    _check("clamp", input)
+    return hardtanh(input, min_, max_)
