@@ -84,15 +84,21 @@ def improved(target: Target, text: str, context: Any, machine: Any) -> Any:
 # after its context is a crash. So such a context stays.
 _contexts: dict[int, Any] = {}
 
+_machines: dict[
+    Target, list[Any]
+] = {}  # that no thread has at the moment: one knows the instructions it has chosen from before
+
 
 def optimised(target: Target, text: str) -> bytes:
-    """The object file of a module. Nothing of LLVM's is shared, so that threads may do this side by side."""
-    context, machine = loaded().create_context(), _machine(target)
+    """The object file of a module. Nothing of LLVM's is in use twice, so that threads may do this side by side."""
+    idle = _machines.setdefault(target, [])
+    context, machine = loaded().create_context(), idle.pop() if idle else _machine(target)
     _contexts[id(context)] = context
     module = improved(target, text, context, machine)
     made = bytes(machine.emit_object(module))
     module.close()  # before its context
     del _contexts[id(context)]
+    idle.append(machine)
     return made
 
 
