@@ -17,7 +17,6 @@ from ..render.streaming import prefetch
 from ..render.tiles import (
     COMPUTE,
     FEW,
-    MEMORY,
     SCALAR,
     TOGETHER,
     Plan,
@@ -33,6 +32,7 @@ from ..render.tiles import (
 from ..render.value import Value
 from ..threads import pool
 from .dots import dots, shape
+from .edges import store_edge
 from .panels import height, left_steps, pack, pack_left, pack_turned
 
 _SMALL = 64 << 10  # bytes up to which a right operand may be read where it lies
@@ -102,20 +102,21 @@ def _tile(plan: Plan) -> Vectors:
     reads = Value(r, "%reads", "b1")
     c_column, d_column = r.i64("%c_column"), r.i64("%d_column")
     beside = (c_column == plan.result_step) & ((d_column == plan.result_step) | ~reads)
-    below = (r.i64("%c_row") == plan.result_step) & ((r.i64("%d_row") == plan.result_step) | ~reads)
     full = beside & (r.i64("%rows") == plan.rows) & (r.i64("%columns") == plan.columns)
-    edge, done = r.label(), r.label()
-    inside = r.label()
-    r.branch_if(full, inside, edge)
-
-    r.start_block(inside)
+    inside, edge, done = r.label(), r.label(), r.label()
     if plan.result == plan.compute:
+        r.branch_if(full, inside, edge)
+        r.start_block(inside)
         _store_full(r, slots, alpha, beta, reads)
-    else:
-        _store_edge(r, slots, beside, below)
-    r.branch(done)
-    r.start_block(edge)
-    _store_edge(r, slots, beside, below)
+        r.branch(done)
+        r.start_block(edge)
+    sums = r.local_array(plan.compute, plan.rows * plan.columns)
+    for i, row in enumerate(slots):
+        for v, slot in enumerate(row):
+            r.store_vector(r.at(sums, (i * plan.columns + v * n) * size), r.raw(f"load {r.vector}, ptr {slot}"))
+    places = "%c", r.i64("%c_row"), c_column, "%d", r.i64("%d_row"), d_column
+    invoke(r, "store_edge", sums, r.constant("i64", plan.columns * size), *places, r.i64("%rows"), r.i64("%columns"),
+           (scalar, "%alpha"), (scalar, "%beta"), reads)  # fmt: skip
     r.branch(done)
     r.start_block(done)
     return r
@@ -144,106 +145,6 @@ def _store_full(r: Vectors, slots: list[list[str]], alpha: str, beta: str, reads
     each(lambda i, v, made: made)
     r.branch(end)
     r.start_block(end)
-
-
-def _store_edge(r: Vectors, slots: list[list[str]], beside: Value, below: Value) -> None:
-    """Through memory: tiles at the edge of the result, and results that are not row-major or of a narrow type."""
-    plan, n, size = r.plan, r.plan.lanes, r.plan.size
-    buffer = r.fresh()
-    r.slots.append(f"  {buffer} = alloca [{plan.padded * plan.columns} x {SCALAR[plan.compute]}], align 64")
-
-    def collect() -> None:
-        for i, row in enumerate(slots):
-            for v, slot in enumerate(row):
-                held = r.raw(f"load {r.vector}, ptr {slot}")
-                r.store_vector(r.at(buffer, (i * plan.columns + v * n) * size), held)
-
-    def collect_turned() -> None:
-        for v in range(plan.wide):
-            for g in range(0, plan.padded, n):
-                block = [r.raw(f"load {r.vector}, ptr {row[v]}") for row in slots[g : g + n]]
-                block += ["zeroinitializer"] * (n - len(block))
-                for q, vector in enumerate(r.transpose(block)):
-                    r.store_vector(r.at(buffer, ((v * n + q) * plan.padded + g) * size), vector)
-
-    if plan.result != plan.compute:
-        collect()
-        _store_elements(r, buffer)
-        return
-    rows, columns = r.i64("%rows"), r.i64("%columns")
-    by_row, other, by_column, by_element, end = (r.label() for _ in range(5))
-    r.branch_if(beside, by_row, other)
-    r.start_block(by_row)
-    collect()
-    _store_rows(r, buffer, rows, columns, plan.columns, "row")
-    r.branch(end)
-    r.start_block(other)
-    r.branch_if(below, by_column, by_element)
-    r.start_block(by_column)
-    collect_turned()
-    _store_rows(r, buffer, columns, rows, plan.padded, "column")
-    r.branch(end)
-    r.start_block(by_element)
-    collect()
-    _store_elements(r, buffer)
-    r.branch(end)
-    r.start_block(end)
-
-
-def _store_rows(r: Vectors, buffer: str, count: Value, extent: Value, pitch: int, along: str) -> None:
-    """The first `extent` elements of each of `count` lines of the buffer, which are rows or columns of the result."""
-    plan, n, size = r.plan, r.plan.lanes, r.plan.size
-    alpha, beta = r.splat("%alpha"), r.splat("%beta")
-    slot = r.fresh()
-    r.slots.append(f"  {slot} = alloca {r.vector}, align {vectors()[0]}")
-
-    def each(masks: list[str | None]) -> None:
-        with r.loop(r.constant("i64", 0), count) as i:
-            for g, mask in enumerate(masks):
-                made = r.multiply(alpha, r.load_vector(r.at(buffer, i * (pitch * size), g * n * size)))
-                r.emit(f"store {r.vector} {made}, ptr {slot}")
-                with r.when(Value(r, "%reads", "b1")):
-                    held = r.load_elements(r.at("%d", i * r.i64(f"%d_{along}"), g * n * size), mask, plan.result)
-                    r.emit(f"store {r.vector} {r.multiply_add(beta, held, made)}, ptr {slot}")
-                to = r.at("%c", i * r.i64(f"%c_{along}"), g * n * size)
-                r.store_elements(to, r.raw(f"load {r.vector}, ptr {slot}"), mask)
-
-    whole = plan.columns if along == "row" else plan.rows
-    part, end = r.label(), r.label()
-    if vectors()[0] < 64:  # these have no masks of their own: lines of the usual length need none that are computed
-        usual = r.label()
-        r.branch_if(extent == whole, usual, part)
-        r.start_block(usual)
-        each([r.first_lanes(whole - g) for g in range(0, pitch, n)])
-        r.branch(end)
-    else:
-        r.branch(part)
-    r.start_block(part)
-    each([r.lanes_below(extent - g) for g in range(0, pitch, n)])
-    r.branch(end)
-    r.start_block(end)
-
-
-def _store_elements(r: Vectors, buffer: str) -> None:
-    plan, scalar, size = r.plan, SCALAR[r.plan.compute], r.plan.size
-    multiply, add = ("fmul", "fadd") if r.float else ("mul", "add")
-    memory = MEMORY[plan.result]
-    slot = r.variable(plan.compute)
-    zero = r.constant("i64", 0)
-    with r.loop(zero, r.i64("%rows")) as i, r.loop(zero, r.i64("%columns")) as j:
-        held = r.raw(f"load {scalar}, ptr {r.at(buffer, i * (plan.columns * size), j * size)}, align {size}")
-        made = r.raw(f"{multiply} {scalar} {held}, %alpha")
-        r.emit(f"store {scalar} {made}, ptr {slot}")
-        with r.when(Value(r, "%reads", "b1")):
-            old = r.at("%d", i * r.i64("%d_row"), j * r.i64("%d_column"))
-            wide = r.widened(r.raw(f"load {memory}, ptr {old}, align {plan.result_step}"), 1, plan.result)
-            scaled = r.raw(f"{multiply} {scalar} {wide}, %beta")
-            r.emit(f"store {scalar} {r.raw(f'{add} {scalar} {scaled}, {made}')}, ptr {slot}")
-        to = r.at("%c", i * r.i64("%c_row"), j * r.i64("%c_column"))
-        value = r.raw(f"load {scalar}, ptr {slot}")
-        if plan.result_step < size:
-            value = r.raw(f"trunc {scalar} {value} to {memory}")
-        r.emit(f"store {memory} {value}, ptr {to}, align {plan.result_step}")
 
 
 # -- the loops around it -----------------------------------------------------------------------------------------
@@ -459,7 +360,9 @@ def _loops(plan: Plan, added: bool) -> Vectors:
 
 def render(plan: Plan, added: bool) -> str:
     """LLVM text of the whole kernel."""
-    parts = [pack_left(plan), pack_turned(plan), pack(plan, "pack_right", plan.columns), _tile(plan)]
+    parts = [
+        pack_left(plan), pack_turned(plan), pack(plan, "pack_right", plan.columns), store_edge(plan), _tile(plan),
+    ]  # fmt: skip
     return joined([*parts, *([dots(plan)] if plan.few else []), _loops(plan, added)], _main(plan, added))
 
 

@@ -203,12 +203,6 @@ class Vectors(Llvm):
         numbers = "<" + ", ".join(f"i64 {i}" for i in range(n)) + ">"
         return self.raw(f"icmp sgt <{n} x i64> {all_}, {numbers}")
 
-    def first_lanes(self, count: int) -> str | None:
-        """The mask of so many lanes; None for all of them."""
-        if count >= self.plan.lanes:
-            return None
-        return "<" + ", ".join([f"i1 {'true' if i < count else 'false'}" for i in range(self.plan.lanes)]) + ">"
-
     def multiply(self, a: str, b: str) -> str:
         return self.raw(f"{'fmul' if self.float else 'mul'} {self.vector} {a}, {b}")
 
