@@ -13,7 +13,7 @@ import dis
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -49,9 +49,18 @@ class Array:
             raise IndexError(f"{len(index)} indices for an operand of {len(self.strides)} core dimensions")
         pointer = self.pointer
         for i, stride in zip(index, self.strides):
+            if i.__class__ is int and i == 0:
+                continue
             i = i if isinstance(i, Value) else self.r.constant("i64", i)
             pointer = self.r.address(pointer, self.r.cast(i, "i64") * stride)
         return pointer
+
+    def following(self, dimension: int, *first: Any) -> Iterator[Array]:
+        """From an index on, what begins there, then what begins one further along a dimension, and so on: a sum each instead of products."""
+        pointer = self._address(first)
+        while True:
+            yield Array(self.r, pointer, self.type, self.shape, self.strides)
+            pointer = self.r.address(pointer, self.strides[dimension])
 
     def __getitem__(self, index: Any) -> Any:
         return load(self.r, self._address(index), self.type)
@@ -337,6 +346,9 @@ class Walker:
     def do_For(self, node: ast.For) -> None:
         assert isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)
         kind = ast.unparse(node.iter.func)
+        if kind == "side_by_side":
+            self._in_lanes(node)
+            return
         if kind not in ("range", "independent", "few", "as_written"):
             for item in self.eval(node.iter):  # a Python sequence: unrolled
                 self.names[node.target.id] = item
@@ -358,6 +370,15 @@ class Walker:
             self.r.start_block(again)
             broken = out
         self._close(broken)
+
+    def _in_lanes(self, node: ast.For) -> None:
+        """The iterations of a short loop as the lanes of vectors."""
+        assert isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)
+        (count,) = [self.eval(a) for a in node.iter.args]
+        self.names[node.target.id] = self.r.constant("i64", 0)
+        self.r.lanes = count
+        self.block(node.body)
+        self.r.lanes = 1
 
     def do_While(self, node: ast.While) -> None:
         head, body, out = self.r.label(), self.r.label(), self.r.label()
@@ -567,6 +588,12 @@ def independent(*bounds: Any, abreast: int = 0, when: bool = True) -> range:
     return range(*bounds)
 
 
+def side_by_side(count: int) -> range:
+    """In a kernel: a `range` that is no loop, as its iterations are the lanes of a vector: of floats, which are loaded from and stored to
+    neighbours, added and multiplied. The compiler need not find that out, which takes long for bodies of hundreds of steps."""
+    return range(count)
+
+
 def few(*bounds: Any) -> range:
     """In a kernel: a `range` over what whole groups of vectors have left."""
     return range(*bounds)
@@ -582,4 +609,6 @@ def strands(count: int) -> list[int]:
     return list(range(count))
 
 
-__all__ = ["Array", "Kernel", "as_written", "few", "independent", "inline", "is_float", "kernel", "strands"]
+__all__ = [
+    "Array", "Kernel", "as_written", "few", "independent", "inline", "is_float", "kernel", "side_by_side", "strands",
+]  # fmt: skip

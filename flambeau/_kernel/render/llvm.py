@@ -56,6 +56,7 @@ class Llvm:
         self.metadata: list[str] = []
         self.access_group: str | None = None
         self.brief = False  # whether independent loops with little arithmetic are left as they are written
+        self.lanes = 1  # of the vectors that floats stand for
         # a list while the conditions of rare cases are gathered and their slow forms left out
         self.rare_conditions: list[Value] | None = None
         self.slow_everywhere = True  # whether all slow forms that were left out are right for every element
@@ -125,14 +126,20 @@ class Llvm:
                 except OverflowError:
                     value = math.copysign(math.inf, value)
         bits = struct.unpack("<Q", struct.pack("<d", value))[0]
+        if self.lanes > 1:
+            return Value(self, f"<{', '.join([f'{_TYPE[type]} 0x{bits:016X}'] * self.lanes)}>", type)
         return Value(self, f"0x{bits:016X}", type)
+
+    def _kind(self, type: str) -> str:
+        """How a type is spelled."""
+        return f"<{self.lanes} x {_TYPE[type]}>" if self.lanes > 1 and is_float(type) else _TYPE[type]
 
     def binary(self, op: str, a: Value, b: Value, flags: str = "") -> Value:
         if is_float(a.type) and op in _FLOAT:
             op = _FLOAT[op]
         elif op in ("div", "rem", "shr"):
             op = (_SIGNED if is_signed(a.type) else _UNSIGNED)[op]
-        return self.value(f"{op} {flags}{_TYPE[a.type]} {a.name}, {b.name}", a.type)
+        return self.value(f"{op} {flags}{self._kind(a.type)} {a.name}, {b.name}", a.type)
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
         if is_float(a.type):
@@ -145,7 +152,7 @@ class Llvm:
 
     def negate(self, a: Value) -> Value:
         if is_float(a.type):
-            return self.value(f"fneg {_TYPE[a.type]} {a.name}", a.type)
+            return self.value(f"fneg {self._kind(a.type)} {a.name}", a.type)
         return self.value(f"sub {_TYPE[a.type]} 0, {a.name}", a.type)
 
     def select(self, c: Value, a: Value, b: Value) -> Value:
@@ -268,7 +275,7 @@ class Llvm:
         if type == "b1":
             byte = self.value(f"load i8, ptr {pointer}, align 1{self._group()}", "u8")
             return self.compare("ne", byte, self.constant("u8", 0))
-        raw = self.value(f"load {_TYPE[type]}, ptr {pointer}, align {SIZE[type]}{self._group()}", type)
+        raw = self.value(f"load {self._kind(type)}, ptr {pointer}, align {SIZE[type]}{self._group()}", type)
         if type == "f16":
             return self.value(f"fpext half {raw.name} to float", "f32")
         if type == "bf16":
@@ -286,7 +293,7 @@ class Llvm:
             a = self.value(f"fptrunc float {a.name} to half", "f16")
         elif type == "bf16":
             a = self._round_to_bfloat16(a)
-        self.emit(f"store {_TYPE[type]} {a.name}, ptr {pointer}, align {SIZE[type]}{self._group()}")
+        self.emit(f"store {self._kind(type)} {a.name}, ptr {pointer}, align {SIZE[type]}{self._group()}")
 
     def through(self, a: Value, type: str) -> Value:
         """What a store and a load of a type make of a value."""
