@@ -36,6 +36,7 @@ MODULES = """
     _functorch.make_functional _functorch.utils _functorch.vmap
     ao.nn.qat.modules ao.nn.quantizable ao.nn.quantized.modules
     ao.quantization.quantize_fx ao.quantization.quantization_mappings
+    masked.maskedtensor.unary masked.maskedtensor.binary masked.maskedtensor.reductions
 """.split()  # noqa: SIM905
 # Names that helpers take from modules which are here.
 NAMES = {
@@ -74,6 +75,7 @@ NAMES = {
     "nn.attention.flex_attention": "_create_empty_block_mask",
     "nn.parallel._functions": "Broadcast",
     "nn.functional": "ScalingType SwizzleType",
+    "masked.maskedtensor.core": "_masks_match _tensors_match",
     "nn": "_reduction",
     "utils._python_dispatch": "TorchDispatchMode return_and_correct_aliasing _get_current_dispatch_mode",
     "utils.checkpoint": "CheckpointPolicy create_selective_checkpoint_contexts",
@@ -84,6 +86,37 @@ OPERATORS = """
     _upsample_bilinear2d_aa copy max_pool2d_with_indices_backward native_dropout_backward slice
     _new_zeros_with_same_feature_meta
 """.split()  # noqa: SIM905
+
+
+# The operations that masked tensors know, by name.
+_MASKED_UNARY = """
+    abs absolute acos arccos acosh arccosh angle asin arcsin asinh arcsinh atan arctan atanh arctanh bitwise_not ceil
+    clamp clip conj_physical cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 fix floor frac lgamma log log10
+    log1p log2 logit i0 isnan nan_to_num neg negative positive pow rad2deg reciprocal round rsqrt sigmoid sign sgn
+    signbit sin sinc sinh sqrt square tan tanh trunc
+""".split()  # noqa: SIM905
+_MASKED_BINARY = """
+    add atan2 arctan2 bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift div divide floor_divide
+    fmod logaddexp logaddexp2 mul multiply nextafter remainder sub subtract true_divide eq ne le ge greater
+    greater_equal gt less_equal lt less maximum minimum fmax fmin not_equal
+""".split()  # noqa: SIM905
+
+
+def _operators(names: list[str]) -> list[Any]:
+    return [getattr(flambeau.ops.aten, name) for name in names if hasattr(flambeau.ops.aten, name)]
+
+
+def _in_place(names: list[str]) -> list[Any]:
+    return _operators([name + "_" for name in names])
+
+
+def _same_masks(first: Any, second: Any) -> bool:
+    masks = [getattr(t, "_masked_mask", None) for t in (first, second)]
+    return None in masks or flambeau.equal(*masks)
+
+
+def _same(first: Any, second: Any, exact: bool = True, rtol: float = 1e-05, atol: float = 1e-08) -> bool:
+    return flambeau.equal(first, second) if exact else flambeau.allclose(first, second, rtol=rtol, atol=atol)
 
 
 class Finder:
@@ -137,6 +170,20 @@ VALUES: dict[str, dict[str, Any]] = {
         "_as_tuple": lambda value: tuple(value) if isinstance(value, (tuple, list)) else (value,),
     },
     "_native.dsl_registry": {"dsl_registry": types.SimpleNamespace(is_dsl_available=lambda name: False)},
+    "masked.maskedtensor.core": {"_masks_match": _same_masks, "_tensors_match": _same},
+    "masked.maskedtensor.unary": {
+        "UNARY_NAMES": _MASKED_UNARY,
+        "NATIVE_UNARY_FNS": _operators(_MASKED_UNARY),
+        "NATIVE_INPLACE_UNARY_FNS": _in_place(_MASKED_UNARY),
+    },
+    "masked.maskedtensor.binary": {
+        "BINARY_NAMES": _MASKED_BINARY,
+        "NATIVE_BINARY_FNS": _operators(_MASKED_BINARY),
+        "NATIVE_INPLACE_BINARY_FNS": _in_place(_MASKED_BINARY),
+    },
+    "masked.maskedtensor.reductions": {
+        "REDUCE_NAMES": ["sum", "mean", "amin", "amax", "argmin", "argmax", "prod", "all", "norm", "var", "std"]
+    },
     "profiler": {"itt": types.SimpleNamespace(is_available=lambda: False)},
     "ao.nn.quantized.modules": {"__all__": []},
     "ao.nn.quantizable": {"modules": StandIn("modules")},

@@ -311,6 +311,19 @@ def test_quantiles(interpolation):
     assert float(torch.nanquantile(torch.tensor([1.0, NAN, 2.0]), 0.5)) == 1.5
 
 
+def test_quantiles_and_complex_logsumexp_lie_in_rows():
+    x = torch.from_numpy(array((3, 4, 5))).permute(2, 0, 1)
+    assert torch.quantile(x, 0.5, dim=1).stride() == torch.logsumexp(x + 0j, 1).stride() == (4, 1)
+    assert torch.quantile(x, torch.tensor([0.1, 0.5]), keepdim=True).stride() == (1, 2, 2, 2)
+
+
+def test_softmax_of_no_integers():
+    x = torch.empty((0, 3), dtype=torch.int64)
+    assert torch.softmax(x, 1).shape == (0, 3) and torch.log_softmax(x, 1).dtype == torch.int64
+    with pytest.raises(NotImplementedError, match="Long"):
+        torch.softmax(torch.ones(3, dtype=torch.int64), 0)
+
+
 def test_quantiles_of_other_tensors_than_plain_ones():
     """A number as quantile has a way of its own for plain tensors."""
     x = torch.from_numpy(array((4, 21)))

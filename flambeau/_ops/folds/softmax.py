@@ -49,6 +49,8 @@ def _softmax(backend: Any, x: Any, dim: int, log: bool) -> Any:
     if x.ndim == 0:
         x = x.reshape(1)
         return _softmax(backend, x, 0, log).reshape(())
+    if not x.size:  # integers may come here, too
+        return backend.xp.empty_like(x)
     d = BY_NUMPY[
         x.dtype
     ]  # PyTorch keeps the sums of rows that lie densely in the precision of the result, and other rows' exponentials
@@ -122,7 +124,7 @@ def log_softmax_backward(backend: Any, cotangent: Any, y: Any, dim: int) -> Any:
 def _prepared(name: str, input: Tensor, dim: Any, d: dtype | None) -> tuple[Tensor, int]:
     if d is not None and input.dtype is not d:
         input = ops.to_dtype(input, d)
-    if input.dtype.category != FLOATING or not input.dtype.code:
+    if (input.dtype.category != FLOATING or not input.dtype.code) and input._array.size:
         raise not_implemented(f"{name}_lastdim_kernel_impl", input.dtype)
     return input, wrap_dim(dim, input._array.ndim)
 

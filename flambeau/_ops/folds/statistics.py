@@ -239,7 +239,7 @@ def _complex_log_sum_exp(xp: Any, x: Any, dims: Any, keepdim: bool) -> Any:
     high = xp.where(xp.isfinite(high), high, 0)
     with np.errstate(all="ignore"):
         made = xp.log(xp.exp(x - high).sum(axis=dims, keepdims=True)) + high
-    return (made if keepdim else made.squeeze(dims)).astype(x.dtype)
+    return (made if keepdim else made.squeeze(dims)).astype(x.dtype, order="C")
 
 
 @public("logsumexp", "special.logsumexp", out=True, planned=True)
@@ -311,10 +311,10 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
         # NaN are sorted last: where there is one, the last element is the result
         ranks = ops.where(ops.any(missing, -1, True), float(n - 1), points * (n - 1))
     made = _interpolated(ordered, ops.to_dtype(ranks, input.dtype), interpolation)
-    made = ops.movedim(made, -1, 0) if q._array.ndim else ops.squeeze(made, -1)
     if keepdim and ndim:
         for i in dims:
-            made = ops.unsqueeze(made, i + q._array.ndim)
+            made = ops.unsqueeze(made, i)
+    made = ops.movedim(made, -1, 0) if q._array.ndim else ops.squeeze(made, -1)
     return relabel(made, "SqueezeBackward4")
 
 
@@ -337,6 +337,7 @@ def _one_quantile(input: Tensor, q: float, dim: Any, keepdim: bool, interpolatio
     else:
         at = below if interpolation == "lower" else math.ceil(rank) if interpolation == "higher" else round(rank)
         made = ops.clone(ops.select(ordered, place, at))
+    made = ops.contiguous(made)
     if keepdim:
         made = ops.reshape(made, reduced_shape(x.shape, range(x.ndim) if dim is None else (place,), True))
     return made

@@ -265,7 +265,7 @@ def _has_zero(m: Any, x: Any, found: Any) -> None:
 
 def _wraps_to_zero(number: int, bits: int) -> bool:
     """Whether a number that is not zero becomes zero in integers of so many bits."""
-    return number % (1 << bits) == 0 and number.bit_length() < 64
+    return bits < 64 and number % (1 << bits) == 0 and number.bit_length() <= 64
 
 
 def _division(input: Any, other: Any, rounding_mode: str | None) -> Any:
