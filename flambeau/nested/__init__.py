@@ -76,7 +76,10 @@ def nested_tensor_from_jagged(
         starts = offsets.tolist()
     sizes = [b - a for a, b in pairwise(starts)] if lengths is None else lengths.tolist()
     along = (jagged_dim or 1) - 1
-    return make([ops.narrow(values, along, a, n) for a, n in zip(starts, sizes)], layouts.jagged)
+    made = make([ops.narrow(values, along, a, n) for a, n in zip(starts, sizes)], layouts.jagged)
+    if sum(sizes) == values.shape[along]:
+        made.__dict__["whole"] = values
+    return made
 
 
 def to_padded_tensor(input: Tensor, padding: float, output_size: Any = None) -> Tensor:
@@ -96,7 +99,6 @@ def narrow(tensor: Tensor, dim: int, start: Any, length: Any, layout: Any = None
 
 
 def masked_select(tensor: Tensor, mask: Tensor) -> Tensor:
-    """The chosen elements of each row."""
-    if tensor.ndim != 2:
-        raise RuntimeError(f"torch.nested.masked_select expects a tensor of two dimensions, got {tensor.ndim}")
-    return make([ops.masked_select(row, chosen) for row, chosen in zip(tensor.unbind(), mask.unbind())], layouts.jagged)
+    """The chosen elements of each row of the last dimension."""
+    chosen = ops.expand_as(mask, tensor)
+    return nested_tensor_from_jagged(ops.masked_select(tensor, chosen), lengths=ops.sum(chosen, -1).flatten())

@@ -15,6 +15,8 @@ from .._ops.records.pointwise_op import Pointwise
 from .._ops.registry import methods, ops, records
 from .._tensor import Tensor
 from .._tensor.methods import OPERATORS
+from ..autograd import backward
+from . import _gradients
 
 # Arguments that name dimensions. A nested tensor's count the batch, those of its samples do not.
 _DIMENSIONS = frozenset(
@@ -55,6 +57,10 @@ class NestedTensor(Tensor):
                 return func(*args, **kwargs)
         if name == "is_same_size":  # also asked of a plain tensor
             return _is_same_size(*args)
+        if name == "grad":
+            return _gradients.grad(func, make, *args, **kwargs)
+        if name == "backward" and not isinstance(args[0], NestedTensor):  # tensors, some of them nested
+            return _gradients.backward(func, *args, **kwargs)
         own = _METHODS.get(name)
         if own is not None and isinstance(args[0], NestedTensor):
             return own(*args, **kwargs)
@@ -83,7 +89,7 @@ class NestedTensor(Tensor):
 
         dense = [p.detach().contiguous() for p in parts]
         places = [list(p.shape) for p in dense], [list(p.stride()) for p in dense]
-        counts = itertools.accumulate([p.numel() for p in dense[:-1]], initial=0)
+        counts = _starts(p.numel() for p in dense[:-1])
         table = [ops.tensor(list(numbers), dtype=int64) for numbers in (*places, counts)]
         buffer = ops.cat([p.flatten() for p in dense])
         return _rebuild_nested_tensor, (buffer.requires_grad_(any(p.requires_grad for p in parts)), *table)
@@ -99,6 +105,12 @@ class NestedTensor(Tensor):
 
 def _parts(t: Tensor) -> list[Tensor]:
     return t.__dict__["parts"]
+
+
+def _backward(
+    t: NestedTensor, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    _gradients.backward(backward, t, gradient, retain_graph=retain_graph, create_graph=create_graph, inputs=inputs)
 
 
 def _is_same_size(t: Tensor, other: Tensor) -> bool:
@@ -138,8 +150,12 @@ def _each(func: Any, name: str, args: Any, kwargs: Any) -> Any:
 
     outs = [func(*[sample(a, i) for a in args], **{k: sample(v, i) for k, v in kwargs.items()}) for i in range(count)]
     layout = nested[0].__dict__["nested_layout"]
-    if outs and all(isinstance(o, Tensor) for o in outs):
+    if all(o is p for o, p in zip(outs, _parts(nested[0]))) and outs:  # in place, or nothing was to be done
+        return nested[0]
+    if all(isinstance(o, Tensor) for o in outs):
         return make(outs, layout)
+    if all(isinstance(o, bool) for o in outs):
+        return all(outs)
     if outs and isinstance(outs[0], (tuple, list)):
         return type(outs[0])(make([o[j] for o in outs], layout) for j in range(len(outs[0])))
     return outs
@@ -163,6 +179,8 @@ def _drawn(func: Any, t: NestedTensor, *args: Any, **kwargs: Any) -> NestedTenso
     """Runs a random function on the elements of all samples, which lie one after the other."""
     kwargs.pop("layout", None)
     parts = _parts(t)
+    if not parts:
+        return t
     whole = func(ops.cat([p.flatten() for p in parts]), *args, **kwargs)
     pieces = ops.split(whole, [p.numel() for p in parts])
     return make([piece.reshape(p.shape) for piece, p in zip(pieces, parts)], t.__dict__["nested_layout"])
@@ -318,14 +336,26 @@ def _one_size(t: NestedTensor, dim: int | None = None) -> Any:
 
 
 def _offsets(t: NestedTensor) -> Tensor:
-    total, found, along = 0, [0], _ragged(t)[0] - 1
-    for p in _parts(t):
-        total += int(p.shape[along])
-        found.append(total)
-    return ops.tensor(found)
+    return ops.tensor(list(_starts(_lengths(t))))
+
+
+def _lengths(t: NestedTensor) -> list[int]:
+    """How long the samples are along the ragged dimension."""
+    along = _ragged(t)[0] - 1
+    return [int(p.shape[along]) for p in _parts(t)]
+
+
+def _starts(counts: Any) -> Any:
+    return itertools.accumulate(counts, initial=0)
+
+
+def _table(numbers: Any) -> Tensor:
+    return ops.tensor([list(n) if isinstance(n, tuple) else n for n in numbers], dtype=int64)
 
 
 def _values(t: NestedTensor) -> Tensor:
+    if (kept := t.__dict__.get("whole")) is not None:  # what the samples are parts of
+        return kept  # type: ignore[no-any-return]
     parts = _parts(t)
     if t.__dict__["nested_layout"] is layouts.jagged:
         return ops.cat(parts, _ragged(t)[0] - 1)
@@ -348,12 +378,20 @@ def _padded(t: NestedTensor, padding: float, output_size: Any = None) -> Tensor:
 
 def _grad(t: NestedTensor) -> Any:
     grads = [p.grad for p in _parts(t)]
-    return None if not grads or all(g is None for g in grads) else make(grads, t.__dict__["nested_layout"])
+    if all(g is None for g in grads):
+        return None
+    return make(_gradients.filled(_parts(t), grads), t.__dict__["nested_layout"])
+
+
+def _set_grad(t: NestedTensor, value: Any) -> None:
+    for i, p in enumerate(_parts(t)):
+        p.grad = None if value is None else _parts(value)[i]
 
 
 def _requires_grad_(t: NestedTensor, requires_grad: bool = True) -> NestedTensor:
     for p in _parts(t):
         p.requires_grad_(requires_grad)
+    t.__dict__.pop("whole", None)  # gradients are those of the samples
     return t
 
 
@@ -364,6 +402,8 @@ def _item(t: NestedTensor, key: Any) -> Any:
         return make(_parts(t)[key], t.__dict__["nested_layout"])
     if isinstance(key, tuple) and isinstance(key[0], int):
         return _parts(t)[key[0]][key[1:]]
+    if isinstance(key, tuple) and key[0] is ... and len(key) < _rank(t) and None not in key:
+        return make([p[key] for p in _parts(t)], t.__dict__["nested_layout"])
     raise NotImplementedError(
         "a nested tensor is indexed by the number of a sample first; unbind() it for anything else"
     )
@@ -437,6 +477,8 @@ def _reshaping(name: str) -> Any:
             raise RuntimeError(f"{name}: For now nested {name} cannot change or infer the implicit batch dimension")
         if not isinstance(sizes, (list, tuple)):  # another dtype
             return _each(function, name, (t, *shape), {})
+        if not sizes:
+            raise RuntimeError(f"{name}: shape '[]' is invalid for a nested tensor")
         if sizes[0] != len(parts):
             raise RuntimeError(
                 f"{name}: the first size of a nested tensor is that of its batch, {len(parts)}, got {sizes[0]}"
@@ -484,8 +526,15 @@ _METHODS: dict[str, Any] = {
     "values": _values,
     "offsets": _offsets,
     "lengths": lambda t: None,
+    "_get_max_seqlen": lambda t: max(_lengths(t)),
+    "_get_min_seqlen": lambda t: min(_lengths(t)),
+    "_nested_tensor_size": lambda t: _table([p.shape for p in _parts(t)]),
+    "_nested_tensor_strides": lambda t: _table([p.stride() for p in _parts(t)]),
+    "_nested_tensor_storage_offsets": lambda t: _table(list(_starts(p.numel() for p in _parts(t)))[:-1]),
+    "_samples": _parts,
+    "backward": _backward,
     "numel": lambda t: sum(p.numel() for p in _parts(t)),
-    "is_contiguous": lambda t, *args, **kwargs: True,
+    "is_contiguous": lambda t, *args, **kwargs: all(p.is_contiguous(*args, **kwargs) for p in _parts(t)),
     "requires_grad_": _requires_grad_,
     "__getitem__": _item,
     "__len__": lambda t: len(_parts(t)),
@@ -508,6 +557,12 @@ _PROPERTIES: dict[str, Any] = {
     "grad": _grad,
     "grad_fn": lambda t: next((p.grad_fn for p in _parts(t) if p.grad_fn is not None), None),
     "is_leaf": lambda t: all(p.is_leaf for p in _parts(t)),
+    "_values": lambda t: _values(t),
+    "_offsets": lambda t: _offsets(t),
+    "_lengths": lambda t: None,
+    "_ragged_idx": lambda t: _ragged(t)[0],
+    "_max_seqlen": lambda t: max(_lengths(t)),
+    "_min_seqlen": lambda t: min(_lengths(t)),
     "mT": lambda t: _each(ops.transpose, "transpose", (t, -2, -1), {}),
 }
 
@@ -527,4 +582,4 @@ for _name, _function in methods.items():
 for _name, _method in _METHODS.items():
     setattr(NestedTensor, _name, _method)
 for _name, _read in _PROPERTIES.items():
-    setattr(NestedTensor, _name, property(_read))
+    setattr(NestedTensor, _name, property(_read, _set_grad if _name == "grad" else None))

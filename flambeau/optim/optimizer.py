@@ -425,6 +425,8 @@ class Optimizer:
                 raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
             if not self.defaults.get("differentiable", None) and not (p.is_leaf or p.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
+            if p.is_nested:
+                raise NotImplementedError("optimizers step over plain tensors: pass unbind() of a nested tensor")
         param_group["params"] = params
         if names:
             param_group["param_names"] = names

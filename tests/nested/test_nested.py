@@ -264,3 +264,45 @@ def test_batches_are_joined():
         torch.cat([jagged, jagged])
     nothing = torch.nested.nested_tensor([])
     assert repr(nothing) == "nested_tensor([\n\n])" and torch.nested.to_padded_tensor(nothing, 4).shape == (0,)
+
+
+def test_one_walk_back_for_samples_that_share_a_graph():
+    batch = nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], requires_grad=True)
+    shared = torch.nn.functional.dropout(batch, 0.5)  # drawn for all samples at once
+    shared.backward(torch.ones_like(shared))
+    assert torch.equal(batch.grad[1], shared[1])
+    shared = torch.nn.functional.dropout(batch, 0.5)
+    (found,) = torch.autograd.grad(shared, batch, torch.ones_like(shared))
+    assert torch.equal(found[0], shared[0])
+    batch.grad = None
+    one = nested.nested_tensor([torch.ones(2), torch.ones(3)], requires_grad=True)
+    one[0].sum().backward()
+    assert [g.tolist() for g in one.grad.unbind()] == [[1, 1], [0, 0, 0]]
+    with pytest.raises(NotImplementedError, match="unbind"):
+        torch.optim.SGD([one], lr=0.1)
+    (found,) = torch.autograd.grad(one[1].sum(), one)
+    assert [g.tolist() for g in found.unbind()] == [[0, 0], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_what_changes_nothing_is_the_same_tensor(layout):
+    batch = nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=layout)
+    assert batch.to(torch.float32) is batch.contiguous() is batch.mul_(2) is batch
+    assert torch.equal(batch, batch * 1) is True and torch.allclose(batch, batch + 1) is False
+    assert batch.is_contiguous() and not batch.transpose(1, 2).is_contiguous() and not batch.is_pinned()
+    assert [t.tolist() for t in batch[..., 0].unbind()] == [[2, 2], [2, 2, 2, 2]]
+    assert batch._nested_tensor_size().tolist() == [[2, 3], [4, 3]]
+    with pytest.raises(RuntimeError, match=r"shape '\[\]' is invalid"):
+        batch.view(())
+    assert len((nested.nested_tensor([], layout=layout) * 2).unbind()) == 0
+
+
+def test_values_of_a_jagged_tensor_are_those_that_it_was_made_of():
+    values = torch.arange(10.0).view(5, 2)
+    batch = nested.nested_tensor_from_jagged(values, torch.tensor([0, 2, 5]))
+    assert batch.values() is values and (batch._max_seqlen, batch._min_seqlen, batch._ragged_idx) == (3, 2, 1)
+    batch.requires_grad_()
+    (batch * 2).values().sum().backward()
+    assert torch.equal(batch.grad[1], torch.full((3, 2), 2.0))
+    chosen = nested.masked_select(torch.arange(8.0).view(2, 2, 2), torch.tensor([True, False]))
+    assert chosen.offsets().tolist() == [0, 1, 2, 3, 4] and chosen.values().tolist() == [0, 2, 4, 6]
