@@ -111,6 +111,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 def _start_recording(self: Tensor, requires_grad: bool = True) -> Tensor:
     if not isinstance(requires_grad, bool):
         raise TypeError(f"requires_grad_(): argument 'requires_grad' must be bool, not {type(requires_grad).__name__}")
+    if requires_grad and self.dtype.category < FLOATING:
+        raise RuntimeError("only Tensors of floating point dtype can require gradients")
     _set_requires_grad(self, requires_grad)
     return self
 

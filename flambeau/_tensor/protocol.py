@@ -58,6 +58,8 @@ def _bool(self: Tensor) -> bool:
         raise taught(RuntimeError(f"Boolean value of Tensor with {many} is ambiguous"))
     if not (self._k & ~GRAD or modes.on & _TOLD):
         return bool(array)
+    if self._k & SPARSE:
+        return bool(ops.any(self))
     return bool(self.item() if (self._k | modes.on) & DISPATCH else host_array(self))
 
 

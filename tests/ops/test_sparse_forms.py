@@ -283,3 +283,60 @@ def test_division_that_rounds():
     for mode in ("trunc", "floor"):
         made = torch.div(s, 2, rounding_mode=mode)
         assert made.is_sparse and torch.equal(made.to_dense(), torch.div(s.to_dense(), 2, rounding_mode=mode))
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_short_floats_are_multiplied_by_numbers(layout):
+    x = torch.tensor([[0.0, 1.0], [2.0, 0.0]], dtype=torch.float16).to_sparse(layout=layout)
+    assert (x * 2.5).to_dense().tolist() == (2.5 * x).to_dense().tolist() == [[0, 2.5], [5, 0]]
+    assert torch.addmv(torch.ones(2), x.float(), torch.ones(2), beta=2, alpha=3).tolist() == [5, 8]
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_nothing_is_assigned_to_elements_of_a_sparse_tensor(layout):
+    x = torch.eye(2).to_sparse(layout=layout)
+    for key in ((0, 0), 0, slice(None)):
+        with pytest.raises(TypeError, match="Cannot assign to a sparse tensor"):
+            x[key] = 1.0
+    assert torch.eye(2, dtype=torch.bool).to_sparse(layout=layout)[0, 0].dtype == torch.bool
+
+
+def test_what_lies_twice_at_a_place_is_added_up_first():
+    x = torch.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], (2, 2))
+    assert torch.div(x, 2, rounding_mode="floor").to_dense()[0, 1].item() == 1
+    assert not torch.sparse_coo_tensor([[0, 0]], [-1.0, 1.0], (1,)).is_nonzero()
+    with pytest.raises(RuntimeError, match="Sparse division requires a scalar"):
+        x / x
+
+
+def test_sparse_tensors_of_broadcast_sizes_are_multiplied():
+    x = torch.tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse()
+    row = torch.tensor([[3.0, 0.0]]).to_sparse()
+    assert (x * row).to_dense().tolist() == (row * x).to_dense().tolist() == [[0, 0], [6, 0]]
+    assert (x * torch.tensor(2.0).to_sparse()).to_dense().tolist() == [[0, 2], [4, 0]]
+
+
+def test_every_element_has_a_gradient_in_a_sum():
+    for layout in (torch.sparse_coo, torch.sparse_csr):
+        x = torch.eye(2).to_sparse(layout=layout).requires_grad_()
+        x.sum().backward()
+        assert x.grad.tolist() == [[1, 1], [1, 1]]
+    x = torch.eye(2).to_sparse().requires_grad_()
+    torch.sparse.sum(x).backward()
+    assert x.grad.layout == torch.sparse_coo and x.grad.to_dense().tolist() == [[1, 0], [0, 1]]
+    assert torch.eye(2).to_sparse_csr().sum(1, keepdim=True).layout == torch.sparse_csr
+
+
+@pytest.mark.parametrize(
+    "shapes, message",
+    [
+        (((2, 3), (2,), (3, 3, 3)), "Output shape must be 2d"),
+        (((2, 3), (1,), (3, 3)), "does not match the number of offsets"),
+        (((2, 2, 3), (2,), (3, 3)), "Diagonals must be vector or matrix"),
+        (((2, 3), (2, 1), (3, 3)), "Offsets must be scalar or vector"),
+    ],
+)
+def test_spdiags_refuses(shapes, message):
+    diagonals, offsets, size = shapes
+    with pytest.raises(RuntimeError, match=message):
+        torch.sparse.spdiags(torch.ones(diagonals), torch.zeros(offsets, dtype=torch.int64), size)

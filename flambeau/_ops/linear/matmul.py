@@ -72,13 +72,13 @@ def check_matrices(a: Tensor, b: Tensor) -> None:
     """That a (m, k) and a (k, n) matrix of one dtype are multiplied."""
     x, y = a._array, b._array
     if x.shape[1] != y.shape[0]:
-        raise _not_multiplicable(x.shape[0], x.shape[1], *y.shape)
+        raise not_multiplicable(x.shape[0], x.shape[1], *y.shape)
     if a.dtype is not b.dtype:
         raise unlike_matrices(a, b)
     check_multiplied("addmm_impl_cpu_", a.dtype)
 
 
-def _not_multiplicable(m: int, k: int, k2: int, n: int) -> RuntimeError:
+def not_multiplicable(m: int, k: int, k2: int, n: int) -> RuntimeError:
     return taught(RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {k2}x{n})"))
 
 
@@ -228,12 +228,12 @@ def _check_broadcast(a: Tensor, b: Tensor) -> None:
     inner = y[-2] if len(y) > 1 else y[0]
     if x[-1] != inner:
         if len(x) <= 2 and len(y) <= 2:
-            raise _not_multiplicable(1, x[0], *y)
+            raise not_multiplicable(1, x[0], *y)
         rows = math.prod(x[:-1])
         if len(y) == 1:
             raise RuntimeError(f"size mismatch, got input ({rows}), mat ({rows}x{x[-1]}), vec ({y[0]})")
         if len(y) == 2:
-            raise _not_multiplicable(rows, x[-1], *y)
+            raise not_multiplicable(rows, x[-1], *y)
         batch = math.prod(y[:-2])
         raise RuntimeError(
             f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {x[-1]}] but got: [{batch}, {y[-2]}]."

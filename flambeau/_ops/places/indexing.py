@@ -13,7 +13,7 @@ from ..._backend.copies import duplicate, place
 from ..._backend.cpu import cpu
 from ..._core.config import memory_problem
 from ..._core.dtypes import FLOATING, INTEGER, bool_, from_numpy_dtype, int64, uint8
-from ..._core.state import CAPTURE, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, SPECIAL, local, modes
+from ..._core.state import CAPTURE, CUDA, DISPATCH, FUNCTION_MODE, GRAD, META, OVERRIDE, SPARSE, SPECIAL, local, modes
 from ..._core.steps import tell
 from ..._tensor import InferenceMeta, Tensor, bump, refuse_inference, storage_of, wrap
 from .. import registry
@@ -342,6 +342,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     k = self._k | modes.on
     if (not k and _set_plain(self, key, value)) or (k & CUDA and _set_there(self, key, value)):
         return
+    if k & SPARSE and self._k & SPARSE:
+        raise TypeError("Cannot assign to a sparse tensor")
     if not isinstance(value, (Tensor, int, float, complex, np.number, np.bool_)):
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{type_name(self.dtype)}Tensor")
     _set_general(self, key, value)

@@ -5,6 +5,7 @@ An operation without a rule raises and names itself and the layout; nothing beco
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from ... import _dispatch
 from ..._autograd import engine
-from ..._core.dtypes import dtype
+from ..._core.dtypes import bool_, dtype
 from ..._core.layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from ..._core.sizes import wrap_dim
 from ..._core.state import GRAD, META, SPARSE, local
@@ -141,6 +142,10 @@ def _mul(op: Any, x: Any, y: Any) -> Tensor:
         x, y = y, x
     if _is_number(y):
         return rebuild(ops.mul(values_of(x), y), x._array)
+    if is_sparse(y) and x.shape != y.shape and x._array.layout is y._array.layout is sparse_coo:
+        if math.prod(y.shape) > math.prod(x.shape):
+            x, y = y, x
+        y = ops.to_dense(y)  # the smaller one
     if not is_sparse(y) and y.ndim <= x.ndim and all(n in (1, m) for n, m in zip(y.shape[::-1], x.shape[::-1])):
         y = ops.expand(y, x.shape)
     if x.shape != y.shape:
@@ -166,7 +171,18 @@ def _mul(op: Any, x: Any, y: Any) -> Tensor:
 @rule("div", "true_divide", "floor_divide", "trunc_divide", "div_number")
 def _div(op: Any, x: Any, y: Any) -> Tensor:
     if not is_sparse(x) or not _is_number(y):
-        raise RuntimeError(f"{op.name}: a sparse tensor can only be divided by a number")
+        kind = "floor division" if op.name == "floor_divide" else "division"
+        shape = list(y.shape) if isinstance(y, Tensor) else []
+        raise RuntimeError(
+            f"Sparse {kind} requires a scalar or zero-dim dense tensor divisor (got shape {shape} for divisor)"
+        )
+    if op.name in ("floor_divide", "trunc_divide"):  # of the sums of what lies at one place
+        x = _settled(x)
+    return rebuild(op.call(values_of(x), y), x._array)
+
+
+@rule("mul_number")
+def _mul_number(op: Any, x: Tensor, y: Any) -> Tensor:
     return rebuild(op.call(values_of(x), y), x._array)
 
 
@@ -330,7 +346,7 @@ def _select(op: Any, x: Tensor, dim: int, number: int) -> Tensor:
     kept = np.flatnonzero(array.index[dim] == number % array.shape[dim])
     held = ops.index_select(values_of(x), 0, index_tensor(kept))
     if n == 1:
-        return ops.sum(held, 0)
+        return ops.any(held, 0) if held.dtype is bool_ else ops.sum(held, 0)
     index = np.delete(array.index[:, kept], dim, axis=0)
     return rebuild(held, SparseArray(sparse_coo, index, held._array, shape, array.coalesced))
 
@@ -433,13 +449,17 @@ def _cat(op: Any, parts: Any, dim: int) -> Tensor:
 
 @rule("sum")
 def _sum(op: Any, x: Tensor, dims: tuple[int, ...], keepdim: bool, d: dtype) -> Tensor:
-    held = in_dtype(values_of(x), d)
     if len(dims) == x.ndim or not x.ndim:
-        total = ops.sum(held)
-        return ops.reshape(total, (1,) * x.ndim) if keepdim else total
+        total = ops.sum(in_dtype(values_of(detached(x)), d))
+        made = ops.reshape(total, (1,) * x.ndim) if keepdim else total
+        if local.grad and x._k & GRAD:
+            op.record((x, dims, keepdim, d), made)  # every element has a gradient, not only the entries
+        return made
+    held = in_dtype(values_of(x), d)
     if x._array.layout in BLOCKED:
         raise NotImplementedError(f"sum over some dimensions: not implemented for tensors of layout {layout_of(x)}")
-    return _sum_some(rebuild(held, x._array), dims, keepdim)
+    made = _sum_some(rebuild(held, x._array), dims, keepdim)
+    return to_sparse(made, layout=sparse_csr) if keepdim and layout_of(x) is sparse_csr else made
 
 
 def _sum_some(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..._backend.cpu import cpu
-from ..._core.dtypes import BY_NUMPY, dtype
-from ..._core.layouts import sparse_coo, sparse_csr
-from ..._core.sizes import wrap_dim
+from ..._core.dtypes import BY_NUMPY, dtype, int64
+from ..._core.layouts import sparse_coo, sparse_csc, sparse_csr
+from ..._core.sizes import wrap_dim, wrap_dims
 from ..._kernel.loops.lang import independent, kernel
 from ..._tensor import Tensor
 from ..basic import in_dtype
+from ..linear.matmul import not_multiplicable
 from ..records.casting import checked_number
 from ..records.primitive import primitive
 from ..records.shape_rules import dtype_of
@@ -143,6 +144,8 @@ def _check_product(name: str, x: Tensor, y: Tensor) -> None:
     for t in (x, y):
         if is_sparse(t) and t._array.layout is sparse_coo and t._array.sparse_dim != 2:
             raise RuntimeError(f"{name}: matrices expected, got {t._array.sparse_dim}D tensor")
+    if x.ndim == y.ndim == 2 and x.shape[1] != y.shape[0]:
+        raise not_multiplicable(*x.shape, *y.shape)
     if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[1] != y.shape[0]:
         raise RuntimeError(f"{name}: shapes cannot be multiplied ({list(x.shape)} and {list(y.shape)})")
     if x.dtype is not y.dtype:
@@ -220,8 +223,16 @@ def _mv(op: Any, x: Tensor, y: Tensor) -> Tensor:
 
 @rule("addmm")
 def _addmm(op: Any, c: Tensor, x: Tensor, y: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    made = product(x, y, "addmm")
-    made = made if alpha == 1 else ops.mul(made, checked_number(alpha, y.dtype))
+    return _scaled_sum(c, product(x, y, "addmm"), beta, alpha)
+
+
+@rule("addmv")
+def _addmv(op: Any, c: Tensor, x: Tensor, y: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    return _scaled_sum(c, _mv(op, x, y), beta, alpha)
+
+
+def _scaled_sum(c: Tensor, made: Tensor, beta: Any, alpha: Any) -> Tensor:
+    made = made if alpha == 1 else ops.mul(made, checked_number(alpha, made.dtype))
     return made if beta == 0 else ops.add(c if beta == 1 else ops.mul(c, checked_number(beta, c.dtype)), made)
 
 
@@ -288,6 +299,9 @@ def sparse_sum(input: Tensor, dim: Any = None, dtype: dtype | None = None) -> Te
     """The sum of a sparse tensor over dimensions (all by default); sparse while sparse dimensions remain."""
     if not is_sparse(input):
         raise RuntimeError("sparse.sum: expected a sparse tensor")
+    if dim is None or len(wrap_dims(dim, input.ndim)) == input.ndim:
+        held = values_of(input)  # unlike those of `sum`, gradients are those of the entries
+        return ops.sum(held if dtype is None else in_dtype(held, dtype))
     return ops.sum(input, dim, dtype=dtype)
 
 
@@ -329,10 +343,24 @@ def sparse_log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None) -
 @public("sparse.spdiags", method=False)
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> Tensor:
     """A sparse matrix with the rows of `diagonals` on the diagonals with these offsets."""
+    if diagonals.ndim not in (1, 2):
+        raise RuntimeError(f"spdiags: Diagonals must be vector or matrix, got {diagonals.ndim} dimensions")
     diagonals = diagonals if diagonals.ndim == 2 else ops.unsqueeze(diagonals, 0)
     steps = ops.atleast_1d(offsets)._array
+    if len(shape) != 2:
+        raise RuntimeError(f"spdiags: Output shape must be 2d, got {list(shape)}")
+    if steps.ndim != 1:
+        raise RuntimeError(f"spdiags: Offsets must be scalar or vector, got {steps.ndim} dimensions")
+    if len(diagonals) != len(steps):
+        raise RuntimeError(
+            f"spdiags: Number of diagonals ({len(diagonals)}) does not match the number of offsets ({len(steps)})"
+        )
+    if offsets.dtype is not int64:
+        raise RuntimeError(f"spdiags: Offset Tensor must have dtype Long but got {offsets.dtype}")
     if len(np.unique(steps)) != len(steps):
         raise RuntimeError(f"spdiags: Offset tensor contains duplicate values: {steps.tolist()}")
+    if layout not in (None, sparse_coo, sparse_csr, sparse_csc):
+        raise RuntimeError(f"spdiags: Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got {layout}")
     columns = np.broadcast_to(np.arange(diagonals.shape[1]), diagonals.shape)
     rows = columns - steps[:, None]
     kept = (rows >= 0) & (rows < shape[0]) & (columns < shape[1])
