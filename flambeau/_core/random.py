@@ -73,8 +73,11 @@ class MersenneState:
     """
 
     def __init__(self, seed: int = DEFAULT_SEED) -> None:
-        self._memory = np.empty(BLOCK + 1, np.uint32)  # the words, and the position of the next one
+        # The words, and the position of the next one; from BLOCK on there is none: what is missing to 2 BLOCK is PyTorch's `next` then.
+        self._memory = np.empty(BLOCK + 1, np.uint32)
         self._address, self._key = address(self._memory), self._memory[:BLOCK]
+        self._spare = np.zeros(2)  # whether there is a second normal of a pair, and that
+        self._spare_at = address(self._spare)
         self._few, self._few_pairs = np.empty(FEW, np.uint32), np.empty(FEW // 2)  # memory for small draws
         self._few_at, self._pairs_at = address(self._few), address(self._few_pairs)
         self.lock = threading.RLock()
@@ -86,20 +89,28 @@ class MersenneState:
             raise ValueError(f"manual_seed: Overflow when unpacking long long: the seed {seed} does not fit in 64 bits")
         self.initial_seed = seed % (1 << 64)
         kernels.seed(self._address, self._few_at, BLOCK, self.initial_seed & 0xFFFFFFFF)
-        self._exhausted_next = 0  # PyTorch's `next` while no word of the block is left
-        self.cached_normal: float | None = None
+        self._memory[BLOCK] = 2 * BLOCK
+        self.cached_normal = None
         self.cached_float_normal: float | None = None
+
+    @property
+    def cached_normal(self) -> float | None:
+        return float(self._spare[1]) if self._spare[0] else None
+
+    @cached_normal.setter
+    def cached_normal(self, value: float | None) -> None:
+        self._spare[:] = (0, 0) if value is None else (1, value)
 
     def get_state(self) -> Array:
         """The state as PyTorch's 5056 bytes."""
         raw = np.zeros(STATE_BYTES, np.uint8)
         record = raw.view(_STATE_LAYOUT)[0]
         position = int(self._memory[BLOCK])
-        exhausted = position == BLOCK
+        exhausted = position >= BLOCK
         record["seed"] = self.initial_seed
-        record["left"] = BLOCK + 1 - position
+        record["left"] = 1 if exhausted else BLOCK + 1 - position
         record["seeded"] = 1
-        record["next"] = self._exhausted_next if exhausted else position
+        record["next"] = 2 * BLOCK - position if exhausted else position
         record["state"] = self._key
         if self.cached_normal is not None:
             record["normal"], record["normal_valid"] = self.cached_normal, 1
@@ -119,8 +130,7 @@ class MersenneState:
             raise RuntimeError("set_state: invalid mt19937 state")
         self.initial_seed = int(record["seed"])
         self._key[:] = record["state"].astype(np.uint32)
-        self._memory[BLOCK] = BLOCK + 1 - left
-        self._exhausted_next = following
+        self._memory[BLOCK] = 2 * BLOCK - following if left == 1 else BLOCK + 1 - left
         self.cached_normal = float(record["normal"]) if record["normal_valid"] else None
         self.cached_float_normal = float(record["float_normal"]) if record["float_normal_valid"] else None
 
@@ -131,10 +141,10 @@ class MersenneState:
 
     def kept(self) -> tuple[Any, ...]:
         """All that a draw changes, for `put_back`."""
-        return self._memory.copy(), self._exhausted_next, self.cached_normal, self.cached_float_normal
+        return self._memory.copy(), self.cached_normal, self.cached_float_normal
 
     def put_back(self, kept: tuple[Any, ...]) -> None:
-        self._memory[:], self._exhausted_next, self.cached_normal, self.cached_float_normal = kept
+        self._memory[:], self.cached_normal, self.cached_float_normal = kept
 
     def words(self, count: int) -> Array:
         """The next `count` raw words as uint32."""
@@ -146,12 +156,10 @@ class MersenneState:
         """Write the next words into a contiguous uint32 array."""
         if out.size:
             kernels.fill(self._address, kernels.address(out), out.size)
-            self._exhausted_next = BLOCK
 
     def few(self, count: int) -> int:
         """The address of the next words, at most FEW, which stay there until the next small draw."""
         kernels.fill(self._address, self._few_at, count)
-        self._exhausted_next = BLOCK
         return self._few_at
 
     def normal_pairs(self, pairs: int) -> Array:
@@ -197,16 +205,15 @@ class MersenneState:
         """Fills dense writable float32 memory as `floats` does; that is always one step."""
         if out.size:
             kernels.floats(self._address, kernels.address(out), out.size, low, high)
-            self._exhausted_next = BLOCK
         return True
 
-    def snapshot(self) -> tuple[Array, int, float | None]:
+    def snapshot(self) -> tuple[Array, float | None]:
         """A cheap copy of the position in the stream, for `rewind`."""
-        return self._memory.copy(), self._exhausted_next, self.cached_normal
+        return self._memory.copy(), self.cached_normal
 
-    def rewind(self, saved: tuple[Array, int, float | None], skip: int = 0) -> None:
+    def rewind(self, saved: tuple[Array, float | None], skip: int = 0) -> None:
         """Go back to a snapshot and drop `skip` words from there."""
-        self._memory[:], self._exhausted_next, self.cached_normal = saved
+        self._memory[:], self.cached_normal = saved
         if skip:
             self.words(skip)
 

@@ -65,7 +65,9 @@ def write_normals(engine: MersenneState, out: Array, mean: float = 0.0, std: flo
     """Fills dense float32 memory with what `normal` draws; False if that is not one step."""
     count, kernels = out.size, random.kernels
     if count < 16:
-        out.reshape(-1)[:] = multiply_add(standard_normals(engine, count), std, mean)
+        kernels.singles(
+            engine._address, engine._few_at, engine._spare_at, kernels.address(out), count, mean or -0.0, std
+        )
         return True
     if count > CHUNK:
         return False
@@ -81,16 +83,6 @@ def write_normals(engine: MersenneState, out: Array, mean: float = 0.0, std: flo
     if ragged:
         kernels.normal(given + 4 * count, made + 4 * (count - 16), 1, mean, std)
     return True
-
-
-def write_integers(engine: MersenneState, out: Array, low: int, span: int) -> None:
-    """Fills dense int64 memory of few elements with integers from `low` on, of a span that one word is enough for."""
-    random.kernels.integers(engine.few(out.size), random.kernels.address(out), out.size, low, span)
-
-
-def write_order(engine: MersenneState, out: Array) -> None:
-    """Fills int64 memory of few elements, two at least, with the numbers before their count, in a random order."""
-    random.kernels.swap(engine.few(out.size - 1), random.kernels.address(out), out.size)
 
 
 def _fill_piece(

@@ -1,6 +1,7 @@
 """Plans of functions that make tensors of numbers alone: the same results as without plans, and when there must be none."""
 
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -122,3 +123,79 @@ def test_modes_see_such_calls():
         again(CALLS["zeros"], 1)
     assert seen == [torch.zeros]
     assert torch.vmap(lambda x: x + CALLS["zeros"]())(torch.ones(4, 2, 3)).shape == (4, 2, 3)
+
+
+DRAWS = {
+    "rand": lambda: torch.rand(3), "rows": lambda: torch.rand((4, 16)), "one": lambda: torch.randn(1), "odd": lambda: torch.randn(7),
+    "row": lambda: torch.randn(16), "ragged": lambda: torch.randn(37), "double": lambda: torch.rand(2, dtype=torch.float64),
+    "integers": lambda: torch.randint(-3, 100, (5,)), "wide": lambda: torch.randint(2**40, (3,)), "order": lambda: torch.randperm(9),
+    "normal": lambda: torch.normal(2.0, 3.0, (4,)), "normals": lambda: torch.normal(2.0, 3.0, (20,)),
+}  # fmt: skip
+
+
+def test_draws_are_those_of_the_python_functions():
+    torch.manual_seed(3)
+    with site.switched_off():
+        expected = [call() for _ in range(4) for call in DRAWS.values()]
+    state = torch.get_rng_state()
+    if native:
+        site.wait()
+    torch.manual_seed(3)
+    made = [call() for _ in range(4) for call in DRAWS.values()]
+    for one, other in zip(made, expected):
+        assert one.dtype is other.dtype and one.shape == other.shape and one._array.tobytes() == other._array.tobytes()
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.set_rng_state(state)
+    first = DRAWS["odd"]()
+    torch.set_rng_state(state)
+    assert torch.equal(DRAWS["odd"](), first)  # with the second of a pair that was kept
+
+
+@needs_plans
+def test_draws_have_plans():
+    site.forget_all()
+    for name in ("rand", "odd", "ragged", "integers", "order", "normal"):
+        again(DRAWS[name])
+    functions = (torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal)
+    assert [len(plans(f)) for f in functions] == [1, 2, 1, 1, 1]
+
+
+def test_another_thread_may_be_drawing():
+    again(DRAWS["odd"])
+    engine = torch.default_generator._engine
+    torch.manual_seed(1)
+    expected = DRAWS["odd"]()
+    torch.manual_seed(1)
+    got, waits = [], threading.Event()
+
+    def draw():
+        waits.set()
+        got.append(DRAWS["odd"]())
+
+    other = threading.Thread(target=draw)
+    with engine.lock:
+        other.start()
+        waits.wait()
+        other.join(0.05)
+        assert not got
+    other.join()
+    assert torch.equal(got[0], expected)
+
+
+def test_the_generator_may_be_another_one():
+    again(DRAWS["rand"])
+    before, other = torch.default_generator.graphsafe_get_state(), torch.Generator().manual_seed(5)
+    expected = torch.rand(3, generator=torch.Generator().manual_seed(5))
+    try:
+        torch.default_generator.graphsafe_set_state(other)
+        assert torch.equal(DRAWS["rand"](), expected)
+    finally:
+        torch.default_generator.graphsafe_set_state(before)
+
+
+def test_samples_of_a_batch_are_drawn_as_vmap_says():
+    again(DRAWS["rand"])
+    with pytest.raises(RuntimeError, match="random"):
+        torch.vmap(lambda x: x + DRAWS["rand"]())(torch.ones(4, 3))
+    drawn = torch.vmap(lambda x: x + DRAWS["rand"](), randomness="different")(torch.zeros(4, 3))
+    assert not torch.equal(drawn[0], drawn[1])

@@ -6,6 +6,7 @@ are called for float64, and normals in float32 are rounded as PyTorch's vector c
 
 from __future__ import annotations
 
+import array
 import ctypes
 import math
 import struct
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..building import jit
+from ..loops.dialect import compile_function
 from ..loops.lang import Array, KernelScope, Walker, independent, inline
 from ..native import direct
 from ..native.site import usable
@@ -117,6 +119,10 @@ def _double(m: Any, pair: Value) -> Value:
     return m.cast(_bits(m, pair), "f64") * 2.0**-53
 
 
+def _uniform64(m: Any, words: Any, i: Any) -> Value:
+    return _double(m, m.cast(words[2 * i], "u64") | (m.cast(words[2 * i + 1], "u64") << 32))
+
+
 def doubles(m, words, out, count, low, high):
     width = high - low
     for i in independent(count):
@@ -157,6 +163,25 @@ def pairs(m, words, out, count):
         first, second = _polar(m, m.library("log1p", -_double(m, words[2 * i + 1])), _double(m, words[2 * i]))
         out[2 * i] = first
         out[2 * i + 1] = second
+
+
+def singles(m, state, words, spare, out, count, mean, std):
+    """Normals one by one. What is left of a pair is kept for the next call; before it stands whether there is one."""
+    start = m.cast(spare[0], "i64")
+    pairs = (count - start + 1) >> 1
+    _stream(m, state, words, 4 * pairs, _as_it_is)
+    if start > 0:
+        out[0] = m.cast(m.fma(spare[1], std, mean), out.type)
+        spare[0] = 0.0
+    for i in range(pairs):
+        at = start + 2 * i
+        first, second = _polar(m, m.library("log1p", -_uniform64(m, words, 2 * i + 1)), _uniform64(m, words, 2 * i))
+        out[at] = m.cast(m.fma(first, std, mean), out.type)
+        if at + 1 < count:
+            out[at + 1] = m.cast(m.fma(second, std, mean), out.type)
+        else:
+            spare[0] = 1.0
+            spare[1] = second
 
 
 def normal64(m, words, out, count, mean, std):
@@ -234,8 +259,8 @@ def normal(m, words, out, rows, mean, std):
 _LONG = 1 << 14  # elements from which others may have the interpreter meanwhile
 _C_TYPES: dict[str, Any] = {"i64": ctypes.c_int64, "f32": ctypes.c_float, "f64": ctypes.c_double}
 _LLVM_TYPES = {"i64": "i64", "f32": "float", "f64": "double"}
-# The function, the types of the elements of its two arrays, and those of the numbers after them.
-_LOOPS: dict[str, tuple[Callable[..., None], tuple[str, str], tuple[str, ...]]] = {
+# The function, the types of the elements of its arrays, and those of the numbers after them, of which the first is how many elements.
+_LOOPS: dict[str, tuple[Callable[..., None], tuple[str, ...], tuple[str, ...]]] = {
     "seed": (seed, ("u32", "u32"), ("i64", "i64")),
     "fill": (fill, ("u32", "u32"), ("i64",)),
     "floats": (floats, ("u32", "f32"), ("i64", "f32", "f32")),
@@ -246,6 +271,7 @@ _LOOPS: dict[str, tuple[Callable[..., None], tuple[str, str], tuple[str, ...]]] 
     "integers": (integers, ("u32", "i64"), ("i64", "i64", "i64")),
     "normal": (normal, ("u32", "f32"), ("i64", "f32", "f32")),
     "normal64": (normal64, ("u64", "f64"), ("i64", "f64", "f64")),
+    "singles": (singles, ("u32", "u32", "f64", "f32"), ("i64", "f64", "f64")),
     "pairs": (pairs, ("u64", "f64"), ("i64",)),
     "exponential32": (exponential, ("u64", "f32"), ("i64", "f64")),
     "exponential64": (exponential, ("u64", "f64"), ("i64", "f64")),
@@ -255,10 +281,10 @@ _LOOPS: dict[str, tuple[Callable[..., None], tuple[str, str], tuple[str, ...]]] 
 def _render(symbol: str, name: str) -> str:
     body, arrays, numbers = _LOOPS[name]
     given = body.__code__.co_varnames[1 : body.__code__.co_argcount]
-    types = ["ptr noalias", "ptr noalias", *[_LLVM_TYPES[t] for t in numbers]]
+    types = [*["ptr noalias"] * len(arrays), *[_LLVM_TYPES[t] for t in numbers]]
     r = Llvm(symbol, [f"{t} %{n}" for t, n in zip(types, given)])
     names: dict[str, Any] = {n: Array(r, f"%{n}", t, [], [r.constant("i64", SIZE[t])]) for n, t in zip(given, arrays)}
-    names.update((n, Value(r, f"%{n}", t)) for n, t in zip(given[2:], numbers))
+    names.update((n, Value(r, f"%{n}", t)) for n, t in zip(given[len(arrays) :], numbers))
     Walker(r, body, {"m": KernelScope(r), **names}).run()
     return r.text()
 
@@ -267,7 +293,8 @@ def _render_called(symbol: str, name: str) -> str:
     """Assembly of a function that Python calls with numbers: it hands them on to the loop whose address its `self` begins with, and gives
     None, whose address comes next. Other threads of the interpreter run while a long loop does."""
     lines, given = [], []
-    for j, t in enumerate(("ptr", "ptr", *_LOOPS[name][2])):
+    _, arrays, numbers = _LOOPS[name]
+    for j, t in enumerate((*["ptr"] * len(arrays), *numbers)):
         lines += [f"  %q{j} = getelementptr i64, ptr %array, i64 {j}", f"  %o{j} = load i64, ptr %q{j}, align 8"]
         if t[0] == "f":
             lines.append(f"  %d{j} = call double @PyFloat_AsDouble(i64 %o{j})")
@@ -286,10 +313,39 @@ def _render_called(symbol: str, name: str) -> str:
         "  %second = getelementptr i64, ptr %first, i64 1", "  %none = load i64, ptr %second, align 1",
         "  %array = inttoptr i64 %args to ptr", *lines, "  %problem = call i64 @PyErr_Occurred()",
         "  %wrong = icmp ne i64 %problem, 0", "  br i1 %wrong, label %raise, label %go", "raise:", "  ret i64 0", "go:",
-        f"  %long = icmp sgt i64 %v2, {_LONG}", "  br i1 %long, label %free, label %held", "free:",
+        f"  %long = icmp sgt i64 %v{len(arrays)}, {_LONG}", "  br i1 %long, label %free, label %held", "free:",
         "  %thread = call i64 @PyEval_SaveThread()", run, "  call void @PyEval_RestoreThread(i64 %thread)", "  br label %done",
         "held:", run, "  br label %done", "done:", "  call void @Py_IncRef(i64 %none)", "  ret i64 %none", "}", "",
     ])  # fmt: skip
+
+
+def _render_step(symbol: str, name: str) -> str:
+    """Assembly of a function of words: the address of the loop, and what it is given, all floats as float64."""
+    lines, given = [], []
+    _, arrays, numbers = _LOOPS[name]
+    for j, t in enumerate((*["ptr"] * len(arrays), *numbers)):
+        wide = "double" if t[0] == "f" else "i64" if t == "i64" else "ptr"
+        lines += [f"  %q{j} = getelementptr i64, ptr %array, i64 {j + 1}", f"  %v{j} = load {wide}, ptr %q{j}, align 8"]
+        lines += [f"  %s{j} = fptrunc double %v{j} to float"] if t == "f32" else []
+        given.append(f"float %s{j}" if t == "f32" else f"{wide} %v{j}")
+    return "\n".join([
+        f"define i64 @{symbol}(i64 %words, i64 %threads) nounwind {{", "  %array = inttoptr i64 %words to ptr",
+        "  %loop = load ptr, ptr %array, align 8", *lines, f"  call void %loop({', '.join(given)})", "  ret i64 0", "}", "",
+    ])  # fmt: skip
+
+
+def _take(m, words, threads):
+    got = m.call("PyObject_Vectorcall", m.word(words), words + 8, 1, 0)
+    m.run("Py_DecRef", got)
+    missing = m.number(0)
+    if got != m.word(words, 16):
+        missing = 1
+    return missing
+
+
+def _give(m, words, threads):
+    m.run("Py_DecRef", m.call("PyObject_Vectorcall", m.word(words), words, 0, 0))
+    return 0
 
 
 class Loops:
@@ -301,14 +357,33 @@ class Loops:
             return self.address
         if name not in _LOOPS:
             raise AttributeError(name)
-        symbol = f"random_{name}"
-        place = jit.compile_rendered(symbol, (symbol,), lambda: _render(symbol, name))
+        symbol, place = f"random_{name}", self.loop(name)
         function: Any
         if usable():  # ctypes takes a microsecond to hand numbers over
             called = f"call_{symbol}"
             function = direct.bound_text(called, _render_called(called, name), struct.pack("2q", place, id(None)))
         else:
-            numbers = [_C_TYPES[t] for t in _LOOPS[name][2]]
-            function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *numbers)(place)
+            _, arrays, numbers = _LOOPS[name]
+            function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays), *[_C_TYPES[t] for t in numbers])(place)
         setattr(self, name, function)
         return function
+
+    def loop(self, name: str) -> int:
+        """The address of a loop."""
+        symbol = f"random_{name}"
+        return jit.compile_rendered(symbol, (symbol,), lambda: _render(symbol, name))
+
+    def step(self, name: str, *given: int | float) -> tuple[int, array.array[int]]:
+        """A call of a loop as part of a plan: the address of a function of words, and these words."""
+        symbol = f"step_{name}"
+        step = jit.compile_rendered(symbol, (symbol,), lambda: _render_step(symbol, name))
+        bits = [struct.unpack("q", struct.pack("d", v))[0] if isinstance(v, float) else v for v in given]
+        return step, array.array("q", [self.loop(name), *bits])
+
+    def take(self, lock: Any) -> tuple[int, array.array[int]]:
+        """A step that takes a lock with this method, and fails if another thread has it."""
+        return compile_function("take", _take, ["words", "threads"]), array.array("q", [id(lock), id(False), id(True)])
+
+    def give(self, lock: Any) -> tuple[int, array.array[int]]:
+        """A step that gives it back."""
+        return compile_function("give", _give, ["words", "threads"]), array.array("q", [id(lock)])

@@ -22,6 +22,7 @@ from ..._core.random import DEFAULT_SEED, MersenneState, use_kernels
 from ..._core.state import CAPTURE, CUDA, DRAWING, META, held_over_forks, local, modes
 from ..._core.steps import python_step
 from ..._dispatch import backend_of
+from ..._kernel.native.site import forget_all
 from ..._kernel.random import samplers, stream
 from ..._tensor import Tensor, wrap
 from ..records.primitive import primitive
@@ -105,6 +106,8 @@ class Generator:
 
     def graphsafe_set_state(self, new_state: Generator) -> Generator:
         self._engine = new_state._engine
+        if self is default_generator:
+            forget_all()  # plans draw from the one before
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:

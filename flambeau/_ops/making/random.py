@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ from ..._core import random_transforms as transforms
 from ..._core.allocation import LARGE, fresh
 from ..._core.devices import _local as current
 from ..._core.dtypes import FLOATING, bool_, default, dtype, float32, float64, int64
-from ..._core.random import FEW, SIGNIFICAND_BITS, MersenneState
+from ..._core.random import SIGNIFICAND_BITS, MersenneState
 from ..._core.state import CUDA, DISPATCH, DUAL, GRAD, META, local, modes
 from ..._dispatch import backend_of
 from ..._errors.frames import warn_user
@@ -27,15 +26,15 @@ from ..records.out import resize_out, write_out
 from ..records.rewriting import rewrite_history
 from ..records.rules import type_name
 from ..records.writable import check_writable
-from ..registry import ops, public, put_before, quick
+from ..registry import ops, public, quick
 from .conversion import host_array
 from .creation import like
+from .drawing import drawn, integers, normals, permutation, uniforms
 from .factory import (
     as_dtype,
     check_layout,
     device_bits,
     finished,
-    is_cpu,
     made_there,
     memory,
     number_of,
@@ -44,10 +43,6 @@ from .factory import (
 from .generator import default_generator, default_of, draw, draw_at, drawing, engine_of
 
 _SINGLE = np.dtype(np.float32)
-_WIDE, _ONE_WORD = (
-    1 << 62,
-    1 << 28,
-)  # integers that are added without overflow, and a range that one random word is enough for
 mapped: Any = None  # set by `func.randomness`: how random functions run inside `vmap`
 
 # -- filling tensors ---------------------------------------------------------------------------------------------
@@ -188,80 +183,24 @@ def _is_plain_size(size: tuple[Any, ...]) -> bool:
 # -- new tensors -------------------------------------------------------------------------------------------------
 
 
-def _quickly(write: Callable[..., bool], like: bool = False) -> Callable[[Any], Any]:
-    """Puts before rand(2, 3) or the like, or rand_like(x), what makes a few in single precision; `write` fills an array, or returns False."""
+def _quickly(write: Callable[..., bool]) -> Callable[[Any], Any]:
+    """Puts before rand_like(x) or the like what makes a few in single precision; `write` fills an array, or returns False."""
 
-    def decorate(slow: Any) -> Any:
-        @functools.wraps(slow)
-        def call(*size: Any, **options: Any) -> Any:
-            if options and not _says_nothing(**options):
-                return slow(*size, **options)
-            if modes.on or not size or default.float is not float32 or modes.inferring is not None:
-                return slow(*size, **options)
-            if allocation.watcher is not None or current.device is not None or local.batches:
-                return slow(*size, **options)
-            shape = size[0] if len(size) == 1 else size
-            if like:
-                if (
-                    not isinstance(shape, Tensor)
-                    or shape._k > GRAD
-                    or shape.dtype is not float32
-                    or not shape._array.flags.c_contiguous
-                ):
-                    return slow(*size, **options)
-                shape = shape._array.shape
-            try:
-                array = fresh(shape, _SINGLE)
-            except (TypeError, ValueError, MemoryError):
-                return slow(*size, **options)
-            if array.nbytes < LARGE:
-                engine = default_generator._engine
-                with drawing(engine):
-                    if write(engine, array):
-                        return wrap(array, float32)
-            return slow(*size, **options)
+    def fast(input: Any) -> Any:
+        if not isinstance(input, Tensor) or input._k > GRAD or input.dtype is not float32:
+            return NotImplemented
+        if allocation.watcher is not None or modes.inferring is not None or local.batches:
+            return NotImplemented
+        if not input._array.flags.c_contiguous or input._array.nbytes >= LARGE:
+            return NotImplemented
+        array, engine = fresh(input._array.shape, _SINGLE), default_generator._engine
+        with drawing(engine):
+            return wrap(array, float32) if write(engine, array) else NotImplemented
 
-        return put_before(slow, call)
-
-    return decorate
+    return quick(fast)
 
 
-def _says_nothing(device: Any = None, dtype: Any = None, **options: Any) -> bool:
-    """Whether options ask for what is made without any."""
-    return not options and is_cpu(device) and (dtype is None or dtype is float32)
-
-
-def drawn_few(write: Callable[..., Any], size: Any, d: Any, *params: Any) -> Any:
-    """A new tensor of a few random numbers of the default stream, which `write` writes; NotImplemented if it is more, or not plain."""
-    if allocation.watcher is not None or modes.inferring is not None or current.device is not None or local.batches:
-        return NotImplemented
-    try:
-        array = fresh(size, d.numpy)
-    except (TypeError, ValueError, MemoryError):
-        return NotImplemented
-    if array.size > FEW:
-        return NotImplemented
-    engine = default_generator._engine
-    with drawing(engine):
-        write(engine, array, *params)
-    return wrap(array, d)
-
-
-def _quick_integers(*args: Any) -> Any:
-    *bounds, size = args if len(args) in (2, 3) else (None, None)
-    low, high = bounds if len(bounds) == 2 else (0, bounds[0])
-    if low.__class__ is not int or high.__class__ is not int or size.__class__ is not tuple:
-        return NotImplemented
-    if not -_WIDE < low < high < _WIDE or high - low >= _ONE_WORD:
-        return NotImplemented
-    return drawn_few(transforms.write_integers, size, int64, low, high - low)
-
-
-def _quick_order(n: Any) -> Any:
-    return drawn_few(transforms.write_order, n, int64) if n.__class__ is int and n > 1 else NotImplemented
-
-
-@_quickly(MersenneState.write_floats)
+@drawn(uniforms)
 @made_there
 @public(method=False)
 def rand(*size: Any, **options: Any) -> Tensor:
@@ -278,7 +217,7 @@ def rand(*size: Any, **options: Any) -> Tensor:
     return new_tensor("rand", draws.uniform, shape_argument("rand", size, options), options, default.float)
 
 
-@_quickly(transforms.write_normals)
+@drawn(normals)
 @made_there
 @public(method=False)
 def randn(*size: Any, **options: Any) -> Tensor:
@@ -289,7 +228,7 @@ def randn(*size: Any, **options: Any) -> Tensor:
     return new_tensor("randn", transforms.normal, shape_argument("randn", size, options), options, default.float)
 
 
-@quick(_quick_integers)
+@drawn(integers)
 @made_there
 @public(method=False)
 def randint(*args: Any, **options: Any) -> Tensor:
@@ -346,7 +285,7 @@ def _tell_gaps(d: dtype, low: int, high: int) -> None:
             )
 
 
-@quick(_quick_order)
+@drawn(permutation)
 @public(method=False)
 def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = None, **options: Any) -> Tensor:
     """A random order of the numbers from 0 to n - 1.
@@ -373,14 +312,14 @@ def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = Non
     return finished(made._array, d, k, options.pop("requires_grad", False))
 
 
-@_quickly(MersenneState.write_floats, like=True)
+@_quickly(MersenneState.write_floats)
 @public(method=False)
 def rand_like(input: Tensor, **options: Any) -> Tensor:
     """Uniform random numbers in [0, 1), in the shape and dtype of `input`."""
     return _made_like("rand_like", draws.uniform, input, options)
 
 
-@_quickly(transforms.write_normals, like=True)
+@_quickly(transforms.write_normals)
 @public(method=False)
 def randn_like(input: Tensor, **options: Any) -> Tensor:
     """Normal random numbers in the shape and dtype of `input`."""

@@ -22,24 +22,14 @@ from ..records.out import resize_out, write_out
 from ..records.refusals import refusal
 from ..records.rewriting import rewrite_history
 from ..records.rules import not_implemented, type_name
-from ..registry import ops, public, quick, relabel
+from ..registry import ops, public, relabel
 from . import random
 from .conversion import host_array
+from .drawing import drawn, scaled_normals
 from .factory import memory, shape_argument
 from .generator import draw, draw_at, engine_of
 from .implicit import drawn_dirichlet, drawn_gamma
-from .random import bernoulli_, chosen_there, drawn_few, history_of, new_tensor
-
-
-def _quick_normals(mean: Any = 0.0, std: Any = 1.0, size: Any = None) -> Any:
-    if (
-        {mean.__class__, std.__class__} - {int, float}
-        or size.__class__ is not tuple
-        or not std >= 0
-        or default.float is not float32
-    ):
-        return NotImplemented
-    return drawn_few(transforms.write_normals, size, float32, float(mean), float(std))
+from .random import bernoulli_, chosen_there, history_of, new_tensor
 
 
 def _sampled(
@@ -103,7 +93,7 @@ def _normal_there(k: int, engine: Any, d: dtype, mean: Any, std: Any) -> Tensor:
     return ops.to_dtype(ops.add(ops.mul(draw_at(k, transforms.normal, engine, d, shape, d.numpy), std), mean), d)
 
 
-@quick(_quick_normals)
+@drawn(scaled_normals)
 @public(method=False)
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, **options: Any

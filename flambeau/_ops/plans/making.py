@@ -28,12 +28,12 @@ _PLACES, _STEP = {float64: 0, float32: 8, int64: 16}, 24
 
 def makes_the_same(slow: Any) -> Any:
     """Gives plans to a function whose result depends on its arguments alone, which are numbers and sizes."""
-    return _making(slow, lambda values, out: _constant(out))
+    return makes(slow, lambda values, out: _constant(out))
 
 
 def makes_memory(slow: Any) -> Any:
     """The same for a function that leaves memory as it is, unless deterministic algorithms are demanded."""
-    made = _making(slow, lambda values, out: None if config.deterministic else _constant(out, False))
+    made = makes(slow, lambda values, out: None if config.deterministic else _constant(out, False))
     if made is not slow:
         when_changed.append(made.__self__.table.forget)
     return made
@@ -41,16 +41,21 @@ def makes_memory(slow: Any) -> Any:
 
 def makes_of_numbers(slow: Any) -> Any:
     """The same for a function whose first argument is a number or a list of numbers, which become the elements."""
-    return _making(slow, _written, -1)
+    return makes(slow, _written, -1)
 
 
-def _making(slow: Any, plan: Callable[[Sequence[Any], Tensor], Plan | None], runtime: int = 0) -> Any:
+def makes(slow: Any, plan: Callable[[Sequence[Any], Tensor], Plan | None], runtime: int = 0) -> Any:
+    """Gives plans to a function that makes tensors of numbers alone; `plan` is told of a call's arguments and its result, which is plain.
+    Numbers in places of `runtime` (bits) are others in each call."""
     if not native:
         return slow
     given = inspect.signature(slow).parameters
     several = [p.name for p in given.values() if p.kind is p.VAR_POSITIONAL]
-    options = [name for name in _OPTIONS if name in given or not several]
-    names = [*map(str, range(_SIZES))] if several else [p.name for p in given.values() if p.kind is not p.KEYWORD_ONLY]
+    others = any([p.kind is p.VAR_KEYWORD for p in given.values()])
+    options = [name for name in _OPTIONS if name in given or others]
+    names = (
+        [*map(str, range(_SIZES))] if several else [p.name for p in given.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    )
     positional, table = len(names), Table()
 
     def remember(values: Sequence[Any], out: Any) -> None:
