@@ -458,3 +458,32 @@ def test_foreign_objects_are_asked_for_writes_and_out():
         torch.sigmoid(x, out=3)
     with pytest.raises(TypeError, match="'input' must be Tensor"):
         torch.log_(3)
+
+
+def test_operators_are_shown_as_what_was_called():
+    seen = []
+
+    class Log(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    class Own(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = torch.ones(2)
+    with Log():
+        torch.ops.aten.add.Tensor(x, 1)
+        torch.ops.aten.relu(x)
+    out = torch.ops.aten.cat.default([x, x.as_subclass(Own)])
+    assert type(out) is Own
+    called = torch.ops.aten.add.Tensor, torch.ops.aten.relu, torch.ops.aten.cat.default
+    assert [f for f in seen if f in called] == list(called) == seen
+    graph = torch.fx.symbolic_trace(lambda x: torch.ops.aten.relu(torch.ops.aten.add.Tensor(x, 1))).graph
+    assert [n.target for n in graph.nodes][1:3] == [torch.ops.aten.add.Tensor, torch.ops.aten.relu]
+    assert [n.name for n in graph.nodes][1:3] == ["add_tensor", "relu"]
+    traced = torch.jit.trace(torch.ops.aten.add.Tensor, (x, x))  # those of flambeau know functions
+    assert torch.equal(traced(x, x), x + x) and torch.compile(torch.ops.aten.relu.default)(x).tolist() == [1.0, 1.0]

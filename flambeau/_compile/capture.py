@@ -45,6 +45,8 @@ class Capture(Tape):
     ['mul', 'exp']
     """
 
+    by_functions = True  # operators of `torch.ops.aten` come as the functions that they are
+
     # -- what public functions ask ---------------------------------------------------------------------------------------
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

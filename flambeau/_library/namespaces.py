@@ -8,6 +8,9 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .._core.state import local, modes
+from .._interception.overrides import overloaded
+from .._ops import registry
 from . import operators as _operators
 from .operators import Operator, operators
 from .schema import FunctionSchema
@@ -91,6 +94,8 @@ class OpOverloadPacket:
         return iter(self.overloads())
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if modes.overrides and (taken := _taken(self, args, kwargs)) is not NotImplemented:
+            return taken
         if len(self._functions) == 1:
             return getattr(self, self.overloads()[0])(*args, **kwargs)
         problem: Exception | None = None
@@ -119,6 +124,18 @@ class OpOverloadPacket:
         return _find, (space, name, None)
 
 
+def _taken(operator: Any, args: Any, named: Any) -> Any:
+    """What a mode or class of a program gives for a call of an operator: it is shown the operator, ours the function."""
+    if local.function_modes:
+        asked = local.function_modes[-1]
+    else:
+        found = () if local.overrides_off else overloaded((*args, *named.values()))
+        if not found:
+            return NotImplemented
+        asked = found[0]
+    return NotImplemented if hasattr(type(asked), "by_functions") else registry.watched(operator, args, named)
+
+
 class _OurOverload(OpOverload):
     """An overload of an operation of ours, which takes the names of arguments that the schema has."""
 
@@ -130,6 +147,8 @@ class _OurOverload(OpOverload):
         self._names = frozenset(a.name for a in schema.arguments)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if modes.overrides and (taken := _taken(self, args, kwargs)) is not NotImplemented:
+            return taken
         if len(args) > self._most or len(args) + len(kwargs) < self._least or not kwargs.keys() <= self._names:
             self._schema.bind(args, kwargs)  # refuses it: the function itself takes what any of the overloads takes
         if kwargs:
@@ -160,6 +179,8 @@ class _OurPacket(OpOverloadPacket):
         return schemas_of(self.__name__)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if modes.overrides and (taken := _taken(self, args, kwargs)) is not NotImplemented:
+            return taken
         if "self" in kwargs:
             args = (kwargs.pop("self"), *args)
         return self._functions[""](*args, **kwargs)

@@ -184,6 +184,8 @@ class Tracer(TorchFunctionMode):
     """A mode in which operations are recorded. `root` is the module that is traced, if one is; constants are added to
     those given, which other recordings use. With `scripts`, what is scripted is recorded as a call."""
 
+    by_functions = True  # operators of `torch.ops.aten` come as the functions that they are
+
     def __init__(self, root: Module | None = None, constants: list[Tensor] | None = None, scripts: Any = None):
         self.root, self.scripts = root, scripts
         self.top = self.call = Call("", root, None)

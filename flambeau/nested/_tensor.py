@@ -48,6 +48,8 @@ def make(parts: list[Tensor], layout: Any) -> NestedTensor:
 class NestedTensor(Tensor):
     """A batch whose samples have different sizes."""
 
+    by_functions = True  # operators of `torch.ops.aten` come as the functions that they are
+
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

@@ -43,6 +43,8 @@ class DTensor(Tensor):
     >>> torch.distributed.destroy_process_group()
     """
 
+    by_functions = True  # operators of `torch.ops.aten` come as the functions that they are
+
     device_mesh: DeviceMesh
     placements: tuple[Placement, ...]
     _global: Size

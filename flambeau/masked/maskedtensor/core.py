@@ -136,6 +136,8 @@ class MaskedTensor(Tensor):
             [-1.,  6.]]))
     """
 
+    by_functions = True  # operators of `torch.ops.aten` come as the functions that they are
+
     _masked_mask: Tensor
 
     @staticmethod
