@@ -6,7 +6,6 @@ import operator
 from typing import Any
 
 from .._tensor import Tensor
-from . import traceback as fx_traceback
 from .graph import Graph
 from .node import Node
 
@@ -18,8 +17,6 @@ def add_call(
     name = name or getattr(target, "_opname", None)
     node = graph.create_node("call_function", target, tuple(args), dict(kwargs), name=name)
     node.meta.update(meta, val=val)
-    if fx_traceback.has_preserved_node_meta():
-        fx_traceback.carry_over(node)
     if not isinstance(val, (list, tuple)):
         return [node]
     return [part_of(node, i) if isinstance(v, Tensor) else None for i, v in enumerate(val)]

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..nn.modules.module import Module
-from . import traceback as fx_traceback
 from ._names import public_path
 from ._symbolic_trace import Tracer
 from .graph import Graph
@@ -86,8 +85,7 @@ class Interpreter:
     def run_node(self, n: Node) -> Any:
         """The value of one node."""
         args, kwargs = self.fetch_args_kwargs_from_env(n)
-        with fx_traceback.set_current_meta(n, f"Interpreter_{type(self).__name__}"):
-            return getattr(self, n.op)(n.target, args, kwargs)
+        return getattr(self, n.op)(n.target, args, kwargs)
 
     def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """The next argument, or the parameter's default."""

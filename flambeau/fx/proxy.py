@@ -21,7 +21,6 @@ from .._core.state import FUNCTION_MODE, modes
 from .._ops.records.facts import fact
 from .._tensor import Tensor
 from .._tensor.methods import own_signature
-from . import traceback as fx_traceback
 from ._names import is_method_only, public_form, public_path
 from .graph import Graph
 from .immutable_collections import immutable_dict, immutable_list
@@ -73,8 +72,6 @@ class TracerBase:
         stack = getattr(self, "module_stack", None)
         if stack:
             node.meta["nn_module_stack"] = OrderedDict(stack)
-        if fx_traceback.has_preserved_node_meta():
-            fx_traceback.carry_over(node)
         return node
 
     def proxy(self, node: Node) -> Proxy:

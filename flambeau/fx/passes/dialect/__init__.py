@@ -1,1 +1,0 @@
-"""Passes over graphs of one kind of operators."""
