@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau._kernel.building import jit
+from flambeau._kernel.loops import pointwise
 from flambeau._kernel.loops.pointwise import is_constant
+from flambeau._kernel.loops.ufunc import make_ufunc
 from flambeau._kernel.native.walks import arranged
 from flambeau._ops.pointwise.arithmetic import add_op
 from flambeau._ops.registry import records
@@ -105,3 +108,40 @@ def test_bodies_that_pass_elements_on_are_not_constant():
     assert not is_constant(lambda m, x: m.isnan(x), ["f32"])
     x = torch.arange(24).reshape(4, 6)
     assert torch.equal(torch.trunc(x[:, ::2]), x[:, ::2].clone())
+
+
+def _mixed(m, x, y):
+    """What bodies do, of all kinds."""
+    y, whole = m.cast(y, x.type), m.cast(m.maximum(x, 0.0), "i32")
+    chosen = m.where((x < y) & ~(y == 1.0), m.fma(x, y, 0.5), m.cast((whole << 1) ^ 3, x.type))
+    return chosen - m.real_abs(-y), m.cast(x > y, "b1"), m.rare(x > 40.0, lambda: x * 2.0, m.rint(y))
+
+
+@pytest.mark.parametrize("types", [("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f32", "f64")])
+@pytest.mark.parametrize("count", [1, 16, 77, 600])
+def test_bodies_in_vectors_give_the_same_bits(types, count, monkeypatch):
+    monkeypatch.setattr(pointwise, "vectors", lambda: (64, 32))  # what has no masks does without them, slowly
+    outputs, compute = (types[0], "b1", types[0]), tuple(t.replace("16", "32") for t in types)
+    operands = [np.linspace(-3, 5, count), np.linspace(4, -2, count)]
+    operands = [a.astype(t.replace("f", "float")) for a, t in zip(operands, types)]
+    made = []
+    for in_vectors in (True, False):
+        monkeypatch.setattr(pointwise, "has_vectors", lambda *_: in_vectors)
+        text = pointwise.render_pointwise("kernel", _mixed, types, outputs, compute)
+        assert ("as-written" in text) == in_vectors
+        call = make_ufunc("mixed", jit.compile("kernel", text), types, outputs)
+        made.append([[a.tobytes() for a in call(*given)] for given in _layouts_of(operands)])
+    assert made[0] == made[1]
+
+
+def _layouts_of(operands):
+    x, y = operands
+    yield x, y
+    yield x, y[:1]
+    yield x[::2], y[::2]
+    yield np.where(x == x[-1], 50, x).astype(x.dtype), y  # asks for the slow form
+
+
+def test_only_what_vectors_can_do_is_written_so():
+    assert pointwise.has_vectors(lambda m, x: m.exp(x), ("f32",))
+    assert not pointwise.has_vectors(lambda m, x, y: x // y, ("i32", "i32"))

@@ -376,9 +376,8 @@ class Walker:
         assert isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)
         (count,) = [self.eval(a) for a in node.iter.args]
         self.names[node.target.id] = self.r.constant("i64", 0)
-        self.r.lanes = count
-        self.block(node.body)
-        self.r.lanes = 1
+        with self.r.vectors(count, wide=frozenset(["f32", "f64"])):
+            self.block(node.body)
 
     def do_While(self, node: ast.While) -> None:
         head, body, out = self.r.label(), self.r.label(), self.r.label()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ..building import archives, jit
 from ..building.llvm import NoCompiler
-from ..render.llvm import Llvm
+from ..render.llvm import Llvm, NoVectors
 from ..render.streaming import AHEAD, LINES, lines_from, prefetch, prepare, width, write_lines
 from ..render.symbols import Complex, symbols
 from ..render.tiles import vectors
@@ -25,7 +25,12 @@ _BLOCK = 512  # elements that are searched for rare cases together: few, so that
 LONG = 16  # instructions of a body that is written once for all layouts
 _LIGHT = 16  # instructions that take no longer than an element comes from memory
 _WHOLE = 64  # elements that vectors take side by side
+_FOUR = 4  # vectors of a short body that are computed side by side
 _NARROW = ("f16", "bf16", "f32")
+
+Way = Callable[
+    [], AbstractContextManager[None]
+]  # whether values are single ones or vectors, while elements are written
 
 recipes: dict[Any, tuple[Any, ...]] = {}  # what each ufunc was made from: name, body, inputs, outputs, compute
 
@@ -96,6 +101,19 @@ def survey(body: Callable[..., Any], compute: Sequence[str]) -> tuple[bool, bool
     return bool(r.rare_conditions), r.slow_everywhere, len(r.lines)
 
 
+def has_vectors(body: Callable[..., Any], compute: Sequence[str]) -> bool:
+    """Whether all that the body does can be written in vectors."""
+    r = Llvm("trial", [])
+    try:
+        with r.vectors(2):
+            body(symbols, *_any_elements(r, compute))
+            r.rare_conditions = []
+            body(symbols, *_any_elements(r, compute))
+    except NoVectors:
+        return False
+    return True
+
+
 def is_constant(body: Callable[..., Any], compute: Sequence[str]) -> bool:
     """Whether the body has one result, the same for all elements, as `isnan` of integers has."""
     r = Llvm("trial", [])
@@ -129,31 +147,39 @@ class _Loop:
         self.group = width(self.types[-1], self.lines)
         # vectors so wide have masks, but not for elements that are two numbers
         self.masks = vectors()[0] == 64 and not stream and not any(t in PART for t in self.types)
+        # Such loops are written in vectors, as the compiler takes long to find them; otherwise it makes them.
+        r.as_written = self.masks and has_vectors(body, compute)
+        self.one = vectors()[0] // max(SIZE[t] for t in (*self.types, *compute))  # lanes of a vector
+        self.several = self.one * (self.abreast or (_FOUR if self.length < LONG else 1))
 
     def number(self, k: int, place: str) -> Any:
         """An operand's element at a place, in the type in which it enters the body."""
         return symbols.cast(load(self.r, place, self.inputs[k]), self.compute[k])
 
-    def evaluate(self, single: dict[int, Any], offsets: Callable[[int], Value]) -> tuple[Any, ...]:
-        values = [
-            single[k] if k in single else self.number(k, self.r.address(self.pointers[k], offsets(k)))
-            for k in range(len(self.inputs))
-        ]
-        results = self.body(symbols, *values)
+    def evaluate(self, single: dict[int, Any], offsets: Callable[[int], Value], way: Way) -> tuple[Any, ...]:
+        """The results of an element, or of several in vectors."""
+        count = len(self.inputs)
+        places = ["" if k in single else self.r.address(self.pointers[k], offsets(k)) for k in range(count)]
+        with way():
+            spread = self.r.in_lanes if self.r.wide else lambda value: value
+            values = [spread(single[k]) if k in single else self.number(k, places[k]) for k in range(count)]
+            results = self.body(symbols, *values)
         return results if isinstance(results, tuple) else (results,)
 
-    def save(self, results: tuple[Any, ...], offsets: Callable[[int], Value]) -> None:
-        for k, (t, value) in enumerate(zip(self.outputs, results), len(self.inputs)):
-            store(self.r, self.r.address(self.pointers[k], offsets(k)), t, value)
+    def save(self, results: tuple[Any, ...], offsets: Callable[[int], Value], way: Way) -> None:
+        places = [self.r.address(self.pointers[k], offsets(k)) for k in range(len(self.inputs), len(self.types))]
+        with way():
+            for place, t, value in zip(places, self.outputs, results):
+                store(self.r, place, t, value)
 
-    def each(self, single: dict[int, Any], i: Value, fast: bool) -> list[Value]:
+    def each(self, single: dict[int, Any], i: Value, fast: bool, way: Way = nullcontext) -> list[Value]:
         """Computes the results of an element; gives the conditions under which its fast form is not right."""
         self.r.rare_conditions = [] if fast else None
 
         def offsets(k: int) -> Value:
             return i * SIZE[self.types[k]]
 
-        self.save(self.evaluate(single, offsets), offsets)
+        self.save(self.evaluate(single, offsets, way), offsets, way)
         return self.r.rare_conditions or []
 
     def wherever(self, i: Value) -> None:
@@ -162,16 +188,23 @@ class _Loop:
         def offsets(k: int) -> Value:
             return i * self.steps[k]
 
-        self.save(self.evaluate({}, offsets), offsets)
+        self.save(self.evaluate({}, offsets, nullcontext), offsets, nullcontext)
 
     def find_rare(self, single: dict[int, Any], start: Value, stop: Value) -> Value:
         """Whether no element asks for the slow form; the compiler drops all else of the body here."""
         r = self.r
         found = self._none_found()
-        with r.loop(start, stop, independent=True) as i:
+
+        def look(i: Value, way: Way = nullcontext) -> None:
             r.rare_conditions = []
-            self.evaluate(single, lambda k: i * SIZE[self.types[k]])
-            self._count(found, r.rare_conditions)
+            self.evaluate(single, lambda k: i * SIZE[self.types[k]], way)
+            self._count(found, r.rare_conditions, way)
+
+        if r.as_written:
+            self.in_vectors(start, stop, False, look)
+        else:
+            with r.loop(start, stop, independent=True) as i:
+                look(i)
         return r.read(found, "i32") == 0
 
     def _none_found(self) -> str:
@@ -180,9 +213,11 @@ class _Loop:
         self.r.write(found, "i32", self.r.constant("i32", 0))
         return found
 
-    def _count(self, found: str, conditions: list[Value]) -> None:
+    def _count(self, found: str, conditions: list[Value], way: Way) -> None:
         for condition in conditions:
-            self.r.write(found, "i32", self.r.read(found, "i32") + symbols.cast(condition, "i32"))
+            with way():
+                one = self.r.any(condition) if self.r.wide else condition
+            self.r.write(found, "i32", self.r.read(found, "i32") + symbols.cast(one, "i32"))
 
     def whole(self, start: Value, stop: Value) -> Value:
         """Where the part of a range ends that consists of whole groups."""
@@ -190,7 +225,21 @@ class _Loop:
 
     # -- ways through elements that lie side by side -------------------------------------------------------------------
 
+    def in_vectors(self, start: Value, stop: Value, seldom: bool, do: Callable[[Value, Way], Any]) -> None:
+        """do(place, way) for several vectors at a time, and for what is left of them; what is `seldom` done is written once."""
+        r, middle = self.r, start
+        if not seldom:
+            middle = start + ((stop - start) & -self.several)
+            with r.loop(start, middle, self.several) as i:
+                do(i, functools.partial(r.vectors, self.several))
+        with r.loop(middle, stop, self.one) as i:
+            do(i, functools.partial(r.vectors, self.one, r.lane_mask(stop - i, self.one)))
+        r.rare_conditions = None
+
     def plain(self, single: dict[int, Any], start: Value, stop: Value, fast: bool) -> None:
+        if self.r.as_written:
+            self.in_vectors(start, stop, self.rare and not fast, lambda i, way: self.each(single, i, fast, way))
+            return
         parts = [(start, stop, 0, False)]
         if self.masks and self.rare and not fast:  # is seldom run: one copy will do
             parts = [(start, stop, 1, True)]
@@ -206,17 +255,24 @@ class _Loop:
         """The fast form of all elements; if one of them asks for the slow form, that follows. Operands are still there, then."""
         r = self.r
         found = self._none_found()
-        last = self.whole(start, stop) if self.abreast else start
-        parts = [self._groups(start, last)] if self.abreast else []
-        for part in [*parts, r.loop(last, stop, independent=True, abreast=4)]:
-            with part as i:
-                self._count(found, self.each(single, i, self.rare))
+
+        def one(i: Value, way: Way = nullcontext) -> None:
+            self._count(found, self.each(single, i, self.rare, way), way)
+
+        if r.as_written:
+            self.in_vectors(start, stop, False, one)
+        else:
+            last = self.whole(start, stop) if self.abreast else start
+            parts = [self._groups(start, last)] if self.abreast else []
+            for part in [*parts, r.loop(last, stop, independent=True, abreast=4)]:
+                with part as i:
+                    one(i)
         r.rare_conditions = None
         with r.when(r.read(found, "i32") != 0):
             self.plain(single, start, stop, fast=False)
 
     def contiguous(self, single: dict[int, Any], start: Value, stop: Value) -> None:
-        if self.abreast and not single:
+        if self.abreast and not single and not self.r.as_written:
             last = self.whole(start, stop)
             with self._groups(start, last) as i:
                 self.each(single, i, self.rare)
@@ -240,7 +296,7 @@ class _Loop:
                     prefetch(r, r.address(self.pointers[k], block * SIZE[t] + AHEAD), self.group * SIZE[t])
             with chains.lanes(r, self.group, self.abreast) as i:
                 r.rare_conditions = [] if self.rare else None
-                (result,) = self.evaluate(single, lambda k: (block + i) * SIZE[self.types[k]])
+                (result,) = self.evaluate(single, lambda k: (block + i) * SIZE[self.types[k]], nullcontext)
                 store(r, r.address(made, i * size), kind, result)
             r.rare_conditions = None
             write_lines(r, r.address(self.pointers[-1], block * size), made, self.lines)

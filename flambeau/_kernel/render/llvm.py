@@ -17,6 +17,7 @@ _TYPE = {
     "b1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "u8": "i8", "u16": "i16", "u32": "i32",
     "u64": "i64", "f32": "float", "f64": "double", "f16": "half", "bf16": "i16",
 }  # fmt: skip
+_OVERLOADS = {"half": "f16", "float": "f32", "double": "f64"}
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "rem": "frem"}
 _SIGNED = {"div": "sdiv", "rem": "srem", "shr": "ashr"}
 _UNSIGNED = {"div": "udiv", "rem": "urem", "shr": "lshr"}
@@ -32,6 +33,8 @@ _SATURATES = platform.machine().lower() in ("aarch64", "arm64")  # whether this 
 
 _HEAVY = 30  # instructions that are worth vectors even where elements are gathered one by one
 
+_LINE = 64  # bytes of a cache line, and of the longest vectors
+
 NOT_NUMPY = 1  # the data of a loop that NumPy does not call, and that has none of its own
 
 
@@ -39,6 +42,15 @@ def is_neon() -> bool:
     """Whether vectors are NEON's, whose fused products can only be written to where their addend was."""
     features = jit.cpu_features()
     return features.get("neon", False) and not features.get("sve", False)
+
+
+def _picked(lanes: range) -> str:
+    """The mask of a shuffle."""
+    return f"<{len(lanes)} x i32> <{', '.join([f'i32 {lane}' for lane in lanes])}>"
+
+
+class NoVectors(Exception):
+    """An operation of a body has no form for vectors."""
 
 
 class Llvm:
@@ -56,7 +68,9 @@ class Llvm:
         self.metadata: list[str] = []
         self.access_group: str | None = None
         self.brief = False  # whether independent loops with little arithmetic are left as they are written
-        self.lanes = 1  # of the vectors that floats stand for
+        self.lanes = 1  # of the vectors that stand for values of `wide` types, and which of them are there in memory
+        self.wide: frozenset[str] = frozenset()
+        self.mask = ""
         # a list while the conditions of rare cases are gathered and their slow forms left out
         self.rare_conditions: list[Value] | None = None
         self.slow_everywhere = True  # whether all slow forms that were left out are right for every element
@@ -114,6 +128,10 @@ class Llvm:
     # -- values --------------------------------------------------------------------------------
 
     def constant(self, type: str, value: Number) -> Value:
+        if type in self.wide:
+            with self.vectors(self.lanes, self.mask, frozenset()):
+                one = self.constant(type, value)
+            return Value(self, f"splat ({_TYPE[type]} {one.name})", type)
         if type == "b1":
             return Value(self, "true" if value else "false", type)
         if not is_float(type):
@@ -126,19 +144,52 @@ class Llvm:
                 except OverflowError:
                     value = math.copysign(math.inf, value)
         bits = struct.unpack("<Q", struct.pack("<d", value))[0]
-        if self.lanes > 1:
-            return Value(self, f"<{', '.join([f'{_TYPE[type]} 0x{bits:016X}'] * self.lanes)}>", type)
         return Value(self, f"0x{bits:016X}", type)
 
     def _kind(self, type: str) -> str:
         """How a type is spelled."""
-        return f"<{self.lanes} x {_TYPE[type]}>" if self.lanes > 1 and is_float(type) else _TYPE[type]
+        return f"<{self.lanes} x {_TYPE[type]}>" if type in self.wide else _TYPE[type]
+
+    def _overload(self, type: str) -> str:
+        """How it is spelled in names of intrinsics."""
+        own = _OVERLOADS.get(_TYPE[type], _TYPE[type])
+        return f"v{self.lanes}{own}" if type in self.wide else own
+
+    @contextmanager
+    def vectors(self, lanes: int, mask: str = "", wide: frozenset[str] = frozenset(_TYPE)) -> Iterator[None]:
+        """Within it, values of `wide` types are vectors of so many lanes; only those of the mask are loaded and stored."""
+        outside = self.lanes, self.wide, self.mask
+        self.lanes, self.wide, self.mask = lanes, wide, mask
+        yield
+        self.lanes, self.wide, self.mask = outside
+
+    def in_lanes(self, a: Value) -> Value:
+        """One value in all lanes."""
+        t, one = self._kind(a.type), _TYPE[a.type]
+        first = self.value(f"insertelement {t} poison, {one} {a.name}, i64 0", a.type)
+        return self.value(f"shufflevector {t} {first.name}, {t} poison, <{self.lanes} x i32> zeroinitializer", a.type)
+
+    def lane_mask(self, count: Value, lanes: int) -> str:
+        """The mask of the first `count` of so many lanes."""
+        most = self.constant("i64", lanes)
+        with self.vectors(lanes, wide=frozenset(["u8"])):
+            held = self.in_lanes(self.value(f"trunc i64 {self.select(count < most, count, most).name} to i8", "u8"))
+            numbers = ", ".join(f"i8 {i}" for i in range(lanes))
+            return self.value(f"icmp ugt {self._kind('u8')} {held.name}, <{numbers}>", "b1").name
+
+    def any(self, a: Value) -> Value:
+        """Whether a bool is true in any lane, of those that are there."""
+        found = self.value(f"and {self._kind('b1')} {a.name}, {self.mask}", "b1") if self.mask else a
+        bits = self.value(f"bitcast {self._kind('b1')} {found.name} to i{self.lanes}", "u64").name
+        return self.value(f"icmp ne i{self.lanes} {bits}, 0", "b1")
 
     def binary(self, op: str, a: Value, b: Value, flags: str = "") -> Value:
         if is_float(a.type) and op in _FLOAT:
             op = _FLOAT[op]
         elif op in ("div", "rem", "shr"):
             op = (_SIGNED if is_signed(a.type) else _UNSIGNED)[op]
+        if a.type in self.wide and op.endswith(("div", "rem")) and op != "fdiv":
+            raise NoVectors(op)
         return self.value(f"{op} {flags}{self._kind(a.type)} {a.name}, {b.name}", a.type)
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
@@ -148,16 +199,16 @@ class Llvm:
             text = f"icmp {op} "
         else:
             text = f"icmp {'s' if is_signed(a.type) else 'u'}{op} "
-        return self.value(f"{text}{_TYPE[a.type]} {a.name}, {b.name}", "b1")
+        return self.value(f"{text}{self._kind(a.type)} {a.name}, {b.name}", "b1")
 
     def negate(self, a: Value) -> Value:
         if is_float(a.type):
             return self.value(f"fneg {self._kind(a.type)} {a.name}", a.type)
-        return self.value(f"sub {_TYPE[a.type]} 0, {a.name}", a.type)
+        return self.value(f"sub {self._kind(a.type)} {self.constant(a.type, 0).name}, {a.name}", a.type)
 
     def select(self, c: Value, a: Value, b: Value) -> Value:
-        t = _TYPE[a.type]
-        return self.value(f"select i1 {c.name}, {t} {a.name}, {t} {b.name}", a.type)
+        t = self._kind(a.type)
+        return self.value(f"select {self._kind('b1')} {c.name}, {t} {a.name}, {t} {b.name}", a.type)
 
     def rare(self, condition: Value, slow: Callable[[], Any], fast: Any, everywhere: bool = False) -> Any:
         if self.rare_conditions is not None:
@@ -178,19 +229,18 @@ class Llvm:
         self.rare_conditions = gathered
 
     def intrinsic(self, name: str, *args: Value, flags: str = "") -> Value:
-        type, t = args[0].type, _TYPE[args[0].type]
+        type, t = args[0].type, self._kind(args[0].type)
         if name == "fma" and self.lane_number and not args[2].name.startswith("%"):
             args = (*args[:2], self._addend(args[2], *self.lane_number))
+        code = self._overload(type)
         if not is_float(type) and name in ("minimum", "maximum"):
-            full = f"llvm.{'s' if is_signed(type) else 'u'}{name[:3]}.{t}"
+            full = f"llvm.{'s' if is_signed(type) else 'u'}{name[:3]}.{code}"
         elif not is_float(type) and name == "abs":
-            full = f"llvm.abs.{t}"
+            full = f"llvm.abs.{code}"
             self.declarations.add(f"declare {t} @{full}({t}, i1)")
             return self.value(f"call {t} @{full}({t} {args[0].name}, i1 false)", type)
         else:
-            full = f"{_INTRINSIC[name]}.{'f' if is_float(type) else 'i'}{32 if type.endswith('32') else 64}"
-            if not is_float(type):
-                full = f"{_INTRINSIC[name]}.{t}"
+            full = f"{_INTRINSIC[name]}.{code}"
         self.declarations.add(f"declare {t} @{full}({', '.join([t] * len(args))})")
         return self.value(f"call {flags}{t} @{full}({', '.join(f'{t} {a.name}' for a in args)})", type)
 
@@ -203,6 +253,8 @@ class Llvm:
 
     def library_call(self, name: str, result: str, *args: Value) -> Value:
         """A function found by its symbol in the process (libm, for what is rare)."""
+        if self.wide:
+            raise NoVectors(name)
         types = ", ".join(_TYPE[a.type] for a in args)
         self.declarations.add(f"declare {_TYPE[result]} @{name}({types})")
         given = ", ".join(f"{_TYPE[a.type]} {a.name}" for a in args)
@@ -211,13 +263,13 @@ class Llvm:
     def bitcast(self, a: Value, type: str) -> Value:
         if _TYPE[a.type] == _TYPE[type]:
             return Value(self, a.name, type)
-        return self.value(f"bitcast {_TYPE[a.type]} {a.name} to {_TYPE[type]}", type)
+        return self.value(f"bitcast {self._kind(a.type)} {a.name} to {self._kind(type)}", type)
 
     def cast(self, a: Value, type: str) -> Value:
         source = a.type
         if source == type:
             return a
-        s, t = _TYPE[source], _TYPE[type]
+        s, t = self._kind(source), self._kind(type)
         if type == "b1":
             return self.compare("ne", a, self.constant(source, 0))
         if is_float(source) and is_float(type):
@@ -236,7 +288,7 @@ class Llvm:
 
     def _saturated(self, a: Value, type: str) -> Value:
         """A float as an integer of any type: the nearest one, 0 for NaN, so that no input is undefined."""
-        s, t, source = _TYPE[a.type], _TYPE[type], a.type
+        s, t, source = self._kind(a.type), self._kind(type), a.type
         if _SATURATES:
             full = f"llvm.fpto{'s' if is_signed(type) else 'u'}i.sat.{t}.f{SIZE[source] * 8}"
             self.declarations.add(f"declare {t} @{full}({s})")
@@ -252,14 +304,14 @@ class Llvm:
             held = self.select(held > edge if less else held < edge, held, edge)
         through = type if bits == 64 else "i64" if type == "u32" else "i32"
         op = "fptoui" if type == "u64" else "fptosi"
-        whole = self.cast(self.value(f"{op} {s} {held.name} to {_TYPE[through]}", through), type)
+        whole = self.cast(self.value(f"{op} {s} {held.name} to {self._kind(through)}", through), type)
         if most == high:
             return whole
         return self.select(a > self.constant(source, most), self.constant(type, high), whole)
 
     def truncate(self, a: Value, type: str) -> Value:
         """A float that is known to fit a signed integer type; unlike `cast`, it is done in vectors."""
-        return self.value(f"fptosi {_TYPE[a.type]} {a.name} to {_TYPE[type]}", type)
+        return self.value(f"fptosi {self._kind(a.type)} {a.name} to {self._kind(type)}", type)
 
     # -- memory --------------------------------------------------------------------------------
 
@@ -273,37 +325,86 @@ class Llvm:
     def load(self, pointer: str, type: str) -> Value:
         """A value of the compute type of `type`; bool is one byte in memory."""
         if type == "b1":
-            byte = self.value(f"load i8, ptr {pointer}, align 1{self._group()}", "u8")
-            return self.compare("ne", byte, self.constant("u8", 0))
-        raw = self.value(f"load {self._kind(type)}, ptr {pointer}, align {SIZE[type]}{self._group()}", type)
+            return self.compare("ne", self._loaded(pointer, "u8"), self.constant("u8", 0))
         if type == "f16":
-            return self.value(f"fpext half {raw.name} to float", "f32")
+            raw = self.bitcast(self._loaded(pointer, "u16"), "f16")
+            return self.value(f"fpext {self._kind('f16')} {raw.name} to {self._kind('f32')}", "f32")
         if type == "bf16":
-            wide = self.value(f"zext i16 {raw.name} to i32", "u32")
-            high = self.value(f"shl i32 {wide.name}, 16", "u32")
-            return self.bitcast(high, "f32")
-        return raw
+            return self._from_bfloat16(self._loaded(pointer, "u16"))
+        return self._loaded(pointer, type)
+
+    def _loaded(self, pointer: str, type: str) -> Value:
+        if not self.mask:
+            return self._joined([self._part(pointer, type, k) for k in range(self._parts(type))], type)
+        t = self._kind(type)
+        name, masks = f"llvm.masked.load.{self._overload(type)}.p0", self._kind("b1")
+        self.declarations.add(f"declare {t} @{name}(ptr, i32, {masks}, {t})")
+        given = f"ptr {pointer}, i32 {SIZE[type]}, {masks} {self.mask}, {t} zeroinitializer"
+        return self.value(f"call {t} @{name}({given})", type)
 
     def store(self, pointer: str, type: str, a: Value) -> None:
         a = self.cast(a, COMPUTE.get(type, type))
         if type == "b1":
-            a = self.value(f"zext i1 {a.name} to i8", "u8")
-            type = "u8"
+            a = self.value(f"zext {self._kind('b1')} {a.name} to {self._kind('u8')}", "u8")
         elif type == "f16":
-            a = self.value(f"fptrunc float {a.name} to half", "f16")
+            a = self.value(f"fptrunc {self._kind('f32')} {a.name} to {self._kind('f16')}", "f16")
+            a = self.bitcast(a, "u16") if self.mask else a
         elif type == "bf16":
             a = self._round_to_bfloat16(a)
-        self.emit(f"store {self._kind(type)} {a.name}, ptr {pointer}, align {SIZE[type]}{self._group()}")
+        if not self.mask:
+            self._store_parts(pointer, a)
+            return
+        t = self._kind(a.type)
+        name, masks = f"llvm.masked.store.{self._overload(a.type)}.p0", self._kind("b1")
+        self.declarations.add(f"declare void @{name}({t}, ptr, i32, {masks})")
+        self.emit(f"call void @{name}({t} {a.name}, ptr {pointer}, i32 {SIZE[a.type]}, {masks} {self.mask})")
+
+    # The compiler would write parts of long vectors in any order, which takes half as long again where they go beyond the first cache.
+
+    def _parts(self, type: str) -> int:
+        """Into how many lines of memory a value goes."""
+        return max(1, self.lanes * SIZE[type] // _LINE) if type in self.wide else 1
+
+    def _part(self, pointer: str, type: str, number: int) -> Value:
+        place = self.value(f"getelementptr i8, ptr {pointer}, i64 {_LINE * number}", "i64").name if number else pointer
+        with self.vectors(self.lanes // self._parts(type), "", self.wide):
+            return self.value(f"load {self._kind(type)}, ptr {place}, align {SIZE[type]}{self._group()}", type)
+
+    def _joined(self, parts: list[Value], type: str) -> Value:
+        """Parts of a vector as one."""
+        while len(parts) > 1:
+            lanes = self.lanes // len(parts)
+            t, every = f"<{lanes} x {_TYPE[type]}>", _picked(range(2 * lanes))
+            parts = [
+                self.value(f"shufflevector {t} {a.name}, {t} {b.name}, {every}", type)
+                for a, b in zip(parts[::2], parts[1::2], strict=True)
+            ]
+        return parts[0]
+
+    def _store_parts(self, pointer: str, a: Value) -> None:
+        t, count = self._kind(a.type), self._parts(a.type)
+        lanes, end = self.lanes // count, f"align {SIZE[a.type]}{self._group()}"
+        if count == 1:
+            self.emit(f"store {t} {a.name}, ptr {pointer}, {end}")
+            return
+        for k in range(count):
+            place = self.value(f"getelementptr i8, ptr {pointer}, i64 {_LINE * k}", "i64").name
+            own = _picked(range(k * lanes, (k + 1) * lanes))
+            part = self.value(f"shufflevector {t} {a.name}, {t} poison, {own}", a.type).name
+            self.emit(f"store <{lanes} x {_TYPE[a.type]}> {part}, ptr {place}, {end}")
+
+    def _from_bfloat16(self, bits: Value) -> Value:
+        return self.bitcast(self.cast(bits, "u32") << 16, "f32")
 
     def through(self, a: Value, type: str) -> Value:
         """What a store and a load of a type make of a value."""
         a = self.cast(a, COMPUTE.get(type, type))
         if type == "f16":
-            short = self.value(f"fptrunc float {a.name} to half", "f16").name
-            return self.value(f"fpext half {short} to float", "f32")
+            half, single = self._kind("f16"), self._kind("f32")
+            short = self.value(f"fptrunc {single} {a.name} to {half}", "f16").name
+            return self.value(f"fpext {half} {short} to {single}", "f32")
         if type == "bf16":
-            wide = self.cast(self._round_to_bfloat16(a), "u32")
-            return self.bitcast(wide << 16, "f32")
+            return self._from_bfloat16(self._round_to_bfloat16(a))
         return a
 
     def _round_to_bfloat16(self, a: Value) -> Value:
@@ -315,6 +416,8 @@ class Llvm:
 
     def variable(self, type: str) -> str:
         """A stack slot for a scalar; pair of a name and the type it was made for."""
+        if type in self.wide:
+            raise NoVectors("a loop within a body")
         name = self.fresh()
         self.slots.append(f"  {name} = alloca {_TYPE[type]}")
         return name
