@@ -38,7 +38,7 @@ def join(m: Any, fold: str, a: Any, b: Any) -> Any:
 START = {"sum": 0, "prod": 1, "logsumexp": float("-inf")}
 
 
-@kernel("(n)->(n)")
+@kernel("(n)->(n)", vectors=False)
 def scan_rows(m: Any, x: Any, out: Any, fold: Any) -> None:
     """Running folds along rows."""
     wide = WIDE.get(x.type, "i64")

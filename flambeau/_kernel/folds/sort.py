@@ -286,7 +286,7 @@ def upper_bound(m: Any, x: Any, edges: Any, out: Any) -> None:
         out[i] = first
 
 
-@kernel("(n),(n)->(n),(n),(n),()")
+@kernel("(n),(n)->(n),(n),(n),()", vectors=False)
 def distinct(m: Any, x: Any, place: Any, first: Any, inverse: Any, count: Any, found: Any) -> None:
     """Of a sorted row: its distinct elements, the run of every original element, the lengths of the runs, their number.
 

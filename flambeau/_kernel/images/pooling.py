@@ -169,7 +169,7 @@ def put_element(m, g, index, in_d, in_h, in_w, out):
     out[()] = total
 
 
-@kernel("(n),(n)->(s)")
+@kernel("(n),(n)->(s)", vectors=False)
 def put_elements(m, g, index, out):
     """Elements added to zeros at their places."""
     for i in independent(out.n):

@@ -136,7 +136,7 @@ def resample_columns_back(m, g, index, weights, out):
                     out[j, c] = out[j, c] + g[i, c] * share
 
 
-@kernel("(k),(k,t),(k,t)->(n)")
+@kernel("(k),(k,t),(k,t)->(n)", vectors=False)
 def resample_rows_back(m, g, index, weights, out):
     """The same along the last dimension."""
     count = m.cast(out.n, "u64")

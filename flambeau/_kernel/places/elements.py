@@ -45,7 +45,7 @@ def _gather_row(m: Any, x: Any, index: Any, out: Any, from_end: Any) -> Any:
     return wrong
 
 
-@kernel("(n),(k)->(k),()")
+@kernel("(n),(k)->(k),()", vectors=False)
 def gather_elements(m: Any, x: Any, index: Any, out: Any, found: Any, from_end: Any) -> None:
     """out[i] = x[index[i]]; ends at an index out of range and tells of it."""
     found[()] = _gather_row(m, x, index, out, from_end)
@@ -58,7 +58,7 @@ def join_indices(m: Any, whole: Any, n: Any, index: Any, out: Any) -> None:
         out[i] = m.cast(whole[i], "i64") * n[()] + m.cast(index[i], "i64")
 
 
-@kernel("(h,w),(k),(k)->(k),()")
+@kernel("(h,w),(k),(k)->(k),()", vectors=False)
 def gather_pairs(m: Any, x: Any, row: Any, column: Any, out: Any, found: Any) -> None:
     """out[i] = x[row[i], column[i]], counted from the end where negative; ends at an index out of range and tells of it."""
     wrong = m.value(False, "b1")
@@ -195,7 +195,7 @@ def add_where(m: Any, mask: Any, values: Any, out: Any) -> None:
         i += 1
 
 
-@kernel("(h,w)->(k,d)")
+@kernel("(h,w)->(k,d)", vectors=False)
 def nonzero_pairs(m: Any, x: Any, out: Any) -> None:
     """Row and column of the nonzero elements of a matrix; their number must be k."""
     j = m.value(0, "i64")
