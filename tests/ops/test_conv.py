@@ -316,3 +316,13 @@ def test_dilation_leaves_room_for_more_than_single_elements_give(rank):
     g = torch.arange(float(made.numel())).view(made.shape).cos()
     for found, wanted in zip(torch.autograd.grad(made, (x, w), g), torch.autograd.grad(expected, (x, w), g)):
         torch.testing.assert_close(found, wanted)
+
+
+def test_signals_come_out_row_by_row():
+    x = torch.arange(24.0).reshape(2, 4, 3).transpose(1, 2)  # (batch, 3 channels, length 4), channels side by side
+    w = torch.arange(18.0).reshape(2, 3, 3)
+    for make, weight in ((F.conv1d, w), (F.conv1d, w[..., :1]), (F.conv_transpose1d, w.transpose(0, 1))):
+        for _ in range(4):  # the last by plans
+            made = make(x, weight)
+            assert made.is_contiguous() and made.view(-1).equal(make(x.contiguous(), weight).view(-1))
+    assert not F.conv1d(x, w.transpose(1, 2).contiguous().transpose(1, 2)).is_contiguous()  # by the weight's layout

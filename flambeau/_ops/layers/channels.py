@@ -30,7 +30,7 @@ def is_channels_last(a: Any) -> bool:
     return bool(channels_at_end(a).flags.c_contiguous)
 
 
-def _has_channels_last(a: Any) -> bool:
+def has_channels_last(a: Any) -> bool:
     """The same, but there may be gaps, and (N, C, length) counts as images of one row."""
     if a.flags.c_contiguous:
         return False
@@ -58,7 +58,7 @@ def with_channels_last(a: Any) -> Any:
 
 def room_like(backend: Any, x: Any, shape: tuple[int, ...], d: Any) -> Any:
     """Memory for a result of as many dimensions as `x`, with channels last if `x` has them so: `keeps_channels_last` then copies nothing."""
-    if not _has_channels_last(x):
+    if not has_channels_last(x):
         return backend.empty(shape, d)
     return channels_second(backend.empty((shape[0], *shape[2:], shape[1]), d))
 
@@ -71,7 +71,7 @@ def keeps_channels_last(count: int = 1, takes: Callable[..., bool] | None = None
 
     def decorate(forward: Any) -> Any:
         def applies(args: Any) -> bool:
-            if not any([a is not None and _has_channels_last(a) for a in args[:count]]):
+            if not any([a is not None and has_channels_last(a) for a in args[:count]]):
                 return False
             return bool(args[0].ndim > 3 if takes is None else takes(*args))
 

@@ -28,7 +28,7 @@ from ..records.rules import not_implemented, type_name
 from ..records.shape_rules import dtype_of
 from ..records.tangents import multilinear
 from ..registry import ops, public, relabel
-from .channels import keeps_channels_last
+from .channels import has_channels_last, keeps_channels_last
 from .convolution.description import Ints, describe, output_size, run, spread, transposed_size
 
 # -- records -------------------------------------------------------------------------------------------------------
@@ -88,6 +88,12 @@ def _wide(d: Any) -> Any:
     return complex64 if d is complex32 else float32 if d.category == FLOATING and d.itemsize == 2 else d
 
 
+def _keeps_channels_last(x: Any, weight: Any, *rest: Any) -> bool:
+    """Signals come out row by row however they lie, so that they can be viewed. Only their weight is looked at."""
+    transposed = rest[4]
+    return has_channels_last(weight) if x.ndim == 3 else not (transposed and x.ndim == 5)
+
+
 @primitive(
     tensors=3, name="convolution",
     meta=lambda x, *rest: (_shape(x, *rest), from_numpy_dtype(x.dtype)),
@@ -99,7 +105,7 @@ def _wide(d: Any) -> Any:
     batch=convolved,
     tangent=multilinear("x", "weight", added="bias"),
 )  # fmt: skip
-@keeps_channels_last(2, takes=lambda x, *rest: not (rest[5] and x.ndim == 5))
+@keeps_channels_last(2, takes=_keeps_channels_last)
 def convolution_op(
     backend: Any, x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
     extra: Ints, groups: int,
