@@ -71,6 +71,12 @@ def init() -> None:
     _cupy()
 
 
+def _lazy_call(callable: Any, **kwargs: Any) -> None:
+    """Calls a function that wants a GPU: at once if there is one, otherwise never. Programs in Megatron's style import this."""
+    if is_available():
+        callable()
+
+
 _forked = [False]
 
 

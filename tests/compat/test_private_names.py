@@ -380,3 +380,12 @@ def test_backends_that_look_at_graphs_and_devices_for_a_while():
 
 def test_no_process_was_forked_from_one_with_a_gpu():
     assert not any(getattr(torch, name)._is_in_bad_fork() for name in ("cuda", "xpu", "mps", "mtia"))
+
+
+def test_calls_that_want_a_gpu_wait_for_one(monkeypatch):
+    called = []
+    torch.cuda._lazy_call(lambda: called.append(1))
+    assert len(called) == torch.cuda.is_available()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    torch.cuda._lazy_call(lambda: called.append(2), seed=True)
+    assert called[-1] == 2
