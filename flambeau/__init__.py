@@ -93,6 +93,7 @@ globals().update({name: d for d in _dtypes.ALL for name in (d.name, *d.aliases)}
 globals().update({x.name: x for x in (*_layouts.FORMATS, *_layouts.LAYOUTS, *_SCHEMES)})
 globals().update(_constructors.typed_classes(), **legacy_classes())
 Storage = legacy_classes()["FloatStorage"]
+legacy_contiguous_format = _layouts.contiguous_format  # the name it had before it was a choice
 _find, _names = _methods.finder(globals())
 
 from . import autograd  # noqa: E402  (gives tensors `backward`)

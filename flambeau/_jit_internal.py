@@ -7,7 +7,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Dict, Final, List, Optional, Tuple, Union  # noqa: UP035, F401 (programs take them from here)
 
 from ._tensor import Tensor
 from .futures import Future

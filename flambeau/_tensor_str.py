@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from ._core.printing import PRINT_OPTIONS as PRINT_OPTS
-from ._core.printing import _array_text, _with_suffixes, set_printoptions
+from ._core.printing import _array_text, _element_texts, _with_suffixes, set_printoptions
 from ._ops.registry import ops
 from ._tensor import Tensor
 
@@ -55,3 +57,19 @@ def _str(self: Tensor, *, tensor_contents: Any = None) -> str:
 
 
 _str_intern = _str
+
+
+class _Formatter:
+    """Writes numbers as they stand in a printed tensor."""
+
+    def __init__(self, tensor: Tensor):
+        self._shown = tensor.detach().cpu().numpy()
+
+    def width(self) -> int:
+        """The width of the tensor's columns."""
+        return _element_texts(self._shown)[1]
+
+    def format(self, value: Any) -> str:
+        """The text of one of its elements, as wide as the column."""
+        texts, width = _element_texts(np.append(self._shown, self._shown.dtype.type(value)))
+        return texts[-1].strip().rjust(width)

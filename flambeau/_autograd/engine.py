@@ -254,6 +254,11 @@ def without_gradient(node: Node) -> Sequence[Any]:
     return node.op.backward(node, g, False) if "ctx" in node.__dict__ else ()
 
 
+def is_for_all_leaves() -> bool:
+    """Whether gradients are computed for all leaves; while `grad` computes those of some tensors, old checkpoints refuse."""
+    return local.walk is None or local.walk.given[2] is None
+
+
 def will_run(node: Node) -> bool:
     """Whether the backward pass that runs now comes to a node."""
     walk = local.walk

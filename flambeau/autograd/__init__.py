@@ -11,6 +11,7 @@ import numpy as np
 
 from .._autograd import engine
 from .._autograd import functions as _functions
+from .._autograd.engine import is_for_all_leaves as _is_checkpoint_valid  # noqa: F401 (old copies of `checkpoint` ask it)
 from .._autograd.functions import Function, FunctionCtx
 from .._autograd.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .._autograd.node import AccumulateGrad, edge_of, is_leaf

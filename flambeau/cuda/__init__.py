@@ -517,6 +517,6 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(f"{__name__}.memory"), name)
     if name in _OF_GRAPHS:
         return getattr(importlib.import_module(f"{__name__}.graphs"), name)
-    if name not in ("graphs", "memory", "nccl", "nvtx", "profiler", "random", "streams"):
+    if name not in ("_utils", "comm", "graphs", "memory", "nccl", "nvtx", "profiler", "random", "streams"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module(f"{__name__}.{name}")  # they take their names from here

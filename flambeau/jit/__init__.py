@@ -44,6 +44,14 @@ from ._tracer import TracerWarning, is_tracing
 from ._tracing import TracingCheckError, _get_trace_graph, trace, trace_module
 from ._units import CompilationUnit, ScriptFunction
 
+
+def _unwrap_optional(x: object) -> object:
+    """What a script knows to be there, for it is not None."""
+    if x is None:
+        raise AssertionError("Unwrapping null optional")
+    return x
+
+
 _script_if_tracing = script_if_tracing  # the name that libraries use
 _fork, _wait = fork, wait
 

@@ -153,12 +153,13 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None) -> Tensor:
     return log_softmax_op(input, dim)
 
 
-def _implicit_dim(name: str, input: Tensor) -> int:
+def implicit_dim(name: str, ndim: int) -> int:
+    """The dimension that is taken where none is named."""
     not_planned()
     warn_user(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
     )
-    return 0 if input._array.ndim in (0, 1, 3) else 1
+    return 0 if ndim in (0, 1, 3) else 1
 
 
 @public("nn.functional.softmax", method=False, planned=True)
@@ -166,7 +167,7 @@ def functional_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
 ) -> Tensor:
     """Exponentials divided by their sum along `dim`."""
-    return softmax(input, _implicit_dim("softmax", input) if dim is None else dim, dtype)
+    return softmax(input, implicit_dim("softmax", input._array.ndim) if dim is None else dim, dtype)
 
 
 @public("nn.functional.log_softmax", method=False, planned=True)
@@ -174,13 +175,13 @@ def functional_log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
 ) -> Tensor:
     """The logarithm of softmax along `dim`."""
-    return log_softmax(input, _implicit_dim("log_softmax", input) if dim is None else dim, dtype)
+    return log_softmax(input, implicit_dim("log_softmax", input._array.ndim) if dim is None else dim, dtype)
 
 
 @public("nn.functional.softmin", method=False)
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
     """softmax of the negated input."""
-    return softmax(-input, _implicit_dim("softmin", input) if dim is None else dim, dtype)
+    return softmax(-input, implicit_dim("softmin", input._array.ndim) if dim is None else dim, dtype)
 
 
 @public("nn.functional.gumbel_softmax", method=False)

@@ -15,19 +15,29 @@ _ORDER = ((1, 2, 0, 3), (0, 2, 1, 3))  # from (L, N, heads, width) or (N, L, hea
 _BACK = ((2, 0, 1, 3), (0, 2, 1, 3))
 
 
+def none_or_dtype(input: Any) -> Any:
+    """The dtype of a mask, if there is one."""
+    if input is not None and not isinstance(input, Tensor):
+        raise RuntimeError("input to _none_or_dtype() must be None or torch.Tensor")
+    return None if input is None else input.dtype
+
+
 def canonical_mask(
-    mask: Tensor | None, name: str, other: Tensor | None, other_name: str, target: Any, check_other: bool = True
+    mask: Tensor | None, mask_name: str, other_type: Any, other_name: str, target_type: Any, check_other: bool = True
 ) -> Tensor | None:
     """A mask as numbers to be added: True means "not seen" and becomes -inf."""
     if mask is None:
         return None
     if mask.dtype is not bool_ and mask.dtype.category != FLOATING:
-        raise AssertionError(f"only bool and floating types of {name} are supported")
-    if check_other and other is not None and other.dtype is not mask.dtype:
-        warn_user(f"Support for mismatched {name} and {other_name} is deprecated: give both the same dtype")
+        raise AssertionError(f"only bool and floating types of {mask_name} are supported")
+    if check_other and other_type is not None and other_type is not mask.dtype:
+        warn_user(
+            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead: they are "
+            f"{mask.dtype} and {other_type}"
+        )
     if mask.dtype is not bool_:
         return mask
-    return ops.masked_fill(ops.zeros_like(mask, dtype=target), mask, -math.inf)
+    return ops.masked_fill(ops.zeros_like(mask, dtype=target_type), mask, -math.inf)
 
 
 @public("nn.functional.multi_head_attention_forward", method=False)
@@ -57,12 +67,12 @@ def attend(
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """The same for sequences (L, N, E) or, with `batch_first`, (N, L, E); `separate` are three projections."""
     batched = query._array.ndim == 3
-    _check_ranks(query, key, value, padding, mask, heads)
+    check_ranks(query, key, value, padding, mask, heads)
     if not batched:
         batch_first = True
         query, key, value = _one_batch(query, key, value)
         padding = None if padding is None else ops.unsqueeze(padding, 0)
-    padding = canonical_mask(padding, "key_padding_mask", mask, "attn_mask", query.dtype)
+    padding = canonical_mask(padding, "key_padding_mask", none_or_dtype(mask), "attn_mask", query.dtype)
     if causal and mask is None:
         raise RuntimeError(
             "Need attn_mask if specifying the is_causal hint: it only says that attn_mask is causal "
@@ -74,7 +84,12 @@ def attend(
         mask = canonical_mask(mask, "attn_mask", None, "", query.dtype, False)
         causal = causal and padding is None
     _check_sizes(query, key, value, width, heads, separate, weight)
-    q, k, v = _separate(query, key, value, separate, bias) if separate else _projected(query, key, value, weight, bias)
+    if separate:
+        if any(w is None for w in separate):
+            raise AssertionError("use_separate_proj_weight is True but a projection weight is None")
+        q, k, v = in_projection(query, key, value, *separate, *((None,) * 3 if bias is None else ops.chunk(bias, 3)))
+    else:
+        q, k, v = in_projection_packed(query, key, value, weight, bias)
     time = 1 if batch_first else 0
     length, batch = query._array.shape[time], query._array.shape[1 - time]
     mask = _shaped_mask(mask, length, k._array.shape[time], batch, heads)
@@ -125,31 +140,42 @@ def _heads(
 # -- projections ---------------------------------------------------------------------------------------------------
 
 
-def _projected(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Tensor | None) -> list[Tensor]:
+def in_projection_packed(q: Tensor, k: Tensor, v: Tensor, w: Any, b: Tensor | None = None) -> tuple[Tensor, ...]:
     """Queries, keys and values by one stacked matrix; in as few products as there are different inputs."""
-    width = query._array.shape[-1]
+    width = q._array.shape[-1]
     linear = functions["nn.functional.linear"]
-    if key is value:
-        if query is key:
-            return list(ops.chunk(linear(query, weight, bias), 3, -1))
-        first, rest = ops.split(weight, [width, 2 * width], 0)
-        one, two = (None, None) if bias is None else ops.split(bias, [width, 2 * width], 0)
-        return [linear(query, first, one), *ops.chunk(linear(key, rest, two), 2, -1)]
-    biases = [None] * 3 if bias is None else ops.chunk(bias, 3)
-    return [linear(t, w, b) for t, w, b in zip((query, key, value), ops.chunk(weight, 3), biases)]
+    if k is v:
+        if q is k:
+            return tuple(ops.chunk(linear(q, w, b), 3, -1))
+        first, rest = ops.split(w, [width, 2 * width], 0)
+        one, two = (None, None) if b is None else ops.split(b, [width, 2 * width], 0)
+        return (linear(q, first, one), *ops.chunk(linear(k, rest, two), 2, -1))
+    biases = [None] * 3 if b is None else ops.chunk(b, 3)
+    return tuple([linear(t, w, b) for t, w, b in zip((q, k, v), ops.chunk(w, 3), biases)])
 
 
-def _separate(query: Tensor, key: Tensor, value: Tensor, weights: Any, bias: Tensor | None) -> list[Tensor]:
-    biases = [None] * 3 if bias is None else ops.chunk(bias, 3)
+def in_projection(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    w_q: Tensor,
+    w_k: Tensor,
+    w_v: Tensor,
+    b_q: Any = None,
+    b_k: Any = None,
+    b_v: Any = None,
+) -> tuple[Tensor, ...]:
+    """Queries, keys and values, each by its own matrix."""
+    width = q._array.shape[-1]
     made = []
-    for name, t, w, b in zip(("query", "key", "value"), (query, key, value), weights, biases):
-        if w is None:
-            raise AssertionError("use_separate_proj_weight is True but a projection weight is None")
-        shape = (query._array.shape[-1], t._array.shape[-1])
+    for name, t, w, b in (("query", q, w_q, b_q), ("key", k, w_k, b_k), ("value", v, w_v, b_v)):
+        shape = (width, t._array.shape[-1])
         if w._array.shape != shape:
             raise AssertionError(f"expecting {name} weights shape of {shape}, but got {tuple(w._array.shape)}")
+        if b is not None and b._array.shape != (width,):
+            raise AssertionError(f"expecting {name} bias shape of {(width,)}, but got {tuple(b._array.shape)}")
         made.append(functions["nn.functional.linear"](t, w, b))
-    return made
+    return tuple(made)
 
 
 def _by_heads(t: Tensor, heads: int, time: int) -> Tensor:
@@ -213,7 +239,8 @@ def _with_padding(mask: Tensor | None, padding: Tensor, batch: int, keys: int) -
     return spread if mask is None else mask + spread
 
 
-def _check_ranks(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Any, heads: int) -> None:
+def check_ranks(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Any, heads: int) -> bool:
+    """Refuses arguments whose dimensions do not fit; whether there is a batch."""
     rank = query._array.ndim
     if rank not in (2, 3):
         raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {rank}-D query tensor")
@@ -235,6 +262,7 @@ def _check_ranks(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: 
         wanted = (heads, query._array.shape[0], key._array.shape[0])
         if mask._array.shape != wanted:
             raise AssertionError(f"Expected `attn_mask` shape to be {wanted} but got {tuple(mask._array.shape)}")
+    return bool(rank == 3)
 
 
 def _check_sizes(query: Tensor, key: Tensor, value: Tensor, width: int, heads: int, separate: Any, weight: Any) -> None:

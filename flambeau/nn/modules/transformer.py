@@ -8,7 +8,7 @@ from typing import Any
 
 from ..._core.state import local
 from ..._errors.frames import warn_user
-from ..._ops.layers.multihead import canonical_mask
+from ..._ops.layers.multihead import canonical_mask, none_or_dtype
 from ..._ops.registry import ops
 from ..._tensor import Tensor
 from .. import functional as F
@@ -127,7 +127,9 @@ class TransformerEncoderLayer(_Layer):
         is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
         """`src` (L, N, E), or (N, L, E) with `batch_first`; `is_causal` says that `src_mask` is causal."""
-        padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", src_mask, "src_mask", src.dtype)
+        padding = canonical_mask(
+            src_key_padding_mask, "src_key_padding_mask", none_or_dtype(src_mask), "src_mask", src.dtype
+        )
         mask = canonical_mask(src_mask, "src_mask", None, "", src.dtype, False)
         own = self._modules
         norm1, norm2 = own["norm1"], own["norm2"]
@@ -237,7 +239,7 @@ class TransformerEncoder(Module):
         is_causal: bool | None = None,
     ) -> Tensor:  # fmt: skip
         """The layers one after the other, with the same masks; a causal `mask` is recognised."""
-        padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", mask, "mask", src.dtype)
+        padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", none_or_dtype(mask), "mask", src.dtype)
         mask = canonical_mask(mask, "mask", None, "", src.dtype, False)
         first = self.layers[0]
         emptied = padding is not None and self._leaves_padding_out(src, mask, src_key_padding_mask)

@@ -6,17 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._backend.placement import gpu_count
-from ..._core.devices import device
 from ..modules.module import Module
+from .comm import numbered
 from .parallel_apply import parallel_apply
 from .replicate import replicate
 from .scatter_gather import gather, scatter_kwargs
 
 __all__ = ["DataParallel", "data_parallel"]
-
-
-def _numbered(where: Any) -> device:
-    return device("cuda", where) if isinstance(where, int) else device(where)
 
 
 class DataParallel(Module):
@@ -38,7 +34,7 @@ class DataParallel(Module):
         self.device_ids = ids
         self.output_device = (ids[0] if ids else None) if output_device is None else output_device
         if ids:
-            self.src_device_obj = _numbered(ids[0])
+            self.src_device_obj = numbered(ids[0])
         if len(ids) == 1:
             module.to(self.src_device_obj)
 
@@ -55,7 +51,7 @@ def data_parallel(
 ) -> Any:  # fmt: skip
     """Calls a module on several GPUs, each with its part of the inputs."""
     inputs = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
-    devices = [_numbered(i) for i in (range(gpu_count()) if device_ids is None else device_ids)]
+    devices = [numbered(i) for i in (range(gpu_count()) if device_ids is None else device_ids)]
     if not devices:
         return module(*inputs, **(module_kwargs or {}))
     for tensor in (*module.parameters(), *module.buffers()):
@@ -70,4 +66,4 @@ def data_parallel(
     if len(devices) == 1:
         return module(*parts[0], **named[0])
     outputs = parallel_apply(replicate(module, devices[: len(parts)]), parts, named)
-    return gather(outputs, devices[0] if output_device is None else _numbered(output_device), dim)
+    return gather(outputs, devices[0] if output_device is None else numbered(output_device), dim)

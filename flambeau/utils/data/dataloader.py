@@ -15,6 +15,7 @@ from ._iterators import (
     _SingleProcessDataLoaderIter,
 )  # fmt: skip
 from ._utils.collate import default_collate, default_convert
+from ._utils.errors import ExceptionWrapper  # noqa: F401 (programs take it from here)
 from ._utils.fetch import _DatasetKind
 from ._utils.worker import get_worker_info
 from .datapipes.datapipe import IterDataPipe, MapDataPipe
