@@ -295,8 +295,14 @@ def _tensors(actual: Tensor, expected: Tensor, place: tuple[Any, ...], options: 
         differ("stride()", actual.stride(), expected.stride())
     if options.check_device and actual.device != expected.device:
         differ("device", actual.device, expected.device)
+    if actual.is_quantized != expected.is_quantized:
+        differ("is_quantized", actual.is_quantized, expected.is_quantized)
+    if actual.is_quantized and actual.qscheme() != expected.qscheme():
+        differ("qscheme()", actual.qscheme(), expected.qscheme())
     if options.check_dtype and actual.dtype != expected.dtype:
         differ("dtype", actual.dtype, expected.dtype)
+    if actual.is_meta or expected.is_meta:  # which have no elements to compare
+        return
     rtol, atol = options.tolerances(actual, expected)
     actual, expected = _alike(actual, expected)
     if actual.layout == sparse_coo:
@@ -321,6 +327,12 @@ def _alike(actual: Tensor, expected: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _coo(actual: Tensor, expected: Tensor, rtol: float, atol: float, place: Any, options: _Options) -> None:
+    if actual.sparse_dim() != expected.sparse_dim():
+        raise _Mismatch(
+            "The number of sparse dimensions in sparse COO tensors does not match: "
+            f"{actual.sparse_dim()} != {expected.sparse_dim()}",
+            place,
+        )
     if actual._nnz() != expected._nnz():
         raise _Mismatch(
             f"The number of specified values in sparse COO tensors does not match: {actual._nnz()} != {expected._nnz()}",

@@ -54,7 +54,7 @@ def make_tensor(
         made = made[..., 1::2]
     elif memory_format is not None:
         made = made.clone(memory_format=memory_format)
-    if exclude_zero and dtype is not d.bool_:
+    if exclude_zero:
         made[made == 0] = finfo(dtype).tiny if floating else 1
     return made.requires_grad_() if requires_grad else made
 
@@ -75,9 +75,16 @@ def _range(dtype: Any, low: float | None, high: float | None) -> tuple[float, fl
     if math.isnan(low) or math.isnan(high):
         raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")
     if low == high and (dtype.is_floating_point or dtype.is_complex):
-        warnings.warn("make_tensor: `low == high` is old; use `torch.full(...)` instead", FutureWarning, stacklevel=3)
+        warnings.warn(
+            "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated: "
+            "use `torch.full(...)` instead",
+            FutureWarning,
+            stacklevel=3,
+        )
     elif low >= high:
         raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
+    if high < least or low >= most:
+        raise ValueError(f"`low` and `high` are [{low}, {high}), but {dtype} only supports [{least}, {most})")
     low, high = min(max(low, least), most), min(max(high, least), most)
     if not (dtype.is_floating_point or dtype.is_complex):
         low, high = math.ceil(low), math.ceil(high)
@@ -85,6 +92,8 @@ def _range(dtype: Any, low: float | None, high: float | None) -> tuple[float, fl
 
 
 def _uniform(sizes: Any, dtype: Any, device: Any, low: float, high: float) -> Tensor:
+    if high - low > finfo(dtype).max:  # more than a draw can reach across
+        return _uniform(sizes, dtype, device, low / 2, high / 2) * 2
     if dtype.is_complex:
         made = ops.empty(sizes, dtype=dtype, device=device)
         ops.view_as_real(made).uniform_(low, high)

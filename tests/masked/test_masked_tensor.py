@@ -110,3 +110,13 @@ def test_data_is_a_copy_and_copies_are_masked():
 def test_refusals(use, kind, text):
     with pytest.raises(kind, match=text):
         use()
+
+
+def test_a_copy_of_what_has_a_history_warns():
+    x = DATA.clone().requires_grad_()
+    with pytest.warns(UserWarning, match="not recommended to create a MaskedTensor"):
+        assert not masked_tensor(x, MASK).requires_grad
+    as_masked_tensor(x, MASK).sum().backward()
+    assert x.grad.tolist() == MASK.float().tolist()
+    with pytest.raises(RuntimeError, match="Only Tensors of floating point"):
+        masked_tensor(DATA.long(), MASK, requires_grad=True)

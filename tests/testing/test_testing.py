@@ -77,6 +77,21 @@ def test_wrong_use():
         assert_allclose(t([1.0]), [1.0])
 
 
+def test_tensors_that_cannot_be_compared_by_their_elements():
+    meta = torch.empty(3, device="meta")
+    assert_close(meta, meta.clone())
+    with pytest.raises(AssertionError, match="shape"):
+        assert_close(meta, torch.empty(2, device="meta"))
+    whole = torch.quantize_per_tensor(torch.ones(4), 0.5, 0, torch.qint8)
+    rows = torch.quantize_per_channel(torch.ones(4), torch.full((4,), 0.5), torch.zeros(4), 0, torch.qint8)
+    with pytest.raises(AssertionError, match="qscheme"):
+        assert_close(whole, rows)
+    with pytest.raises(AssertionError, match="is_quantized"):
+        assert_close(torch.ones(4), whole, check_dtype=False)
+    with pytest.raises(AssertionError, match="number of sparse dimensions"):
+        assert_close(torch.eye(2).to_sparse(), torch.eye(2).to_sparse(1))
+
+
 def test_make_tensor():
     x = make_tensor(3, 4, dtype=torch.float32, device="cpu", low=2, high=3, noncontiguous=True)
     assert x.shape == (3, 4) and not x.is_contiguous() and ((x >= 2) & (x < 3)).all()
@@ -85,6 +100,15 @@ def test_make_tensor():
     assert make_tensor((), dtype=torch.complex64, device="cpu", requires_grad=True).requires_grad
     with pytest.raises(ValueError, match="less than"):
         make_tensor(1, dtype=torch.float32, device="cpu", low=1, high=0)
+    for dtype, low, high in ((torch.float32, 1e40, 1e41), (torch.uint8, -5, -2), (torch.bool, 3, 4)):
+        with pytest.raises(ValueError, match="only supports"):
+            make_tensor(1, dtype=dtype, device="cpu", low=low, high=high)
+    assert make_tensor(9, dtype=torch.float32, device="cpu", low=-1e50, high=1e50).isfinite().all()
+    assert make_tensor(9, dtype=torch.bool, device="cpu", exclude_zero=True).all()
+    kept = make_tensor(2, 3, dtype=torch.float32, device="cpu", memory_format=torch.preserve_format)
+    assert kept.is_contiguous(memory_format=torch.preserve_format)
+    with pytest.warns(FutureWarning, match="low==high"):
+        make_tensor(1, dtype=torch.float32, device="cpu", low=1, high=1)
     with pytest.raises(ValueError, match="not supported for boolean"):
         make_tensor(1, dtype=torch.bool, device="cpu", requires_grad=True)
 

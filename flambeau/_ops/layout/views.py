@@ -404,11 +404,9 @@ def is_contiguous(input: Tensor, memory_format: memory_format = contiguous_forma
     x = input._array
     if input._k & SPARSE:
         return bool(ops.sparse_is_contiguous(input))
-    if memory_format is contiguous_format:
+    if memory_format is contiguous_format or memory_format is preserve_format:
         return bool(x.flags.c_contiguous)
     check_format(memory_format)
-    if memory_format is preserve_format:
-        raise RuntimeError("preserve memory format is unsupported by is_contiguous")
     if x.ndim != (4 if memory_format is channels_last else 5):
         return False
     return is_dense_in_order(x.shape, byte_strides(x), channel_order(memory_format, x.ndim), x.itemsize)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..._core.dtypes import bool_
+from ..._core.dtypes import FLOATING, bool_
+from ..._errors.frames import warn_user
 from ..._interception.overrides import DisableTorchFunctionSubclass
 from ..._ops.records.pointwise_op import Pointwise
 from ..._ops.registry import functions, ops, records
@@ -143,6 +144,13 @@ class MaskedTensor(Tensor):
     @staticmethod
     def __new__(cls: Any, data: Tensor, mask: Tensor, requires_grad: bool = False) -> Any:
         cls._check(data, mask)
+        if requires_grad and data.dtype.category < FLOATING:
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        if data.requires_grad:
+            warn_user(
+                "It is not recommended to create a MaskedTensor with a tensor that requires_grad: this is a copy without "
+                "its history. as_masked_tensor() has the history."
+            )
         with DisableTorchFunctionSubclass():
             made = data.detach().clone().as_subclass(cls)
             made._masked_mask = mask
