@@ -27,7 +27,7 @@ MODULES = """
     __future__ _inductor _refs _prims _prims_common _native _lazy _logging _export _vendor _torch_docs
     _utils_internal _numpy
     _dynamo.test_case _dynamo.testing _dynamo.trace_rules _dynamo.device_interface _dynamo.source _C._profiler
-    _subclasses.schema_check_mode _higher_order_ops backends.python_native backends.xnnpack ao.ns ao.pruning
+    _subclasses.schema_check_mode _subclasses.meta_utils _higher_order_ops backends.python_native backends.xnnpack ao.ns ao.pruning
     ao.nn.intrinsic.quantized fx.experimental jit.mobile jit._logging jit._recursive jit._state jit.quantized nested._internal
     utils._config_module utils._dtype_abbrs utils._helion utils._import_utils utils._mode_utils utils._pallas
     utils._triton utils._python_dispatch nn.parallel._functions
@@ -115,6 +115,11 @@ def _same_masks(first: Any, second: Any) -> bool:
     return None in masks or flambeau.equal(*masks)
 
 
+def _same_metadata(assert_equal: Any, first: Any, second: Any, **_: Any) -> None:
+    for name in ("shape", "dtype", "layout", "requires_grad", "is_leaf"):
+        assert_equal(getattr(first, name), getattr(second, name))
+
+
 def _same(first: Any, second: Any, exact: bool = True, rtol: float = 1e-05, atol: float = 1e-08) -> bool:
     return flambeau.equal(first, second) if exact else flambeau.allclose(first, second, rtol=rtol, atol=atol)
 
@@ -170,6 +175,7 @@ VALUES: dict[str, dict[str, Any]] = {
         "_as_tuple": lambda value: tuple(value) if isinstance(value, (tuple, list)) else (value,),
     },
     "_native.dsl_registry": {"dsl_registry": types.SimpleNamespace(is_dsl_available=lambda name: False)},
+    "_subclasses.meta_utils": {"assert_metadata_eq": _same_metadata},
     "masked.maskedtensor.core": {"_masks_match": _same_masks, "_tensors_match": _same},
     "masked.maskedtensor.unary": {
         "UNARY_NAMES": _MASKED_UNARY,
