@@ -321,3 +321,20 @@ def test_classes_say_what_stands_for_their_values():
     assert repr(torch.ones(2).as_subclass(Marked)) == "Marked(...)"
     assert repr(torch.nn.Parameter(torch.ones(2).as_subclass(Marked))) == "Parameter(Marked(..., requires_grad=True))"
     assert torch.ones(2, dtype=torch.float64).__repr__(tensor_contents="hi") == "tensor(hi, dtype=torch.float64)"
+
+
+def test_operators_leave_what_they_do_not_know_to_its_class():
+    class Unit:
+        def __radd__(self, other):
+            return "added"
+
+    x = torch.ones(2)
+    for name in ("__add__", "__iadd__", "__imul__", "__itruediv__", "__ipow__", "__ifloordiv__"):
+        assert getattr(x, name)(object()) is NotImplemented
+    y = x
+    y += Unit()
+    assert y == "added" and x.tolist() == [1, 1]
+    with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for \+="):
+        x += [1, 2]
+    x += 1
+    assert x.tolist() == [2, 2]

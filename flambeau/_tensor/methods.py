@@ -268,8 +268,6 @@ def attach() -> None:
     for special, name in _BINARY.items():
         if special in _SHOWN:
             setattr(Tensor, special, _operator(name))
-        elif name.endswith("_"):  # written in place: an unknown operand is an error
-            setattr(Tensor, special, _Later(special, lambda name: getattr(ops, name), name))
         else:
             setattr(Tensor, special, _Later(special, _operator_of, name))
     Tensor.__eq__ = _operator("eq", arrays=True)  # type: ignore[method-assign]
