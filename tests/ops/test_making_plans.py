@@ -199,3 +199,47 @@ def test_samples_of_a_batch_are_drawn_as_vmap_says():
         torch.vmap(lambda x: x + DRAWS["rand"]())(torch.ones(4, 3))
     drawn = torch.vmap(lambda x: x + DRAWS["rand"](), randomness="different")(torch.zeros(4, 3))
     assert not torch.equal(drawn[0], drawn[1])
+    p = torch.full((3,), 0.5)
+    again(lambda: torch.bernoulli(p))
+    drawn = torch.vmap(lambda x: x + torch.bernoulli(p), randomness="different")(torch.zeros(64, 3))
+    assert not torch.equal(drawn[:32], drawn[32:]) and drawn.std(0).min() > 0
+
+
+CHOICES = [  # PyTorch's, of three rounds
+    ([[0, 1, 0, 1], [0, 0, 0, 1]], [[1], [0]], [[3, 1, 0, 0], [3, 0, 3, 0]], [0, 3, 2]),
+    ([[0, 1, 0, 1], [1, 0, 0, 0]], [[1], [2]], [[3, 3, 1, 1], [0, 0, 2, 0]], [0, 0, 0]),
+    ([[0, 1, 0, 0], [0, 0, 0, 0]], [[1], [3]], [[1, 3, 1, 1], [3, 0, 3, 2]], [1, 3, 0]),
+]
+
+
+def test_choices_are_those_of_pytorch():
+    weights = torch.tensor([[0.1, 0.6, 0.0, 0.3], [0.5, 0.1, 0.2, 0.2]])
+
+    def choices():
+        ones, one = torch.bernoulli(weights).int(), torch.multinomial(weights, 1)
+        several = torch.multinomial(weights, 4, replacement=True), torch.multinomial(weights[1], 3, replacement=True)
+        return tuple(t.tolist() for t in (ones, one, *several))
+
+    for _ in range(2):  # plans are made in the first round, and must not move the stream by themselves
+        again(choices, 3)
+        torch.manual_seed(11)
+        assert [choices() for _ in range(3)] == CHOICES
+        assert torch.rand(1).item() == 0.10567843914031982
+    drop = torch.nn.functional.dropout
+    assert 0 < again(lambda: drop(torch.ones(100, 100))).eq(0).sum() < 10_000  # the interpreter is kept for its lock
+    if native:
+        assert len(plans(torch.bernoulli)) >= 1 and len(plans(torch.multinomial)) >= 3
+
+
+@pytest.mark.parametrize("wrong", [[-1.0, 2.0], [0.0, 0.0], [math.inf, 1.0], [math.nan, 1.0]])
+def test_a_plan_asks_whether_weights_are_good(wrong):
+    good = torch.tensor([0.5, 0.25])
+    again(lambda: torch.multinomial(good, 1))
+    again(lambda: torch.bernoulli(good))
+    state = torch.get_rng_state()
+    with pytest.raises(RuntimeError, match="probabilit"):
+        torch.multinomial(torch.tensor(wrong), 1)
+    if wrong != [0.0, 0.0]:
+        with pytest.raises(RuntimeError, match="probability"):
+            torch.bernoulli(torch.tensor(wrong))
+    assert torch.equal(torch.get_rng_state(), state)

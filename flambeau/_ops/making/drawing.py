@@ -12,9 +12,10 @@ from ..._core.dtypes import float32, int64
 from ..._kernel.native.plan import Plan, absent
 from ..._tensor import Tensor
 from ..plans.making import makes
+from ..plans.steps import drawing
 from .generator import default_generator
 
-_MOST = 1 << 14  # elements of a result that are drawn without giving other threads of the interpreter a chance
+MOST = 1 << 14  # elements of a result that are drawn without giving other threads of the interpreter a chance
 _Step = tuple[Any, ...]  # the name of a loop, and what it is given
 
 
@@ -28,7 +29,7 @@ def drawn(steps: Callable[..., list[_Step] | None]) -> Callable[[Any], Any]:
 
     def plan(values: Sequence[Any], out: Tensor) -> Plan | None:
         size, engine = out._array.size, default_generator._engine
-        if not 0 < size <= _MOST:
+        if not 0 < size <= MOST:
             return None
         words = np.empty(max(size, 64) + 16, np.uint32)
         found = steps(size, engine, random.address(words), _Result(0), out.dtype, values)
@@ -36,15 +37,11 @@ def drawn(steps: Callable[..., list[_Step] | None]) -> Callable[[Any], Any]:
             return None
         made = Plan()
         target = made.result(out.dtype, out._array.shape)
-        lock = engine.lock.acquire, engine.lock.release
-        made.keep += [words, engine, *lock]
-        step, own = random.kernels.take(lock[0])
-        made.work(step, own, 0, [], fails=True)
-        for name, *given in found:
-            step, own = random.kernels.step(name, *given)
-            made.work(step, own, 0, [(target, v, i + 1) for i, v in enumerate(given) if isinstance(v, _Result)])
-        step, own = random.kernels.give(lock[1])
-        made.work(step, own, 0, [])
+        made.keep.append(words)
+        with drawing(made, engine):
+            for name, *given in found:
+                step, own = random.kernels.step(name, *given)
+                made.work(step, own, 0, [(target, v, i + 1) for i, v in enumerate(given) if isinstance(v, _Result)])
         return made
 
     return lambda slow: makes(slow, plan)

@@ -13,7 +13,7 @@ import numpy as np
 from ..._backend.cuda_watch import watching
 from ..._backend.meta import empty_meta
 from ..._backend.placement import as_device, bits, cuda_problem
-from ..._core import random_samplers
+from ..._core import allocation, random_samplers
 from ..._core.allocation import not_planned
 from ..._core.devices import device
 from ..._core.dtypes import dtype, uint8
@@ -163,6 +163,15 @@ def drawing(engine: MersenneState) -> Any:
     """The lock under which numbers are drawn, by calls that no plan stands for: a call that is watched ends before the stream moves on."""
     not_planned()
     return engine.lock
+
+
+def words_of(generator: Any, count: int, name: str) -> Any:
+    """The next words of a stream, for kernels; a plan draws others each time it is carried out. Nothing may be asked after this."""
+    engine, watch = engine_of(generator, name), allocation.watcher
+    if watch is not None and watch.here():
+        return watch.words(engine if engine is default_generator._engine else None, count)
+    with engine.lock:
+        return engine.words(count)
 
 
 @primitive(meta=data_dependent, tensors=0, differentiable=False, name="random")

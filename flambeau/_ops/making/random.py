@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..._autograd.node import Node
+from ..._backend.cpu import cpu
 from ..._core import allocation
 from ..._core import random_draws as draws
 from ..._core import random_transforms as transforms
-from ..._core.allocation import LARGE, fresh
+from ..._core.allocation import LARGE, empty, fresh
 from ..._core.devices import _local as current
 from ..._core.dtypes import FLOATING, bool_, default, dtype, float32, float64, int64
 from ..._core.random import SIGNIFICAND_BITS, MersenneState
@@ -19,6 +21,7 @@ from ..._core.state import CUDA, DISPATCH, DUAL, GRAD, META, local, modes
 from ..._dispatch import backend_of
 from ..._errors.frames import warn_user
 from ..._kernel.loops.lang import kernel
+from ..._kernel.random.choosing import chosen
 from ..._kernel.render.value import COMPUTE
 from ..._tensor import Tensor, bump, wrap
 from ..records.inplace import assign
@@ -29,7 +32,7 @@ from ..records.writable import check_writable
 from ..registry import ops, public, quick
 from .conversion import host_array
 from .creation import like
-from .drawing import drawn, integers, normals, permutation, uniforms
+from .drawing import MOST, drawn, integers, normals, permutation, uniforms
 from .factory import (
     as_dtype,
     check_layout,
@@ -40,7 +43,7 @@ from .factory import (
     number_of,
     shape_argument,
 )
-from .generator import default_generator, default_of, draw, draw_at, drawing, engine_of
+from .generator import default_generator, default_of, draw, draw_at, drawing, engine_of, words_of
 
 _SINGLE = np.dtype(np.float32)
 mapped: Any = None  # set by `func.randomness`: how random functions run inside `vmap`
@@ -119,6 +122,12 @@ def kept(t: Tensor, shape: Any, chance: float) -> Tensor:
     k = t._k
     if (k | modes.on) & DISPATCH:  # who looks at operators sees a write
         return bernoulli_(ops.new_empty(t, shape, dtype=bool_), chance)
+    size = math.prod(shape)
+    if not (k & ~GRAD or modes.on or local.batches) and 0 < size <= MOST:
+        made, words = empty(shape, np.dtype(np.bool_)), words_of(None, 2 * size, "dropout")
+        threshold = np.array(math.ceil(chance * 2.0**53))  # a draw is below the chance if its bits are below this
+        cpu.small(chosen, ("u32", "i64", "b1"))(words, threshold, made.reshape(-1))
+        return wrap(made, bool_)
     return draw_at(k, draws.keep_mask, default_of(k)._engine, bool_, shape, chance)
 
 

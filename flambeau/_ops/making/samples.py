@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend.cpu import cpu
 from ..._core import random_draws as draws
 from ..._core import random_samplers as samplers
 from ..._core import random_transforms as transforms
+from ..._core.allocation import empty
 from ..._core.dtypes import FLOATING, default, dtype, float32, float64, int64
 from ..._core.layouts import contiguous_format
-from ..._core.state import CUDA, DUAL, GRAD, META, local
+from ..._core.state import CUDA, DUAL, GRAD, META, local, modes
 from ..._dispatch import backend_of
+from ..._kernel.random.choosing import earliest, no_chances, no_weights, ones, places
 from ..._tensor import Tensor, wrap
 from ..records import tangents
 from ..records.batching import is_differentiated
@@ -27,9 +30,12 @@ from . import random
 from .conversion import host_array
 from .drawing import drawn, scaled_normals
 from .factory import memory, shape_argument
-from .generator import draw, draw_at, engine_of
+from .generator import Generator, draw, draw_at, engine_of, words_of
 from .implicit import drawn_dirichlet, drawn_gamma
 from .random import bernoulli_, chosen_there, history_of, new_tensor
+
+NONE = type(None)
+_SMALL = 1 << 12  # elements that kernels draw for at once
 
 
 def _sampled(
@@ -139,6 +145,48 @@ def normal(
     return made if out is None else write_out(out, made, "normal")
 
 
+def _is_small(x: Tensor, generator: Any) -> bool:
+    """Whether kernels draw for a tensor, unless their arguments are wrong: what then is the matter others say."""
+    if (
+        x._k | modes.on
+        or local.batches
+        or not 0 < x._array.size <= _SMALL
+        or generator.__class__ not in (NONE, Generator)
+    ):
+        return False
+    return x.dtype is float32 and bool(x._array.flags.c_contiguous)
+
+
+def _answer(call: Any, x: Any) -> bool:
+    """What a kernel says of the rows of an array."""
+    found = empty(x.shape[:-1], np.dtype(np.bool_))
+    cpu.small(call, ("f32", "b1"))(x, found)
+    return bool(found.any()) if found.ndim else bool(found)
+
+
+def _few_ones(x: Any, generator: Any) -> Tensor | None:
+    """`bernoulli` of few probabilities; None if one is none."""
+    flat = x.reshape(-1)
+    if _answer(no_chances, flat):
+        return None
+    made = empty(x.shape, x.dtype)
+    cpu.small(ones, ("u32", "f32", "f32"))(words_of(generator, flat.size, "bernoulli"), flat, made.reshape(-1))
+    return wrap(made, float32)
+
+
+def _few_places(x: Any, count: int, replacement: bool, generator: Any) -> Tensor | None:
+    """`multinomial` of few weights; None if they are none, or are drawn in another way."""
+    once = count == 1
+    if not (once or replacement) or x.size * count > _SMALL or _answer(no_weights, x):
+        return None
+    each = x.shape[-1] if once else count
+    words = words_of(generator, 2 * each * (x.size // x.shape[-1]), "multinomial").reshape(*x.shape[:-1], 2 * each)
+    made = empty((*x.shape[:-1], count), int64.numpy)
+    call = cpu.small(earliest if once else places, ("f32", "u32", "i64"))
+    call(x, words, made[..., 0] if once else made)
+    return wrap(made, int64)
+
+
 @public(planned=True)
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
     """0 and 1, where each element of `input` is the probability of 1 (or `p` is, for all).
@@ -156,6 +204,8 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any =
     if out is not None and isinstance(out, Tensor) and out.dtype is not input.dtype:  # zeros and ones fit every dtype
         resize_out(out, input._array.shape)
         return bernoulli_(out, input, generator=generator)
+    if _is_small(input, generator) and (few := _few_ones(input._array, generator)) is not None:
+        return few if out is None else write_out(out, few, "bernoulli")
     _check_floating("bernoulli_tensor_cpu_p_", input)
     made = _sampled(
         "bernoulli", draws.bernoulli_tensor, generator, input.dtype, (input,), input.dtype.numpy, there=chosen_there
@@ -163,7 +213,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any =
     return made if out is None else write_out(out, made, "bernoulli")
 
 
-@public()
+@public(planned=True)
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None
 ) -> Tensor:
@@ -189,6 +239,8 @@ def multinomial(
         return random.mapped.sampled(lambda t: _multinomial_rows(t, num_samples, replacement, generator), (input,))
     if input._k & META:
         return ops.empty((*array.shape[:-1], num_samples), dtype=int64, device="meta")
+    if _is_small(input, generator) and (few := _few_places(array, num_samples, replacement, generator)) is not None:
+        return few if out is None else write_out(out, few, "multinomial")
     engine = engine_of(generator, "multinomial", input._k)
     if input._k & CUDA:
         made = _multinomial_there(input._k & CUDA, engine, ops.detach(input), num_samples, replacement)

@@ -40,6 +40,7 @@ from ..._tensor import Tensor, wrap
 from ..records.casting import cast_kernel, moving
 from .patterns import Unplannable, pattern_of
 from .pointwise_plan import add_long_rows, add_loop
+from .steps import add_words
 
 _TURNS = 1 << 14  # how often a loop may be started again
 _ROOM = 1 << 16  # bytes of memory that plans share, at least
@@ -222,6 +223,10 @@ class Watch:
         themselves (place, bytes from the first) `inside`. What other addresses point to is `kept`."""
         raise Unplannable("work for the pool")
 
+    def words(self, engine: Any, count: int) -> Any:
+        """The next words of the default stream (None stands for another), which the plan draws when it is carried out."""
+        raise Unplannable("a stream")
+
     def side_by_side(self, call: Any, jobs: Any) -> None:
         """Calls of a kernel that threads may share."""
         for operands in jobs:
@@ -342,6 +347,8 @@ class CallWatch(Watch):
         )
         self.written = _apart(inputs[0]) if writes else None
         self.begun = False  # whether that has been written to: the plan has no way back
+        self.engine: Any = None  # whose words are drawn; what it was like before is kept
+        self.before: Any = None
         self.given = [self._known(_apart(a), i + 1) for i, a in enumerate(inputs)]
 
     def add(self, ufunc: Any, operands: list[Any]) -> None:
@@ -354,7 +361,25 @@ class CallWatch(Watch):
         if max(numbers) > int(self.begun):
             raise Unplannable("a write to an argument")
 
+    def __exit__(self, *error: Any) -> None:
+        if self.engine is not None:
+            self.engine.put_back(self.before)
+            self.engine.lock.release()
+        super().__exit__(*error)
+
+    def words(self, engine: Any, count: int) -> Any:
+        if engine is None or self.engine is not None or not count:
+            raise Unplannable("words of several streams, or none")
+        engine.lock.acquire()
+        self.engine, self.before = engine, engine.kept()
+        made = self.empty(count, np.uint32)
+        engine.fill(self.made[-1])
+        self.calls.append((engine, count, self.place(made), None, None))
+        return made
+
     def answer(self, array: Any) -> bool:
+        if self.engine is not None:
+            raise Unplannable("a question after numbers were drawn")
         if self.begun:
             raise Unplannable("a question after a write to an argument")
         return super().answer(array)
@@ -440,7 +465,9 @@ class CallWatch(Watch):
                 order.append(-i - 1)
                 plan.result(BY_NUMPY[own.dtype], own.shape, returned=False)
         size = self.size()
-        if not self.shares and not self.works:
+        if self.engine is not None and plan.long:
+            raise Unplannable("a lock of the interpreter's without it")
+        if not self.shares and not self.works and self.engine is None:
             plan.long = int(size >= _LONG)
         held = self.schedules or (self.shares and not plan.long)
         if size > (_SMALL if held else _MOST) or plan.counts[0] > RESULTS:
@@ -449,6 +476,9 @@ class CallWatch(Watch):
         numbers = {number: plan.inputs + 1 + i for i, number in enumerate(order)}
         numbers |= {number: number for number in range(plan.inputs + 1)}
         for call in self.calls:
+            if len(call) == 5:
+                add_words(plan, call[0], call[1], (numbers[call[2][0]], call[2][1]))
+                continue
             if len(call) == 4:
                 words, threads, operands, inside = call
                 plan.work(
@@ -469,6 +499,10 @@ class CallWatch(Watch):
             starts[1] = self.written.__array_interface__["data"][0]
         starts |= {-i - 1: own.__array_interface__["data"][0] for i, own in enumerate(memory)} | {0: 0}
         for call in self.calls:
+            if len(call) == 5:
+                self.engine.put_back(self.before)
+                self.engine.fill(memory[-call[2][0] - 1].view(np.uint32))
+                continue
             if len(call) == 4:
                 _work(call, starts)
                 continue
