@@ -29,11 +29,13 @@ from ..compiler import (
 from ..compiler import disable as _disable
 from ..compiler import substitute_in_graph as _substitute
 from . import config, eval_frame, exc, testing, utils
+from .eval_frame import is_dynamo_supported, is_inductor_supported
 
 __all__ = [
     "InvalidBackend", "OptimizedModule", "allow_c_slot", "allow_in_graph", "assume_constant_result", "config", "disable",
     "disable_nested_graph_breaks", "disallow_in_graph", "error_on_graph_break", "eval_frame", "exc", "explain", "export",
-    "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_disable_recursive", "list_backends", "lookup_backend",
+    "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_disable_recursive",
+    "is_dynamo_supported", "is_inductor_supported", "list_backends", "lookup_backend",
     "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "optimize", "override_cudagraphs",
     "override_optimization_hint", "patch_dynamo_config", "register_backend", "replay", "reset",
     "reset_recompile_user_contexts", "run", "set_recursion_limit", "set_stance", "skip_frame", "step_unsupported",

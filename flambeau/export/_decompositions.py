@@ -92,7 +92,7 @@ def _conv_transpose(
 def _batch_norm(
     b: Any, x: Node, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float, _: bool
 ) -> Any:
-    if mean is None or var is None or (training and _changing(x)):
+    if mean is None or var is None:
         return NotImplemented
     if not training:
         return b.first(aten._native_batch_norm_legit_no_training.default, x, weight, bias, mean, var, momentum, eps)
@@ -405,8 +405,7 @@ def decomposed(ep: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
     kinds = {s.arg.name: s for s in ep.graph_signature.input_specs}
     results = [map_arg(r, b.of) for r in ep.graph.output_node().args[0]]
     specs, outputs = [], []
-    order = {InputKind.BUFFER: 0, InputKind.PARAMETER: 1, InputKind.USER_INPUT: 2}
-    for old, new in sorted(b.written.items(), key=lambda item: order.get(kinds[item[0].name].kind, 3)):
+    for old, new in ((node, b.written[node]) for node in ep.graph.nodes if node in b.written):
         spec = kinds[old.name]
         kind = {
             InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.PARAMETER: OutputKind.PARAMETER_MUTATION,

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._core.state import local
 from .._core.symbolic import SymBool
-from .._errors.frames import PACKAGE, is_ours, users_frame
+from .._errors.frames import PACKAGE, is_ours, users_frame, warn_user
 from .._names import checks
 from .._ops.registry import ops
 from .._tensor import Tensor
@@ -306,10 +306,15 @@ def unchanged(root: Module) -> Iterator[None]:
     kept = [(t, t._array.copy()) for t in (*root.parameters(), *root.buffers()) if isinstance(t._array, np.ndarray)]
     versions = [t._storage.version if t._storage is not None else None for t, _ in kept]
     plain = [(t, t._array.copy()) for m in root.modules() for t in vars(m).values() if isinstance(t, Tensor)]
+    attributes = [(table, dict(table)) for m in root.modules() for table in (vars(m), m._parameters, m._buffers)]
     state = get_rng_state()
     try:
         yield
     finally:
+        for table, before in attributes:
+            if len(table) != len(before) or any(table.get(name) is not value for name, value in before.items()):
+                table.clear()
+                table.update(before)
         for t, array in (*kept, *plain):
             if t._array.flags.writeable and not np.array_equal(t._array, array, equal_nan=array.dtype.kind == "f"):
                 np.copyto(t._array, array)
@@ -317,6 +322,25 @@ def unchanged(root: Module) -> Iterator[None]:
             if version is not None and t._storage is not None:
                 t._storage.version = version
         set_rng_state(state)
+
+
+@contextmanager
+def _assigned(recorder: Recorder) -> Iterator[None]:
+    """What a module assigns to buffers is written into them at the end; no other attribute of a program can change."""
+    modules = dict(recorder.root.named_modules())
+    buffers = [(m._buffers, name, t) for m in modules.values() for name, t in m._buffers.items() if t is not None]
+    plain = [(path, m, k, t) for path, m in modules.items() for k, t in vars(m).items() if isinstance(t, Tensor)]
+    yield
+    for path, m, name, t in plain:
+        if vars(m).get(name) is not t:
+            warn_user(
+                f"The tensor attribute self.{path + '.' if path else ''}{name} was assigned during export. Such attributes must "
+                "be registered as buffers using the `register_buffer` API"
+            )
+    for table, name, t in buffers:
+        now = table.get(name)
+        if now is not t and isinstance(now, Tensor):
+            recorder.record("copy_", [t, now], {}, t)
 
 
 def _copied(value: Any) -> Any:
@@ -339,7 +363,7 @@ def recorded(
         recorder = Recorder(root, instead)
         leaves = tree_flatten(given)[0]
         inputs = [recorder.add_input(leaf, "") if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-        with watched(), recorder:
+        with _assigned(recorder), watched(), recorder:
             out = _run(root, *given)
     results, spec = tree_flatten(out)
     return (

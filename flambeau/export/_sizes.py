@@ -31,6 +31,7 @@ from ._conversion import Sizes
 from ._found import Found, of_length
 from ._known import Known, data_dependent
 from ._recording import recorded
+from ._relations import settle, specialized
 from .dynamic_shapes import Place, Wish
 from .exported_program import ValueRanges
 
@@ -120,11 +121,13 @@ class _Symbol:
     def label(self) -> str:
         return self.wish.name or self.places[0][0].text
 
+    def takes(self, n: int) -> bool:
+        """Whether a value is within the limits that were asked for."""
+        return max(self.low, 2) <= n and (self.high is None or n <= self.high)
+
     def samples(self, count: int) -> list[int]:
         """Other values, near that of the example."""
-        low, high = max(self.low, 2), math.inf if self.high is None else self.high
-        wanted = [self.value + i for i in (1, 2, 3, 4, 5, -1, -2, -3, -4)]
-        return [n for n in wanted if low <= n <= high][:count]
+        return [n for i in (1, 2, 3, 4, 5, -1, -2, -3, -4) if self.takes(n := self.value + i)][:count]
 
     def vectors(self, count: int) -> list[dict[str, Any]]:
         """Samples as values of symbols."""
@@ -178,7 +181,7 @@ class Study:
         self.found: list[_FoundSymbol] = []
         if self.base.recorder.found:
             self._find()
-        self._settle()
+        settle(self)
         for s in self.found:
             self._vary(s)
 
@@ -199,7 +202,7 @@ class Study:
         if value < 2:
             if wish.soft:
                 return
-            raise UserError(self.specialized(wish.name or place.text, size, wish.name))
+            raise specialized(wish.name or place.text, size, wish.name)
         known = next((s for s in self.symbols if wish.name and s.wish.name == wish.name), None)
         if known is None:
             known = _Symbol(f"s{len(self.symbols)}", value, wish.low, wish.high, wish)
@@ -211,15 +214,6 @@ class Study:
                 f"be equal: both are called {wish.name}"
             )
         known.places.append((place, symbol(known.name) * wish.factor + wish.offset))
-
-    @staticmethod
-    def specialized(label: str, size: int, name: str | None) -> str:
-        fix = f"\nSuggested fixes:\n  {name} = {size}" if name else ""
-        return (
-            f'Constraints violated ({label})! For more information, run with TORCH_LOGS="+dynamic".\n  - You marked {label} as '
-            f"dynamic but your code specialized it to be a constant ({size}). If you're using mark_dynamic, either remove it or use "
-            f"maybe_mark_dynamic. If you're using Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO.{fix}"
-        )
 
     def run(self, values: dict[str, Any], as_found: bool = False) -> Run:
         """A recording with other values of symbols; those that elements decide may be left to them."""
@@ -292,49 +286,6 @@ class Study:
         except Exception:
             return False
         return True
-
-    def _settle(self) -> None:
-        """Joins sizes that must be equal and gives up those that cannot change."""
-        for s in [s for s in self.symbols if not isinstance(s, _FoundSymbol)]:
-            tried = s.samples(2)
-            if s not in self.symbols or not tried:
-                if s in self.symbols:
-                    self._give_up(s)
-                continue
-            if all(self.follows({s.name: n}) for n in tried):
-                continue
-            equal = [t for t in self.symbols if t is not s and t.value == s.value and t not in self.found]
-            for t in equal:
-                both = [n for n in tried if n in t.samples(9)]
-                if both and all(self.follows({s.name: n, t.name: n}) for n in both):
-                    self._join(s, t)
-                    break
-            else:
-                everything = {t.name: tried[0] for t in [s, *equal]}
-                if len(equal) > 1 and self.follows(everything):
-                    for t in equal:
-                        self._join(t, s)
-                else:
-                    self._give_up(s)
-
-    def _join(self, s: _Symbol, t: _Symbol) -> None:
-        """Makes two symbols one; those that were given different names must not be equal."""
-        if s.wish.name and t.wish.name:
-            a, b = sorted((s, t), key=lambda x: self.symbols.index(x))
-            raise UserError(
-                f'Constraints violated ({b.label})! For more information, run with TORCH_LOGS="+dynamic".\n  - The values of '
-                f"{b.label} = {b.places[0][0].text} and {a.label} = {a.places[0][0].text} must always be equal.\n"
-                f"Suggested fixes:\n  {b.label} = {a.label}"
-            )
-        keep, drop = (s, t) if s.wish.name else (t, s)
-        keep.places += [(p, e.replaced({drop.name: symbol(keep.name)})) for p, e in drop.places]
-        keep.places.sort(key=lambda found: (found[0].leaf, found[0].dim))
-        self.symbols.remove(drop)
-
-    def _give_up(self, s: _Symbol) -> None:
-        if not s.wish.soft:
-            raise UserError(self.specialized(s.label, s.value, s.wish.name))
-        self.symbols.remove(s)
 
     # -- expressions -------------------------------------------------------------------------------------------------------
 
@@ -417,7 +368,7 @@ class Study:
             kept = _answers(op, answer, factor, offset)
             if kept is None:  # equal to one number
                 if op in ("eq", "ne") and factor and (op == "eq") == answer:
-                    raise UserError(self.specialized(s.label, s.value, s.wish.name))
+                    raise specialized(s.label, s.value, s.wish.name)
                 continue
             low, high = kept
             narrow_low, narrow_high = low > max(s.low, 2), high is not None and (s.high is None or high < s.high)

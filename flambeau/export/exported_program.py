@@ -230,7 +230,7 @@ class ExportedProgram:
         >>> import flambeau as torch
         >>> ep = torch.export.export(torch.nn.BatchNorm1d(2), (torch.ones(3, 2),)).run_decompositions()
         >>> list(ep.graph_signature.buffers_to_mutate.values())
-        ['num_batches_tracked', 'running_mean', 'running_var']
+        ['running_mean', 'running_var', 'num_batches_tracked']
         """
         from ._decompositions import decomposed  # which makes programs
 

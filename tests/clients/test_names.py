@@ -19,6 +19,7 @@ _ops: OpOverload OpOverloadPacket
 nn.utils._per_sample_grad: call_for_per_sample_grads
 _dynamo: OptimizedModule allow_in_graph disable is_compiling mark_static_address reset
 _dynamo._trace_wrapped_higher_order_op: TransformGetItemToIndex
+_dynamo: is_dynamo_supported is_inductor_supported
 _dynamo.eval_frame: OptimizedModule is_dynamo_supported
 _dynamo.utils: is_compile_supported
 _inductor: config

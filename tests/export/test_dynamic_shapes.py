@@ -171,8 +171,55 @@ def test_multiples_of_a_size():
     assert module(torch.ones(10, 3)).shape == (5, 2, 3)
     with pytest.raises(AssertionError, match=r"Guard failed: x.size\(\)\[0\] % 2 == 0"):
         module(torch.ones(5, 3))
-    with pytest.raises(UserError, match="specialized"):
+    with pytest.raises(UserError, match=r"Mod\(L\['x'\].size\(\)\[0\], 2\) == 0(.|\n)*b = 2\*_b"):
         export(Pairs(), (torch.ones(4, 3),), dynamic_shapes=({0: Dim("b")},))
+
+
+class Later(nn.Module):
+    def forward(self, x, y):
+        return x + y[1:]
+
+
+class Twice(nn.Module):
+    def forward(self, x, y):
+        return torch.cat([x, x]) + y
+
+
+class Rows(nn.Module):
+    def forward(self, x, y):
+        return x.reshape(-1, 3, 2).sum(1) + y[:1]
+
+
+class BothInRows(nn.Module):
+    def forward(self, x, y):
+        return (x + y).reshape(-1, 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "first", "second", "wanted", "refused"),
+    [
+        (Later(), 5, 6, ["s0", "s0 + 1"], (7, 7)),
+        (Twice(), 5, 10, ["s0", "2*s0"], (7, 7)),
+        (Rows(), 12, 4, ["6*s0", "4"], (13, 4)),
+        (BothInRows(), 6, 6, ["2*s1", "2*s1"], (7, 7)),
+    ],
+)
+def test_relations_and_steps_are_found(model, first, second, wanted, refused):
+    if isinstance(model, Rows):
+        given = ({0: Dim.AUTO}, None)
+        args = lambda n, k: (torch.ones(n), torch.ones(k, 2))
+    else:
+        given, args = ({0: Dim.AUTO}, {0: Dim.DYNAMIC}), lambda n, k: (torch.ones(n), torch.ones(k))
+    ep = export(model, args(first, second), dynamic_shapes=given)
+    assert [sizes[0] for sizes in shapes(ep)] == wanted
+    with pytest.raises(AssertionError, match="Guard failed"):
+        ep.module()(*args(*refused))
+
+
+def test_relations_of_named_sizes_are_told():
+    given = ({0: Dim("a")}, {0: Dim("b")})
+    with pytest.raises(UserError, match=r"must always be related to the values of a = (.|\n)*b = a \+ 1"):
+        export(Later(), (torch.ones(5), torch.ones(6)), dynamic_shapes=given)
 
 
 def test_numbers_that_no_expression_fits_are_refused():

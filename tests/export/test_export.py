@@ -251,3 +251,27 @@ def test_a_loss_that_looks_at_elements_is_not_exported():
     x = torch.ones(3)
     with pytest.raises(RuntimeError, match="data-dependent"):  # the check would be missing
         torch.export.export(Loss(), (x, x, x))
+
+
+def test_buffers_that_are_assigned_are_written():
+    class Running(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(3))
+            self.calls, self.last = 0, torch.zeros(3)
+
+        def forward(self, x):
+            self.total = self.total + x
+            self.calls += 1
+            self.last = x
+            return self.total * 2
+
+    model = Running()
+    before = model.total, model.last
+    with pytest.warns(UserWarning, match="attribute self.last was assigned during export"):
+        ep = torch.export.export(model, (torch.ones(3),))
+    assert (model.total, model.last) == before and model.calls == 0
+    module = ep.module()
+    module(torch.ones(3))
+    assert module(torch.ones(3)).tolist() == [4.0] * 3 and ep.state_dict["total"].tolist() == [2.0] * 3
+    assert [s.target for s in ep.run_decompositions().graph_signature.output_specs] == ["total", None]
