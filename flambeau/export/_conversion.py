@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import builtins
-import inspect
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -20,11 +19,12 @@ from ..fx import Node as FxNode
 from ..fx._recorded import add_call
 from ..jit._tracer import ARITHMETIC, Call, Node, Value
 from ..nn.modules.module import Module
-from ..utils._pytree import tree_flatten_with_path
+from ..utils._pytree import tree_flatten, tree_flatten_with_path
 from ._found import Found
 from ._known import shown
 from ._operators import overload_of
 from ._recording import COMPARISONS, Recorder
+from .exported_program import ModuleCallSignature
 from .graph_signature import (
     ArgumentSpec,
     ConstantArgument,
@@ -37,15 +37,6 @@ from .graph_signature import (
     SymIntArgument,
     TensorArgument,
 )
-
-
-def argument_names(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """The names of the arguments of a call, in order."""
-    parameters = inspect.signature(root.forward).parameters.values()
-    placed = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "arg")
-    more = range(len(args) - len(placed))
-    return [*placed[: len(args)], *[f"{rest}_{i}" for i in more], *kwargs]
 
 
 def leaf_names(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
@@ -101,6 +92,8 @@ class converted:
         self.leaves: list[FxNode] = []
         self._sizes: dict[Any, FxNode] = {}
         self._calls: dict[str, int] = {}  # how often a module was called
+        self._stack: dict[str, tuple[str, str]] = {}  # the modules that run where the graph is written
+        self.calls: dict[str, ModuleCallSignature] = {}  # of modules whose calls keep their structure
         self._placeholders(names, inputs)
         self._last = next(iter(reversed(self.graph.nodes)), None)
         self._walk(recorder.top, {"L__self__": ("", _class_name(root))})
@@ -115,10 +108,12 @@ class converted:
         if node.name == f"{name}_1" and name in vars(builtins):  # an argument may be called `input`
             node.name = name
         node.target = node.name
+        if isinstance(value, Value) and value.kind != "Tensor" and self.sizes.number(value) is None:
+            value = value.example
         if isinstance(value, Value):
             self.nodes[id(value)] = node
             node.meta["val"] = self._described(value, kind is not InputKind.CONSTANT_TENSOR)
-            arg: ArgumentSpec = TensorArgument(node.name)
+            arg: ArgumentSpec = TensorArgument(node.name) if value.kind == "Tensor" else SymIntArgument(node.name)
         else:
             node.meta["val"] = value
             arg = ConstantArgument(node.name, value)
@@ -168,7 +163,7 @@ class converted:
             e = self.sizes.number(value)
             if e is None:
                 return t
-            if isinstance(t, bool):
+            if isinstance(t, bool) and value.node is not None:
                 op, (left, right) = value.node.op, [self._side(a) for a in value.node.args]
                 return SymBool(shown(op, left, right), t)
             return SymInt(e, t) if isinstance(t, int) else SymFloat(e, t)
@@ -209,11 +204,13 @@ class converted:
             node = self.graph.create_node(
                 "call_function", ops.aten.sym_size.int, (source, found.dim), name="sym_size_int"
             )
-            node.meta.update(val=SymInt(e, int(found.number)), nn_module_stack=source.meta.get("nn_module_stack", {}))
+            node.meta.update(val=SymInt(e, int(found.number)), nn_module_stack=self._stack)
             self._sizes[e] = node
         return node
 
     def _input_size(self, e: Any, number: int, dim: int) -> FxNode:
+        if dim < 0:  # the argument itself is the number
+            return self.leaves[number]
         node = self._sizes.get(e)
         if node is None:
             before = self._first_call()
@@ -240,7 +237,7 @@ class converted:
                 return function(*args)
             made = self.graph.create_node("call_function", function, args)
             plain = [a.meta["val"] if isinstance(a, FxNode) else a for a in args]
-            made.meta.update(val=function(*plain), nn_module_stack={})
+            made.meta.update(val=function(*plain), nn_module_stack=self._stack)
             return made
 
         return e.computed(known, call)
@@ -254,6 +251,7 @@ class converted:
 
     def _walk(self, call: Call, stack: dict[str, tuple[str, str]]) -> None:
         for item in call.items:
+            self._stack = stack
             if isinstance(item, Call):
                 count = self._calls.get(item.path, 0)
                 self._calls[item.path] = count + 1
@@ -319,8 +317,12 @@ class converted:
 
     def _finish(self, results: list[Any]) -> None:
         outputs = [self._argument(r) for r in results]
+        for path, calls in self.recorder.preserved.items():
+            for i, call in enumerate(calls):
+                self.calls[f"{path}@{i}" if i else path] = self._signature(*call)
+        kept = {a.name for s in self.calls.values() for a in (*s.inputs, *s.outputs)}
         self.graph.output(tuple(outputs))
-        drop_unused(self.graph)
+        drop_unused(self.graph, kept)
         specs = []
         for result, out in zip(results, outputs):
             if not isinstance(out, FxNode):
@@ -332,6 +334,20 @@ class converted:
             specs.append(OutputSpec(OutputKind.USER_OUTPUT, arg, None))
         self.signature = ExportGraphSignature(self.inputs, specs)
 
+    def _signature(self, given: Any, result: Any, names: list[str]) -> ModuleCallSignature:
+        """The arguments and results of a call of a module, as nodes of the graph."""
+
+        def of(leaf: Any) -> ArgumentSpec:
+            if not isinstance(leaf, Value):
+                return ConstantArgument("", leaf)
+            found = self._node(leaf)
+            if leaf.kind == "Tensor":
+                return TensorArgument(found.name)
+            return SymIntArgument(found.name) if isinstance(found, FxNode) else ConstantArgument("", found)
+
+        (ins, in_spec), (outs, out_spec) = tree_flatten(given), tree_flatten(result)
+        return ModuleCallSignature([of(v) for v in ins], [of(v) for v in outs], in_spec, out_spec, names)
+
 
 def written_by(node: FxNode) -> list[FxNode]:
     """The arguments that a node writes to."""
@@ -342,10 +358,10 @@ def written_by(node: FxNode) -> list[FxNode]:
     return [n for n in written if isinstance(n, FxNode)]
 
 
-def drop_unused(graph: Graph) -> None:
+def drop_unused(graph: Graph, kept: Collection[str] = ()) -> None:
     """Drops nodes whose results nobody uses and that do nothing else."""
     for node in reversed(graph.nodes):
-        if node.op == "call_function" and not node.users and not node.is_impure():
+        if node.op == "call_function" and not node.users and node.name not in kept and not node.is_impure():
             graph.erase_node(node)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -418,7 +419,15 @@ def decomposed(ep: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
         specs.append(OutputSpec(spec.kind, arg, spec.target))
         outputs.append(result)
     b.graph.output(tuple(outputs))
-    drop_unused(b.graph)
+    calls = copy.deepcopy(ep.module_call_graph)
+    nodes = {n.name: n for n in ep.graph.nodes}
+    kept = set()
+    for call in calls[1:]:
+        for arg in (*call.signature.inputs, *call.signature.outputs) if call.signature else ():
+            if not isinstance(arg, ConstantArgument):
+                arg.name = b.of(nodes[arg.name]).name
+                kept.add(arg.name)
+    drop_unused(b.graph, kept)
     signature = ExportGraphSignature(list(ep.graph_signature.input_specs), specs)
     made = ExportedProgram(
         {},
@@ -426,7 +435,7 @@ def decomposed(ep: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
         signature,
         ep.state_dict,
         dict(ep.range_constraints),
-        ep.module_call_graph,
+        calls,
         ep.example_inputs,
         ep.constants,
     )

@@ -8,9 +8,8 @@ from typing import Any
 from .._dynamo.exc import UserError
 from .._tensor import Tensor
 from ..utils._pytree import tree_map
-from ._conversion import argument_names
 from ._export import exported
-from .dynamic_shapes import Dim
+from .dynamic_shapes import Dim, argument_names
 from .exported_program import ExportedProgram
 
 

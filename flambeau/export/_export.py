@@ -10,10 +10,10 @@ from ..fx import GraphModule
 from ..jit._tracer import Value
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_leaves
-from ._conversion import Sizes, argument_names, converted, leaf_names
+from ._conversion import Sizes, converted, leaf_names
 from ._recording import Recorder, recorded, unchanged
 from ._sizes import Run, studied
-from .dynamic_shapes import AdditionalInputs, ShapesCollection, wishes_of
+from .dynamic_shapes import AdditionalInputs, ShapesCollection, argument_names, wishes_of
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 
 
@@ -25,23 +25,18 @@ def exported(
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if not isinstance(args, tuple):
         raise UserError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
-    if preserved:
-        raise NotImplementedError(
-            "torch.export: arguments of submodules are not kept in their structure (preserve_module_call_signature); unflatten gives "
-            "submodules that take the tensors which they use"
-        )
     named = dict(kwargs or {})
     if isinstance(dynamic_shapes, (AdditionalInputs, ShapesCollection)):
         dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, named)
     if dynamic_shapes is None:
-        recorder, inputs, results, out_spec = recorded(mod, args, named)
+        recorder, inputs, results, out_spec = recorded(mod, args, named, preserved=preserved)
         if not recorder.found:
-            return assembled(mod, args, named, recorder, inputs, results, out_spec, Sizes(), {}, preserved)
+            return assembled(mod, args, named, recorder, inputs, results, out_spec, Sizes(), {})
         wishes = []
     else:
-        wishes = wishes_of(dynamic_shapes, argument_names(mod, args, named), [*args, *named.values()])
-    run, sizes, ranges, other = studied(mod, args, named, wishes)
-    ep = assembled(mod, args, named, run.recorder, run.inputs, run.results, run.out_spec, sizes, ranges, preserved)
+        wishes = wishes_of(dynamic_shapes, mod, args, named)
+    run, sizes, ranges, other = studied(mod, args, named, wishes, preserved)
+    ep = assembled(mod, args, named, run.recorder, run.inputs, run.results, run.out_spec, sizes, ranges)
     if other is not None:
         _verify(ep, mod, other)
     return ep
@@ -63,7 +58,7 @@ def _verify(ep: ExportedProgram, mod: Module, run: Run) -> None:
 
 def assembled(
     mod: Module, args: tuple[Any, ...], named: dict[str, Any], recorder: Recorder, inputs: list[Any], results: list[Any], out_spec: Any,
-    sizes: Sizes, ranges: dict[Any, Any], preserved: tuple[str, ...] = (),
+    sizes: Sizes, ranges: dict[Any, Any],
 ) -> ExportedProgram:  # fmt: skip
     """The program of a recording."""
     names = argument_names(mod, args, named)
@@ -73,8 +68,9 @@ def assembled(
     for node in made.graph.nodes:
         for path, _ in (node.meta.get("nn_module_stack") or {}).values():
             path = path.partition("@")[0]
-            if path and all(c.fqn != path for c in calls):
+            if path and path not in recorder.preserved and all(c.fqn != path for c in calls):
                 calls.append(ModuleCallEntry(path))
+    calls += [ModuleCallEntry(path, signature) for path, signature in made.calls.items()]
     return ExportedProgram({}, made.graph, made.signature, made.state, ranges, calls, (args, named), made.constants)
 
 

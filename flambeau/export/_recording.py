@@ -7,7 +7,7 @@ import linecache
 import operator
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +27,7 @@ from ..random import get_rng_state, set_rng_state
 from ..utils._pytree import tree_flatten, tree_map
 from ._found import Found, found_sizes, shaped_as, with_sizes
 from ._known import data_dependent
+from .dynamic_shapes import argument_names
 
 _LAYERS = os.path.join(PACKAGE, "nn", "modules", "")
 _LITERALS = frozenset(("tensor", "as_tensor", "scalar_tensor", "from_numpy", "asarray"))
@@ -156,8 +157,14 @@ class Recorder(Tracer):
 
     exports = True
 
-    def __init__(self, root: Module, instead: Mapping[int, int | float] = MappingProxyType({})):
+    def __init__(
+        self,
+        root: Module,
+        instead: Mapping[int, int | float] = MappingProxyType({}),
+        preserved: tuple[str, ...] = (),
+    ):
         super().__init__(root)
+        self.preserved: dict[str, list[tuple[Any, Any, list[str]]]] = {path: [] for path in preserved}
         self.questions: list[Asked] = []
         self.facts: list[Asked] = []  # stated by the program
         self.found: list[Found] = []
@@ -198,6 +205,18 @@ class Recorder(Tracer):
         for (number, dim), *_ in groups:
             t = tree_flatten(out)[0][number]
             self.found.append(Found(self.value_of(t), t._array.shape[dim], dim))
+        return out
+
+    def call_module(self, module: Module, args: Any, kwargs: Any) -> Any:
+        """Calls a module; of those whose calls are to keep their structure, arguments and results are noted."""
+        calls = self.preserved.get(self._paths.get(id(module), ""))
+        if calls is None:
+            return super().call_module(module, args, kwargs)
+        given = tree_map(self.value_of, (tuple(args), dict(kwargs)))
+        calls.append((given, None, argument_names(module, args, kwargs)))
+        number = len(calls) - 1
+        out = super().call_module(module, args, kwargs)
+        calls[number] = given, tree_map(self.value_of, out), calls[number][2]
         return out
 
     def _read(self, t: Tensor, listed: bool) -> Any:
@@ -355,14 +374,27 @@ def recorded(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     instead: Mapping[int, int | float] = MappingProxyType({}),
+    preserved: tuple[str, ...] = (),
+    numbers: Collection[int] = (),
 ) -> tuple[Recorder, list[Any], list[Any], Any]:
     """Runs a module: (recording, values of the inputs' leaves, leaves of the result, their structure). Numbers that elements decide
-    may have other values in the run."""
+    may have other values in the run. Whole numbers among the inputs are values if they are named by their places."""
     given = tree_map(_copied, (tuple(args), dict(kwargs)))
     with unchanged(root):
-        recorder = Recorder(root, instead)
-        leaves = tree_flatten(given)[0]
-        inputs = [recorder.add_input(leaf, "") if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        recorder = Recorder(root, instead, preserved)
+        leaves, structure = tree_flatten(given)
+        for i in numbers:
+            leaves[i] = SizeInt(leaves[i])
+            leaves[i].value = Value("int", int.__int__(leaves[i]))
+        given = structure.unflatten(leaves)
+        inputs = [
+            recorder.add_input(leaf, "")
+            if isinstance(leaf, Tensor)
+            else leaf.value
+            if isinstance(leaf, SizeInt)
+            else leaf
+            for leaf in leaves
+        ]
         with _assigned(recorder), watched(), recorder:
             out = _run(root, *given)
     results, spec = tree_flatten(out)

@@ -46,8 +46,7 @@ def _related(study: Any, s: Any, tried: list[int]) -> bool:
                 return True
     equal = [t for t in others if t.value == s.value]
     if len(equal) > 1 and study.follows({t.name: tried[0] for t in [s, *equal]}):
-        for t in equal:
-            _join(study, s, t, 1, 0)
+        _join_all(study, [s, *equal])
         return True
     return False
 
@@ -71,14 +70,12 @@ def _stepped(study: Any, s: Any) -> bool:
             tried = [s.value + i * step for i in range(1, _TRIED + 1)]
             tried = [n for n in tried if all(t.takes(n) for t in group)]
             if len(tried) > 1 and all(study.follows({t.name: n for t in group}) for n in tried):
-                for t in group[1:]:
-                    _join(study, s, t, 1, 0)
-                _take_steps(study, next(t for t in group if t in study.symbols), step)
+                _take_steps(_join_all(study, group), step)
                 return True
     return False
 
 
-def _take_steps(study: Any, s: Any, step: int) -> None:
+def _take_steps(s: Any, step: int) -> None:
     """Makes a size step * symbol + rest; one that was given a name must be written so by the program itself."""
     rest = s.value % step
     if s.wish.name:
@@ -96,6 +93,15 @@ def _take_steps(study: Any, s: Any, step: int) -> None:
 
 def _substitute(s: Any, e: Expr) -> None:
     s.places[:] = [(place, found.replaced({s.name: e})) for place, found in s.places]
+
+
+def _join_all(study: Any, group: list[Any]) -> Any:
+    """Makes several equal sizes one, which it gives."""
+    head = next((s for s in group if s.wish.name), group[0])
+    for s in group:
+        if s is not head:
+            _join(study, s, head, 1, 0)
+    return head
 
 
 def _join(study: Any, s: Any, t: Any, factor: int, offset: int) -> None:

@@ -44,11 +44,18 @@ class Run:
     """A recording with given sizes."""
 
     def __init__(
-        self, mod: Module, leaves: list[Any], spec: Any, sizes: dict[tuple[int, int], int], instead: dict[int, int | float]
+        self, mod: Module, leaves: list[Any], spec: Any, sizes: dict[tuple[int, int], int], instead: dict[int, int | float],
+        preserved: tuple[str, ...],
     ):  # fmt: skip
-        changed = [_resized(leaf, i, sizes) if isinstance(leaf, Tensor) else leaf for i, leaf in enumerate(leaves)]
+        changed = [
+            _resized(leaf, i, sizes) if isinstance(leaf, Tensor) else sizes.get((i, -1), leaf)
+            for i, leaf in enumerate(leaves)
+        ]
         self.args, self.kwargs = tree_unflatten(changed, spec)
-        self.recorder, self.inputs, self.results, self.out_spec = recorded(mod, self.args, self.kwargs, instead)
+        numbers = [i for i, dim in sizes if dim < 0]
+        self.recorder, self.inputs, self.results, self.out_spec = recorded(
+            mod, self.args, self.kwargs, instead, preserved, numbers
+        )
         self.nodes: list[Node] = list(self.recorder.top.nodes())
         self.places: dict[int, Any] = {id(v): ("input", i) for i, v in enumerate(self.inputs) if isinstance(v, Value)}
         self.places.update((id(v), ("state", name)) for name, (_, v) in self.recorder.state.items())
@@ -170,8 +177,11 @@ class _FoundSymbol(_Symbol):
 class Study:
     """Finds out which sizes may change, and how the program follows them."""
 
-    def __init__(self, mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any], wishes: list[tuple[Place, Wish]]):
-        self.mod = mod
+    def __init__(
+        self, mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any], wishes: list[tuple[Place, Wish]],
+        preserved: tuple[str, ...],
+    ):  # fmt: skip
+        self.mod, self.preserved = mod, preserved
         self.leaves, self.spec = tree_flatten((args, kwargs))
         self.symbols: list[_Symbol] = []
         self.runs: dict[Any, Run] = {}
@@ -188,7 +198,8 @@ class Study:
     # -- symbols ---------------------------------------------------------------------------------------------------------
 
     def _add(self, place: Place, wish: Wish) -> None:
-        size = int(self.leaves[place.leaf]._array.shape[place.dim])
+        leaf = self.leaves[place.leaf]
+        size = int(leaf._array.shape[place.dim] if isinstance(leaf, Tensor) else leaf)
         value, rest = divmod(size - wish.offset, wish.factor)
         if rest:
             raise UserError(
@@ -222,7 +233,7 @@ class Study:
         instead = {} if as_found else {s.number: known[s.name] for s in self.symbols if isinstance(s, _FoundSymbol)}
         key = *sorted(sizes.items()), *sorted(instead.items())
         if key not in self.runs:
-            run = Run(self.mod, self.leaves, self.spec, sizes, instead)
+            run = Run(self.mod, self.leaves, self.spec, sizes, instead, self.preserved)
             self.runs[key] = run.without_elements() if values else run  # one without others becomes the graph
         return self.runs[key]
 
@@ -443,7 +454,9 @@ class DynamicSizes(Sizes):
     def _propagate(self) -> None:
         base = self.runs[0]
         for i, value in enumerate(base.inputs):
-            if isinstance(value, Value):
+            if isinstance(value, Value) and value.kind != "Tensor":
+                self.numbers[id(value)] = self.inputs.get((i, -1), integer(value.example))
+            elif isinstance(value, Value):
                 same = [run.inputs[i] for run in self.runs]
                 known = [self.inputs.get((i, d), integer(n)) for d, n in enumerate(value.example._array.shape)]
                 self._describe(value, same, known, [])
@@ -526,7 +539,7 @@ def _size(e: Expr, example: int) -> Any:
 
 
 def studied(
-    mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any], wishes: list[tuple[Place, Wish]]
-) -> tuple[Run, DynamicSizes, dict[Expr, ValueRanges], Run | None]:
+    mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any], wishes: list[tuple[Place, Wish]], preserved: tuple[str, ...] = (),
+) -> tuple[Run, DynamicSizes, dict[Expr, ValueRanges], Run | None]:  # fmt: skip
     """Records a module whose sizes change where that is wished."""
-    return Study(mod, args, kwargs, wishes).finish()
+    return Study(mod, args, kwargs, wishes, preserved).finish()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from typing import Any, NamedTuple
 
@@ -175,8 +176,6 @@ class ShapesCollection:
 
     def dynamic_shapes(self, m: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> dict[str, Any]:
         """The shapes by the names of arguments."""
-        from ._conversion import argument_names
-
         named = dict(kwargs or {})
         names = argument_names(m, args, named)
         return {name: self._found(value) for name, value in zip(names, (*args, *named.values()))}
@@ -215,8 +214,6 @@ class AdditionalInputs:
 
     def dynamic_shapes(self, m: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> dict[str, Any]:
         """The shapes by the names of arguments."""
-        from ._conversion import argument_names
-
         every = [(args, dict(kwargs or {})), *self._examples]
         trees = [tree_flatten([*one, *named.values()]) for one, named in every]
         if any(spec != trees[0][1] for _, spec in trees):
@@ -319,8 +316,41 @@ def _refined(shapes: Any, fixes: dict[str, Any]) -> Any:
     return type(shapes)(_refined(value, fixes) for value in shapes) if isinstance(shapes, (list, tuple)) else shapes
 
 
-def wishes_of(given: Any, names: list[str], values: list[Any]) -> list[tuple[Place, Wish]]:
+def argument_names(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """The names of the arguments of a call, in order."""
+    parameters = inspect.signature(root.forward).parameters.values()
+    placed = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "arg")
+    more = range(len(args) - len(placed))
+    return [*placed[: len(args)], *[f"{rest}_{i}" for i in more], *kwargs]
+
+
+def _collected(given: Any, root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What is said of `*args` as a tuple and of `**kwargs` as a dict, argument by argument; what else is said as it is."""
+    parameters = inspect.signature(root.forward).parameters.values()
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    more = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None)
+    if isinstance(given, (tuple, list)):  # in the order of the parameters
+        bound = inspect.signature(root.forward).bind(*args, **kwargs).arguments
+        if len(given) != len(bound) or (rest not in bound and more not in bound):
+            return given
+        given = dict(zip(bound, given))
+    if not isinstance(given, dict) or not ({rest, more} & given.keys()):
+        return given
+    flat = {name: size for name, size in given.items() if name not in (rest, more)}
+    if isinstance(given.get(rest), (tuple, list)):
+        flat.update((f"{rest}_{i}", size) for i, size in enumerate(given[rest]))
+    elif rest in given:
+        flat.update((name, None) for name in argument_names(root, args, {}) if name.startswith(f"{rest}_"))
+    if more in given:
+        flat.update(given[more] or dict.fromkeys(set(kwargs) - flat.keys()))
+    return flat
+
+
+def wishes_of(given: Any, root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Place, Wish]]:
     """All sizes that may change, by what `dynamic_shapes` says of arguments."""
+    names, values = argument_names(root, args, kwargs), [*args, *kwargs.values()]
+    given = _collected(given, root, args, kwargs)
     if isinstance(given, dict):
         if set(given) != set(names):
             raise UserError(
@@ -347,7 +377,20 @@ def _walk(value: Any, spec: Any, text: str, leaf: int, found: list[tuple[Place, 
     if isinstance(value, Tensor):
         _dimensions(value, spec, text, leaf, found)
         return
+    if type(value) is int and isinstance(spec, (_DimHint, Dim)):
+        if isinstance(spec, Dim):
+            raise ValueError(
+                "Unable to specify input integers as dynamic through named Dims. Please use Dim.AUTO/DYNAMIC instead."
+            )
+        place = Place(leaf, -1, text)
+        wish = _wish(spec, place)
+        if wish is not None:
+            found.append((place, wish))
+        return
     node = SUPPORTED_NODES.get(type(value))
+    if hasattr(type(value), "_fields"):  # a named tuple
+        value, spec = tuple(value), tuple(spec) if isinstance(spec, type(value)) else spec
+        node = SUPPORTED_NODES[tuple]
     if node is None:
         raise UserError(
             f"Cannot associate shape {spec!r} at `dynamic_shapes{text[1:]}` to non-tensor type {type(value)}"

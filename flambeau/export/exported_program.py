@@ -389,6 +389,8 @@ def guards_of(ep: ExportedProgram, leaves: list[FxNode]) -> list[tuple[str, Any]
             if arg.value is not None and isinstance(arg.value, (int, float, str)):
                 checks.append((f"{leaf.name} == {arg.value!r}", lambda a, i=i, v=arg.value: a[i] == v))
             continue
+        if isinstance(val, SymInt):
+            where.setdefault(str(val.node), (i, -1, leaf.name))
         if not isinstance(val, Tensor):
             continue
         for d, size in enumerate(val.shape):
@@ -433,7 +435,9 @@ def _key(ep: ExportedProgram, name: str) -> Any:
 
 
 def _size(t: Any, dim: int) -> int:
-    return int(t._array.shape[dim]) if isinstance(t, Tensor) and dim < t._array.ndim else -1
+    if not isinstance(t, Tensor):
+        return t if dim < 0 and isinstance(t, int) else -1
+    return int(t._array.shape[dim]) if dim < t._array.ndim else -1
 
 
 def _solved(e: Expr, i: int, d: int, where: dict[str, tuple[int, int, str]]) -> Any:

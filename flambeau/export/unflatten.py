@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import itertools
 import operator
-from typing import Any
+from typing import Any, NamedTuple
 
+from .._core.symbolic import SymBool, SymFloat, SymInt
 from .._tensor import Tensor
 from ..fx import Graph, GraphModule, Node
+from ..fx._codegen import _PyTreeInfo
 from ..fx.graph_module import _assign_attr
 from ..nn.modules.module import Module
-from ..utils._pytree import tree_flatten, tree_unflatten
-from .exported_program import ExportedProgram, _checked_structure, guards_of
-from .graph_signature import InputKind, OutputKind
+from ..utils._pytree import (
+    GetAttrKey,
+    MappingKey,
+    SequenceKey,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
+from .exported_program import ExportedProgram, ModuleCallSignature, _checked_structure, _CodeGen, guards_of
+from .graph_signature import ConstantArgument, InputKind, OutputKind
 
 __all__ = ["FlatArgsAdapter", "UnflattenedModule", "unflatten"]
 
@@ -31,14 +40,21 @@ class _Scope:
     """The operators of one call of a module, as a graph over what comes from outside and its own parameters."""
 
     def __init__(
-        self, state: dict[Node, tuple[str, Any]], path: str, depth: int, nodes: list[Node], wanted: list[Node]
+        self, program: Program, path: str, depth: int, nodes: list[Node], wanted: list[Any], signature: Any = None
     ):
-        self.state, self.path, self.graph = state, _plain(path), Graph()
+        self.program, self.path, self.graph, self.whole_path = program, _plain(path), Graph(), path
         self.inputs: list[Node] = []
+        self.closed = signature is not None  # what comes in is known
         self.attributes: dict[str, Any] = {}
         self.made: dict[Node, Any] = {}
         self.used: dict[str, int] = {}
-        inside = set(wanted)
+        inside = {n for n in wanted if isinstance(n, Node)}
+        for i, arg in enumerate(signature.inputs if signature is not None else ()):
+            made = self.graph.create_node("placeholder", f"arg_{i}")
+            if not isinstance(arg, ConstantArgument):
+                node = program.nodes[arg.name]
+                made.meta = dict(node.meta)
+                self.made.setdefault(node, made)
         for child, group in itertools.groupby(nodes, lambda n: _child(n, depth)):
             run = list(group)
             if child is None:
@@ -46,18 +62,32 @@ class _Scope:
                     self.made[node] = self.graph.node_copy(node, self.value)
             else:
                 self._call(child, depth, run, inside)
-        self.graph.output(tuple(self.value(n) for n in wanted))
+        results = tuple(self.value(n) if isinstance(n, Node) else n for n in wanted)
+        self.graph.output(results if len(results) != 1 or depth == 1 or signature is not None else results[0])
+        if signature is not None:
+            self.graph.set_codegen(_CodeGen(_PyTreeInfo(_names(signature), signature.in_spec, signature.out_spec)))
         self.module = GraphModule(self.attributes, self.graph, _class_name(path))
 
     def value(self, node: Node) -> Any:
         """The value of a node of the whole graph in this scope."""
         if node in self.made:
             return self.made[node]
-        target = self.state.get(node)
+        target = self.program.state.get(node)
+        if target is not None and not self._owns(target[0]):  # a tied tensor may be the module's own under another path
+            target = next((t for t in self.program.state.values() if t[1] is target[1] and self._owns(t[0])), target)
+        if self.closed and target is None:
+            if not isinstance(node.meta.get("val"), (SymInt, SymFloat, SymBool)) or node.op != "call_function":
+                raise NotImplementedError(
+                    f"unflatten: {self.path} uses {node.name}, which is no argument of it; it cannot keep the signature of its calls"
+                )
+            made = self.made[node] = self.graph.node_copy(node, self.value)  # sizes of what it was given
+            return made
         first = next((n for n in self.graph.nodes if n.op != "placeholder"), None)
         with self.graph.inserting_before(first) if first is not None else self.graph.inserting_after(None):
-            if target is not None and (not self.path or target[0].startswith(self.path + ".")):
-                name = target[0][len(self.path) + 1 :] if self.path else target[0]
+            if target is not None and (self._owns(target[0]) or self.closed):
+                name = target[0][len(self.path) + 1 :] if self._owns(target[0]) and self.path else target[0]
+                if not self._owns(target[0]):
+                    name = name.replace(".", "_")
                 self.attributes[name] = target[1]
                 made = self.graph.create_node("get_attr", name)
             else:
@@ -68,22 +98,72 @@ class _Scope:
         self.made[node] = made
         return made
 
+    def _owns(self, path: str) -> bool:
+        return not self.path or path.startswith(self.path + ".")
+
     def _call(self, child: str, depth: int, run: list[Node], inside: set[Node]) -> None:
         own = set(run)
-        outs = [n for n in run if n in inside or any(u not in own for u in n.users)]
-        scope = _Scope(self.state, child, depth + 1, run, outs)
+        outs: list[Any] = [n for n in run if n in inside or any(u not in own for u in n.users)]
+        signature = self.program.calls.get(child)
+        if signature is not None:
+            results = [_value(arg, self.program.nodes) for arg in signature.outputs]
+            if any(n not in results for n in outs):
+                raise NotImplementedError(
+                    f"unflatten: {child} gives more than its results; it cannot keep its signature"
+                )
+            outs = results
+        scope = _Scope(self.program, child, depth + 1, run, outs, signature)
         name = _plain(child)
         name = name[len(self.path) + 1 :] if self.path and name.startswith(self.path + ".") else name
         count = self.used.get(name, 0)
         self.used[name] = count + 1
         name = f"{name}@{count}" if count else name
         self.attributes[name] = scope.module
-        given = tuple(self.value(n) for n in scope.inputs)
-        call = self.graph.create_node("call_module", name, given, name=name.replace(".", "_").replace("@", "_"))
-        for i, out in enumerate(outs):
-            part = self.graph.call_function(operator.getitem, (call, i))
-            part.meta = dict(out.meta)
+        given, named = tuple(self.value(n) for n in scope.inputs), {}
+        ways: list[Any] = [(SequenceKey(i),) for i in range(len(outs))] if len(outs) != 1 else [()]
+        if signature is not None:
+            leaves = [_value(arg, self.program.nodes) for arg in signature.inputs]
+            given, named = signature.in_spec.unflatten([self.value(n) if isinstance(n, Node) else n for n in leaves])
+            ways = [way for way, _ in tree_flatten_with_path(signature.out_spec.unflatten(outs))[0]]
+        call_name = name.replace(".", "_").replace("@", "_")
+        call = self.graph.create_node("call_module", name, tuple(given), dict(named), name=call_name)
+        for way, out in zip(ways, outs):
+            if not isinstance(out, Node) or out not in own:
+                continue
+            part = call
+            for key in way:
+                of = (
+                    (getattr, key.name)
+                    if isinstance(key, GetAttrKey)
+                    else (operator.getitem, getattr(key, "idx", None))
+                )
+                if isinstance(key, MappingKey):
+                    of = operator.getitem, key.key
+                part = self.graph.call_function(of[0], (part, of[1]))
+            if part is not call:
+                part.meta = dict(out.meta)
             self.made[out] = part
+
+
+class Program(NamedTuple):
+    """What all scopes know: parameters and constants, nodes by their names, calls that keep their structure."""
+
+    state: dict[Node, tuple[str, Any]]
+    nodes: dict[str, Node]
+    calls: dict[str, ModuleCallSignature]
+
+
+def _value(arg: Any, nodes: dict[str, Node]) -> Any:
+    """The node, or the constant, that an argument or result is."""
+    return arg.value if isinstance(arg, ConstantArgument) else nodes[arg.name]
+
+
+def _names(signature: ModuleCallSignature) -> list[str]:
+    """The names of arguments."""
+    if signature.forward_arg_names is not None:
+        return signature.forward_arg_names
+    placed, named = signature.in_spec.children()
+    return [f"arg_{i}" for i in range(placed.num_children)] + list(named.context)
 
 
 def _plain(path: str) -> str:
@@ -107,8 +187,6 @@ class UnflattenedModule(Module):
     def __init__(self, export_module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None):
         super().__init__()
         ep = export_module
-        if any(s.kind is not OutputKind.USER_OUTPUT for s in ep.graph_signature.output_specs):
-            raise NotImplementedError("unflatten: take the program as export gave it, before run_decompositions")
         signature = ep.module_call_graph[0].signature
         assert signature is not None
         self._spec, self._out_spec, self._adapter = signature.in_spec, signature.out_spec, flat_args_adapter
@@ -121,9 +199,14 @@ class UnflattenedModule(Module):
         }
         self._guards = guards_of(ep, leaves)
         results = list(ep.graph.output_node().args[0])
+        self._writes = sum(s.kind is not OutputKind.USER_OUTPUT for s in ep.graph_signature.output_specs)
+        self._targets = [str(s.target) for s in ep.graph_signature.output_specs[: self._writes]]
+        self._arguments = [n.name for n in leaves]
         wanted = [r for r in results if isinstance(r, Node)]
         nodes = [n for n in ep.graph.nodes if n.op == "call_function"]
-        scope = _Scope(state, "", 1, nodes, list(dict.fromkeys(wanted)))
+        calls = {c.fqn: c.signature for c in ep.module_call_graph if c.fqn and c.signature is not None}
+        program = Program(state, {n.name: n for n in ep.graph.nodes}, calls)
+        scope = _Scope(program, "", 1, nodes, list(dict.fromkeys(wanted)))
         self._order, self._results = [leaves.index(n) for n in scope.inputs], results
         self._places = [list(dict.fromkeys(wanted)).index(r) if isinstance(r, Node) else None for r in results]
         object.__setattr__(self, "_whole", scope.module)
@@ -132,7 +215,7 @@ class UnflattenedModule(Module):
                 top = name.partition(".")[0]
                 self._take(top, getattr(scope.module, top) if "." in name or isinstance(value, Module) else value)
         for path, t in ep.state_dict.items():
-            if not _has(self, path):
+            if _at(self, path) is None:
                 _assign_attr(t, self, path)
 
     def _take(self, name: str, value: Any) -> None:
@@ -160,19 +243,21 @@ class UnflattenedModule(Module):
                 raise AssertionError(f"Guard failed: {text}")
         out = self._whole(*[leaves[i] for i in self._order])
         found = [r if place is None else out[place] for r, place in zip(self._results, self._places)]
-        return tree_unflatten(found, self._out_spec)
+        for target, value in zip(self._targets, found):  # new values of buffers and arguments
+            given = leaves[self._arguments.index(target)] if target in self._arguments else _at(self, target)
+            given.copy_(value)
+        return tree_unflatten(found[self._writes :], self._out_spec)
 
 
 def _tensor_of(ep: ExportedProgram, spec: Any) -> Any:
     return ep.state_dict[spec.target] if spec.target in ep.state_dict else ep.constants[spec.target]
 
 
-def _has(module: Any, path: str) -> bool:
+def _at(module: Any, path: str) -> Any:
+    """What is at a path, if anything is."""
     for name in path.split("."):
-        if not hasattr(module, name):
-            return False
-        module = getattr(module, name)
-    return True
+        module = getattr(module, name, None)
+    return module
 
 
 def unflatten(module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None) -> UnflattenedModule:

@@ -1,5 +1,6 @@
 """Sizes that change from call to call: what follows them, what limits them, and what they are refused for."""
 
+import collections
 import copy
 import io
 
@@ -201,7 +202,7 @@ class BothInRows(nn.Module):
         (Later(), 5, 6, ["s0", "s0 + 1"], (7, 7)),
         (Twice(), 5, 10, ["s0", "2*s0"], (7, 7)),
         (Rows(), 12, 4, ["6*s0", "4"], (13, 4)),
-        (BothInRows(), 6, 6, ["2*s1", "2*s1"], (7, 7)),
+        (BothInRows(), 6, 6, ["2*s0", "2*s0"], (7, 7)),
     ],
 )
 def test_relations_and_steps_are_found(model, first, second, wanted, refused):
@@ -243,3 +244,54 @@ def test_hints_have_limits():
     assert repr(Dim.DYNAMIC(min=3, max=9)) == "DimHint(DYNAMIC, min=3, max=9)"
     ep = export(Sum(), both(), dynamic_shapes=[{0: Dim.AUTO(max=9)}] * 2)
     assert [tuple(r) for r in ep.range_constraints.values()] == [(2, 9)]
+
+
+def test_whole_numbers_among_arguments_change():
+    class Times(nn.Module):
+        def forward(self, x, n):
+            return x * n, n + 1, torch.zeros(n)
+
+    for hint in (Dim.DYNAMIC, Dim.AUTO):
+        ep = export(Times(), (torch.ones(3), 5), dynamic_shapes=(None, hint))
+        assert [type(s.arg).__name__ for s in ep.graph_signature.input_specs] == ["TensorArgument", "SymIntArgument"]
+        held = io.BytesIO()
+        torch.export.save(ep, held)
+        for program in (ep, torch.export.load(held)):
+            x, n, zeros = program.module()(torch.ones(3), 7)
+            assert (x.tolist(), n, zeros.shape) == ([7.0] * 3, 8, (7,))
+    with pytest.raises(ValueError, match="named Dims"):
+        export(Times(), (torch.ones(3), 5), dynamic_shapes=(None, Dim("n")))
+
+
+def test_shapes_of_any_number_of_arguments():
+    class Total(nn.Module):
+        def forward(self, *parts, **more):
+            return sum(parts) + more["last"]
+
+    n = Dim("n")
+    args, named = (torch.ones(3), torch.ones(3)), {"last": torch.ones(3)}
+    for given in ({"parts": ({0: n}, {0: n}), "more": {"last": {0: n}}}, (({0: n}, {0: n}), {"last": {0: n}})):
+        module = export(Total(), args, named, dynamic_shapes=given).module()
+        assert module(torch.ones(5), torch.ones(5), last=torch.ones(5)).shape == (5,)
+
+
+def test_several_equal_sizes_are_joined():
+    class Three(nn.Module):
+        def forward(self, x, y, z):
+            return (x + y + z).view(-1, 2)
+
+    args = (torch.ones(4), torch.ones(4), torch.ones(4))
+    assert len({*shapes(export(Three(), args, dynamic_shapes=[{0: Dim.AUTO}] * 3))}) == 1
+    with pytest.raises(UserError, match=r"n = 2\*_n"):
+        export(Three(), args, dynamic_shapes=[{0: Dim.AUTO}, {0: Dim("n")}, {0: Dim.AUTO}])
+
+
+def test_shapes_of_named_tuples():
+    pair = collections.namedtuple("pair", "first second")
+
+    class Both(nn.Module):
+        def forward(self, p):
+            return p.first.sum() + p.second
+
+    ep = export(Both(), (pair(torch.ones(3), torch.ones(2)),), dynamic_shapes=(pair({0: Dim.AUTO}, None),))
+    assert shapes(ep) == [("s0",), ("2",)]

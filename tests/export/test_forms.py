@@ -178,9 +178,49 @@ def test_arguments_are_adapted():
     assert torch.export.unflatten(ep, Flat())(torch.tensor([3.0]), torch.tensor([5.0])).tolist() == [2.0]
 
 
-def test_signatures_of_submodules_are_not_promised():
-    with pytest.raises(NotImplementedError, match="preserve_module_call_signature"):
-        torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(1),), preserve_module_call_signature=("0",))
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((3,), 2.0))
+
+    def forward(self, parts, *, more):
+        return {"sum": parts["x"] * self.weight + more, "same": parts["x"], "pair": (more, parts["x"].shape[0])}
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x):
+        self.count += 1
+        out = self.inner({"x": x, "unused": x + 1}, more=x.sum())
+        return out["sum"] * out["pair"][1] + self.count
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+@pytest.mark.parametrize("shapes", [None, ({0: torch.export.Dim("n")},)])
+def test_calls_of_submodules_keep_their_structure(decomposed, shapes):
+    x, preserved = torch.ones(4, 3), ("inner",)
+    ep = torch.export.export(Outer(), (x,), dynamic_shapes=shapes, preserve_module_call_signature=preserved)
+    (entry,) = [c for c in ep.module_call_graph if c.fqn == "inner"]
+    assert [a.name for a in entry.signature.inputs] == ["x", "add", "sum_1"]
+    module = torch.export.unflatten(ep.run_decompositions() if decomposed else ep)
+    x = torch.arange(12.0 if shapes is None else 6.0).reshape(-1, 3)
+    wanted, reference = Outer()(x), Inner()
+    assert torch.equal(module(x), wanted) and module.count == 1 and torch.equal(module(x), wanted + 1)
+    got = module.inner({"x": x, "unused": x}, more=torch.tensor(3.0))
+    other = reference({"x": x, "unused": x}, more=torch.tensor(3.0))
+    assert list(got) == list(other) and torch.equal(got["sum"], other["sum"]) and got["pair"][1] == len(x)
+    module.inner = reference
+    assert torch.equal(module(x), wanted + 2)
+
+
+def test_parts_with_one_result_give_it_as_it_is():
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    module, x = torch.export.unflatten(torch.export.export(model, (torch.ones(1, 2),))), torch.ones(1, 2)
+    assert torch.equal(getattr(module, "0")(x), model[0](x))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from ...export._export import exported
 from ...export._recording import Recorder
 from ...export.exported_program import ExportedProgram
 from ...export.graph_signature import InputKind
-from ...export.unflatten import _Scope, _tensor_of
+from ...export.unflatten import Program, _Scope, _tensor_of
 from ...fx import Graph, GraphModule, Node
 from ...nn.modules.module import Module
 from ...utils._pytree import tree_flatten
@@ -164,7 +164,7 @@ def _cut(ep: ExportedProgram, module: Module) -> Pipe:
             wanted += [leaf for leaf in leaves if any(s > 0 for s in uses[leaf])]
         if stage == last:
             wanted = list(dict.fromkeys(r for r in results if isinstance(r, Node)))
-        scope = _Scope(state, "", 1, own, wanted)
+        scope = _Scope(Program(state, {}, {}), "", 1, own, wanted)
         if stage == 0:  # it takes all arguments, in their order
             _takes(scope, leaves)
         if len(wanted) == 1:
