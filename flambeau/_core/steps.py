@@ -54,3 +54,14 @@ def chosen_by_elements(function: Any, users: tuple[Any, ...], args: tuple[Any, .
     if modes.on & CAPTURE and local.captures and hasattr(local.captures[-1], "called"):
         return local.captures[-1].called(function, users, args)
     return function(*users, *args)
+
+
+def followed(function: Any) -> Any:
+    """Marks a function inside of which public functions see no plain tensors (a transform): who records those follows it by operators."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        follow = getattr(local.function_modes[-1], "follow", None) if local.function_modes else None
+        return function(*args, **named) if follow is None else follow(function, args, named)
+
+    return call

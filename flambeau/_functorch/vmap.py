@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from .._core.steps import followed
 from .._ops.making.generator import default_generator
 from .._ops.registry import ops
 from .._tensor import Tensor
@@ -49,6 +50,7 @@ def mapping(
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
 
+    @followed
     @functools.wraps(func)
     def mapped(*args: Any, **named: Any) -> Any:
         size, dims, flat, spec = _process_batched_inputs(in_dims, args, func)

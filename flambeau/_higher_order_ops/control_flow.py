@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from .._core.state import local
 from .._core.steps import chosen_by_elements
+from .._functorch.vmap import vmap
 from .._names.rare import cond as cond
 from .._ops.registry import ops
 from .._tensor import Tensor
@@ -77,4 +80,7 @@ def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
     leaves = tree_flatten(xs)[0]
     if not leaves or any(x.shape[0] != leaves[0].shape[0] for x in leaves):
         raise RuntimeError("map: xs must hold tensors of the same first extent")
+    if local.function_modes and getattr(local.function_modes[-1], "exports", False):
+        with suppress(Exception):  # what cannot be mapped is unrolled
+            return vmap(f, (0, *[None] * len(args)))(xs, *args)
     return _stacked([f(tree_map(lambda x, i=i: x[i], xs), *args) for i in range(leaves[0].shape[0])])

@@ -14,6 +14,7 @@ from .._core import dtypes as d
 from .._core.devices import device as _device
 from .._core.state import ANOMALY, BATCHED, local, modes
 from .._core.steps import chosen_by_elements
+from .._core.symbolic import SymBool
 from .._ops.registry import functions, ops
 from .._tensor import Tensor, wrap
 from ..utils._pytree import tree_flatten, tree_unflatten
@@ -52,6 +53,8 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         raise RuntimeError("Expect both branches to be callable.")
     if not isinstance(operands, (tuple, list)):
         raise RuntimeError(f"Expect operands to be a tuple of possibly nested dict/list/tuple, but got {operands}.")
+    if isinstance(pred, SymBool) and hasattr(pred, "as_tensor"):  # of sizes in a program that is being exported
+        pred = pred.as_tensor()
     if isinstance(pred, Tensor) and (_is_exported(pred) or pred._k & BATCHED):  # samples may go different ways
         return _either(pred, *[_unwritten(f, operands) for f in (true_fn, false_fn)])
     if isinstance(pred, Tensor):

@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from .._core.dtypes import float32, int64
 from .._core.state import local
 from .._core.symbolic import SymBool
 from .._errors.frames import PACKAGE, is_ours, users_frame, warn_user
 from .._names import checks
 from .._ops.registry import ops
 from .._tensor import Tensor
+from ..fx import Interpreter
+from ..fx.experimental.proxy_tensor import make_fx
 from ..jit import _lowering
 from ..jit._tracer import Node, TracedFloat, TracedInt, Tracer, Value, watched
 from ..nn.modules.module import Module
@@ -57,6 +60,12 @@ class Question(SymBool):
         self.recorder.assume(self.asked)
         return self._value()
 
+    def as_tensor(self) -> Tensor:
+        """The answer as a tensor, which follows the numbers."""
+        op, left, right, *_ = self.asked
+        as_tensor = self.recorder.as_tensor
+        return getattr(ops, op)(as_tensor(left), as_tensor(right) if isinstance(right, Value) else right)
+
 
 def _of_the_program(frame: Any) -> bool:
     """Whether a frame asks for the program: its own code does, and checks that it makes."""
@@ -87,10 +96,7 @@ class _Asked:
         if recorder is None or not _of_the_program(frame):
             return answer
         asked = op, self.value, recorder.value_of(other), answer, _line(frame if not is_ours(frame) else users_frame())
-        if recorder.found:  # it may be a matter of elements, of which the program may state something
-            return Question(recorder, *asked)
-        recorder.questions.append(asked)
-        return answer
+        return Question(recorder, *asked)
 
     def _told(self) -> Any:
         """The number, for a program that wants to know it."""
@@ -219,6 +225,25 @@ class Recorder(Tracer):
         calls[number] = given, tree_map(self.value_of, out), calls[number][2]
         return out
 
+    def follow(self, function: Any, args: Any, named: dict[str, Any]) -> Any:
+        """Calls a transform: the operators that it runs are recorded."""
+        leaves, structure = tree_flatten((args, named))
+        places, results = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)], list[Any]()
+
+        def run(*tensors: Tensor) -> list[Any]:
+            given = list(leaves)
+            for i, t in zip(places, tensors):
+                given[i] = t
+            placed, options = structure.unflatten(given)
+            out, spec = tree_flatten(function(*placed, **options))
+            results.append(spec)
+            return out
+
+        tensors = [leaves[i] for i in places]
+        with self._paused():
+            graph = make_fx(run)(*tensors)
+        return results[0].unflatten(Interpreter(graph).run(*tensors))
+
     def _read(self, t: Tensor, listed: bool) -> Any:
         """The element of a tensor as a number that is found, or all of them in lists."""
         if listed and t.dim():
@@ -237,6 +262,13 @@ class Recorder(Tracer):
         self._add(Node(op, [left, right], [value]))
         self._add(Node("_assert_scalar", [value, ""], []))
         self.facts.append(asked)
+
+    def as_tensor(self, number: Value) -> Tensor:
+        """A number as a tensor without dimensions."""
+        kind = float32 if isinstance(number.example, float) else int64
+        with self._paused():
+            made = ops.scalar_tensor(number.example, dtype=kind)
+        return self.record("scalar_tensor", [number], {"dtype": kind}, made)
 
     def compute(self, function: Any, args: Any, named: dict[str, Any]) -> Any:
         """Calls a function of tensors; elements that do not fit a number that stands in the place of another are no error."""

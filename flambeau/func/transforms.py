@@ -12,6 +12,7 @@ from .._autograd.modes import enable_grad, inference_mode
 from .._core.dtypes import FLOATING
 from .._core.layouts import contiguous_format
 from .._core.state import GRAD, local, modes
+from .._core.steps import followed
 from .._functorch.vmap import vmap
 from .._ops.records.writable import overlaps_itself
 from .._ops.registry import ops
@@ -228,6 +229,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
     (tensor([2., 4.]), tensor(5.))
     """
 
+    @followed
     @functools.wraps(func)
     def wrapped(*args: Any, **named: Any) -> Any:
         numbers = checks.chosen(args, argnums)
@@ -290,6 +292,7 @@ def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> C
     """
     both = grad_and_value(func, argnums, has_aux)
 
+    @followed
     @functools.wraps(func)
     def wrapped(*args: Any, **named: Any) -> Any:
         grads, value = both(*args, **named)
@@ -333,6 +336,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         return (value, back, _settle(aux, tensors, connected)) if has_aux else (value, back)
 
 
+@followed
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
     """The value of a function and the product of its Jacobian with `tangents`.
 
@@ -449,6 +453,7 @@ def jacrev(
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
+    @followed
     @functools.wraps(func)
     def wrapped(*args: Any, **named: Any) -> Any:
         numbers = checks.chosen(args, argnums)
@@ -499,6 +504,7 @@ def jacfwd(
             [0.0000, 0.5403]])
     """
 
+    @followed
     @functools.wraps(func)
     def wrapped(*args: Any, **named: Any) -> Any:
         numbers = checks.chosen(args, argnums)

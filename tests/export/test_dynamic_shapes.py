@@ -7,6 +7,7 @@ import io
 import pytest
 
 import flambeau as torch
+import flambeau._higher_order_ops as higher_order
 from flambeau.export import Dim, ShapesCollection, export
 from flambeau.fx.experimental.symbolic_shapes import ConstraintViolationError
 from flambeau.utils import _pytree
@@ -295,3 +296,38 @@ def test_shapes_of_named_tuples():
 
     ep = export(Both(), (pair(torch.ones(3), torch.ones(2)),), dynamic_shapes=(pair({0: Dim.AUTO}, None),))
     assert shapes(ep) == [("s0",), ("2",)]
+
+
+TRANSFORMS = {
+    "vmap": lambda x: torch.vmap(lambda a: a.sin().sum())(x),
+    "closure": lambda x: (lambda y: torch.vmap(lambda a: a + y.sum(0))(x))(x * 2),
+    "size": lambda x: torch.vmap(lambda a: a.expand(2, 3).reshape(-1) * x.shape[0])(x),
+    "grad": lambda x: torch.func.grad(lambda a: (a * a).sin().sum())(x),
+    "jvp": lambda x: torch.func.jvp(torch.sin, (x,), (x,))[1],
+    "jacrev": lambda x: torch.func.jacrev(lambda a: (a * 2).sum(0))(x),
+    "map": lambda x: higher_order.map(lambda a, b: a.cos() + b, x, x[0]),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("given", [None, ({0: Dim("n")},)])
+def test_transforms_are_followed(name, given):
+    class Model(nn.Module):
+        def forward(self, x):
+            return TRANSFORMS[name](x)
+
+    ep = export(Model(), (torch.ones(4, 3),), dynamic_shapes=given)
+    x = torch.arange(12.0 if given is None else 21.0).reshape(-1, 3)
+    assert torch.allclose(ep.module()(x), TRANSFORMS[name](x))
+
+
+def test_branches_by_sizes():
+    class Branches(nn.Module):
+        def forward(self, x, y):
+            by_number = torch.cond(x.shape[0] > 4, lambda x: x.sin(), lambda x: x.cos(), (x,))
+            return by_number, torch.cond(x.shape[0] > y.shape[0], lambda x: x * 2, lambda x: x * 3, (x,))
+
+    module = export(Branches(), (torch.ones(4), torch.ones(3)), dynamic_shapes=({0: Dim("a")}, {0: Dim("b")})).module()
+    for n, m in ((3, 3), (6, 2), (5, 9)):
+        given = torch.ones(n), torch.ones(m)
+        assert all(map(torch.equal, module(*given), Branches()(*given)))
