@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import enum
+import functools
 import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from ._C import DispatchKey, DispatchKeySet
 from ._errors.frames import warn_user
-from ._library.custom_ops import CustomOpDef, custom_op, split_name
+from ._library.custom_ops import CustomOpDef, custom_op, known_devices, split_name
 from ._library.infer_schema import infer_schema
 from ._library.namespaces import OpOverload, OpOverloadPacket, ops
 from ._library.operators import Operator, operators
@@ -19,7 +22,7 @@ from ._ops.records.shape_rules import DataDependent
 from ._tensor import Tensor
 
 __all__ = [
-    "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "get_kernel", "impl",
+    "CustomOpDef", "EffectType", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "get_kernel", "impl",
     "impl_abstract", "infer_schema", "opcheck", "register_autocast", "register_autograd", "register_fake",
     "register_kernel", "register_torch_dispatch", "register_vmap", "triton_op", "wrap_triton",
 ]  # fmt: skip
@@ -48,6 +51,16 @@ _ELSEWHERE = frozenset(
         "mkldnncpu",
     ]
 )
+
+
+# What PyTorch does to tensors at places of its dispatcher that do not exist here: an implementation for one never runs.
+_NOWHERE = frozenset(["adinplaceorview", "backendselect", "conjugate", "negative", "zerotensor"])
+
+
+class EffectType(enum.Enum):
+    """What an operator does besides giving results: calls of ordered ones stay in their order."""
+
+    ORDERED = "Ordered"
 
 
 # Implementations that came before the definition of their operator: (function, group of tensors) by its name.
@@ -104,6 +117,8 @@ class Library:
     def __init__(self, ns: str, kind: str, dispatch_key: str = ""):
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
             raise ValueError(f"Unsupported kind: {kind}")
+        if ns == "prim" and kind != "IMPL":
+            raise ValueError(f"{ns} is a reserved namespace. Please try creating a library with another name.")
         if kind == "DEF":
             if ns in _defined:
                 raise RuntimeError(
@@ -124,6 +139,8 @@ class Library:
         """Defines an operator by its schema; gives its name."""
         if self.kind == "IMPL":
             raise RuntimeError("define() cannot be called on a Library of kind 'IMPL'")
+        if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
+            raise RuntimeError(f"Invalid alias_analysis type {alias_analysis}")
         read = parse_schema(schema)
         full = FunctionSchema(f"{self.ns}::{read.name}", read.overload_name, read.arguments, read.returns)
         op = _new_operator(full, tags)
@@ -144,6 +161,14 @@ class Library:
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         if isinstance(op_name, str) and "::" not in op_name:
             op_name = f"{self.ns}::{op_name}"
+        if isinstance(op_name, str) and (other := split_name(op_name)[0]) != self.ns:
+            raise RuntimeError(
+                f'impl("{op_name}", ...): Explicitly provided namespace ({other}) in operator name does not match '
+                f"namespace of the library ({self.ns})"
+            )
+        if with_keyset:
+            key = DispatchKey.__members__.get(dispatch_key or self.dispatch_key or "CompositeImplicitAutograd")
+            fn = functools.partial(fn, DispatchKeySet(*[key] * (key is not None)))
         _implement_named(op_name, fn, dispatch_key or self.dispatch_key or "CompositeImplicitAutograd")
 
     def _register_fake(self, op_name: str, fn: Callable[..., Any], _stacklevel: int = 1, **_: Any) -> None:
@@ -181,7 +206,7 @@ def _implement_named(op: Any, fn: Callable[..., Any], key: str) -> None:
 
 def _implement(op: Operator, fn: Callable[..., Any], key: str) -> None:
     low = key.lower()
-    if fn is fallthrough_kernel or low.removeprefix("autograd").removeprefix("autocast") in _ELSEWHERE:
+    if fn is fallthrough_kernel or low.removeprefix("autograd").removeprefix("autocast") in _ELSEWHERE | _NOWHERE:
         return
     if low in _KEYS:
         if low == "meta":
@@ -210,7 +235,9 @@ def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any 
         raise ValueError(
             f'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor", got {schema!r}'
         )
-    _new_operator(parse_schema(qualname + schema), tags)
+    made = _new_operator(parse_schema(qualname + schema), tags)
+    if lib is not None:  # it lasts as long as the library
+        lib._names.append(made.name)
 
     def implement(function: Callable[..., Any]) -> Callable[..., Any]:
         return impl(qualname, "default", function)
@@ -271,7 +298,7 @@ def register_kernel(
 ) -> Any:
     """The implementation of an operator on device types; None means all. Also a decorator."""
     definition = _operator(op)
-    kinds = [""] if device_types is None else [device_types] if isinstance(device_types, str) else device_types
+    kinds = known_devices(device_types)
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for kind in kinds:
@@ -323,8 +350,7 @@ def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Li
 
 def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None) -> None:
     """Inside autocast, floating tensors are cast to this dtype before the operator runs."""
-    if device_type not in ("cpu", "cuda"):
-        raise ValueError(f"Unknown device type: {device_type}")
+    known_devices(device_type)
     _operator(op).cast[device_type] = cast_inputs
 
 
@@ -391,22 +417,26 @@ def opcheck(
     """Tests an operator on example arguments: that it writes only where its schema says, that gradients work, and
     that its rule for meta tensors gives what it computes, and that a compiled call gives what an eager one does, within `atol` and
     `rtol` (as `torch.testing.assert_close` has them)."""
-    from ._library.checking import CHECKS  # tests are rare
+    from ._library.checking import CHECKS, OpCheckError  # tests are rare
 
+    if not isinstance(op, (OpOverload, OpOverloadPacket, CustomOpDef)):
+        raise ValueError(
+            f"opcheck(op, ...): op must be instance of torch._ops.OpOverload, e.g. torch.ops.aten.sin.default, got {type(op)}"
+        )
     definition = _operator(op, "opcheck")
     wanted = [test_utils] if isinstance(test_utils, str) else list(test_utils)
     results: dict[str, Any] = {}
     for name in wanted:
         check = CHECKS.get(name)
         if check is None:
-            raise ValueError(f"opcheck(op, ...): unknown test {name!r}; there are {', '.join(CHECKS)}")
+            raise ValueError(f"opcheck(op, ..., {test_utils=}), expected test_utils to be subset of {tuple(CHECKS)}")
         try:
             tolerances = (atol, rtol) if name == "test_aot_dispatch_dynamic" else ()
             check(definition, args, kwargs or {}, *tolerances)
             results[name] = "SUCCESS"
         except Exception as error:
             if raise_exception:
-                raise
+                raise OpCheckError(f"opcheck(op, ...): {name} failed with {error}") from error
             results[name] = error
     return results
 

@@ -104,6 +104,12 @@ class DispatchKeySet:
         """Whether a key is in the set."""
         return key in self.keys
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DispatchKeySet) and self.keys == other.keys
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.keys))
+
     def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
         return DispatchKeySet(self, other)
 

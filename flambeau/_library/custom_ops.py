@@ -6,9 +6,10 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from .._core.devices import device
 from .infer_schema import infer_schema
 from .operators import Operator, define, operators
-from .schema import parse_schema
+from .schema import Tag, parse_schema
 
 __all__ = ["CustomOpDef", "custom_op"]
 
@@ -19,6 +20,14 @@ def split_name(qualname: str) -> tuple[str, str]:
     if not colons or not space or not name or "::" in name:
         raise ValueError(f"Expected qualname to be of the form 'namespace::name', but got: {qualname!r}")
     return space, name
+
+
+def known_devices(types: str | Sequence[str] | None) -> list[str]:
+    """Types of devices as a list, "" for all of them; raises for those that do not exist."""
+    if types is None:
+        return [""]
+    kinds = [types] if isinstance(types, str) else list(types)
+    return [device(kind).type for kind in kinds]
 
 
 def custom_op(
@@ -70,7 +79,8 @@ class CustomOpDef:
         before = _made.get(self._qualname)
         if before is not None:  # a notebook's cell that runs again: the new definition takes the place of the old one
             operators.pop(self._qualname, None)
-        self._operator: Operator = define(parse_schema(f"{namespace}::{name}{schema}"), tags or ())
+        given = tags or () if isinstance(tags, (list, tuple)) or tags is None else (tags,)
+        self._operator: Operator = define(parse_schema(f"{namespace}::{name}{schema}"), [Tag.pt2_compliant_tag, *given])
         if before is not None:
             before._operator = self._operator
         _made[self._qualname] = self
@@ -95,8 +105,7 @@ class CustomOpDef:
         """The implementation for tensors on these devices ("cpu", "cuda"); None means all."""
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-            kinds = [""] if device_types is None else [device_types] if isinstance(device_types, str) else device_types
-            for kind in kinds:
+            for kind in known_devices(device_types):
                 self._operator.kernels[kind] = function
             return function
 
@@ -129,8 +138,7 @@ class CustomOpDef:
 
     def register_autocast(self, device_type: str, cast_inputs: Any) -> None:
         """Inside autocast, floating tensors are cast to this dtype before the call."""
-        if device_type not in ("cpu", "cuda"):
-            raise ValueError(f"Unknown device type: {device_type}")
+        known_devices(device_type)
         self._operator.cast[device_type] = cast_inputs
 
     def register_torch_dispatch(
@@ -143,6 +151,10 @@ class CustomOpDef:
             return function
 
         return decorate if fn is None else decorate(fn)
+
+    def register_effect(self, effect: Any) -> None:
+        """Says that calls do more than give results (`EffectType`; None takes that back): graphs keep them all."""
+        self._operator.effect = effect
 
     def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> _Enabled:
         """Switches the kernel of a device on or off, for good or in a `with` block."""

@@ -75,7 +75,9 @@ def infer_schema(
     if isinstance(written, set):
         unknown = written - set(signature.parameters)
         if unknown:
-            refuse(f"{unknown} in mutates_args were not found in the custom op's signature.")
+            refuse(
+                f"{unknown} in mutates_args were not found in the custom op's signature. mutates_args names arguments."
+            )
     parts: list[str] = []
     starred = False
     for number, (name, parameter) in enumerate(signature.parameters.items()):
@@ -114,8 +116,10 @@ def _default(name: str, parameter: inspect.Parameter, refuse: Any) -> str:
         return f'="{value}"'
     if value is None or isinstance(value, (int, float, bool)):
         return f"={value}"
-    if isinstance(value, (dtype, device)):
+    if isinstance(value, dtype):
         return f"={str(value).removeprefix('torch.')}"
+    if isinstance(value, device):
+        return f'="{value}"'
     return refuse(f"Parameter {name} has an unsupported default value type {type(value)}.")
 
 

@@ -51,6 +51,7 @@ class Operator:
         self.dispatch: dict[type, Callable[..., Any]] = {}  # mode or class -> what runs instead of __torch_dispatch__
         self.checked = False  # whether results must not share memory with arguments, and derivatives are declared
         self.disabled: set[str] = set()
+        self.effect: Any = None  # what calls do besides giving results
         self.backward: Callable[..., Any] | None = None
         self.setup_context: Callable[..., Any] | None = None
         self._function: Any = None
@@ -131,7 +132,7 @@ class Operator:
         if found is None:
             if kind == "meta":
                 raise NotImplementedError(
-                    f"{self.name}: there is no implementation for meta tensors; register one with "
+                    f"{self.name}: There was no fake impl registered, an implementation for meta tensors; register one with "
                     f"torch.library.register_fake({self.schema.name!r})"
                 )
             known = ", ".join(self.kernels) or "no device"

@@ -259,6 +259,8 @@ class Node:
         if self.op == "call_function":
             if self.target in _side_effectful_functions or getattr(self.target, "_is_impure", False):
                 return True
+            if getattr(getattr(self.target, "_op", None), "effect", None) is not None:
+                return True
             schema, name = getattr(self.target, "_schema", None), getattr(self.target, "_opname", "")
             if schema is not None:
                 gives_nothing = not schema.returns or schema.returns[0].declared == "()"

@@ -8,6 +8,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import Tensor, library
+from flambeau._library.checking import OpCheckError
 from flambeau._library.namespaces import ops
 from flambeau.utils._python_dispatch import TorchDispatchMode
 
@@ -584,3 +585,59 @@ def test_kernels_for_operators_of_ours_are_not_ignored_in_silence():
     library = torch.library.Library("aten", "IMPL")
     with pytest.warns(UserWarning, match="aten::sum is flambeau's own"):
         library.impl("sum", lambda x: x, "CPU")
+
+
+def test_what_libraries_refuse():
+    space = fresh()
+    lib = library.Library(space, "DEF")
+    lib.define("plus(Tensor x) -> Tensor", "FROM_SCHEMA")
+    for refused, message in (
+        (lambda: lib.define("other(Tensor x) -> Tensor", alias_analysis="PURE"), "Invalid alias_analysis type PURE"),
+        (lambda: lib.impl("elsewhere::plus", lambda x: x, "CPU"), r"namespace \(elsewhere\)"),
+        (lambda: library.register_kernel(f"{space}::plus", "nowhere", lambda x: x), "Expected one of cpu"),
+        (lambda: library.register_autocast(f"{space}::plus", "nowhere", torch.float16), "Expected one of cpu"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            refused()
+    with pytest.raises(ValueError, match="reserved namespace"):
+        library.Library("prim", "FRAGMENT")
+    seen = []
+    lib.impl("plus", lambda keys, x: seen.append(keys) or x + 1, "CPU", with_keyset=True)
+    assert getattr(ops, space).plus(torch.ones(1)).item() == 2
+    assert seen == [torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)]
+    lib.impl("plus", lambda x: x, "ZeroTensor")  # there are none
+
+
+def test_definitions_last_as_long_as_the_library_that_is_given():
+    space = fresh()
+    for _ in range(2):
+        lib = library.Library(space, "FRAGMENT")
+        library.define(f"{space}::plus", "(Tensor x) -> Tensor", lib=lib)
+        library.impl(f"{space}::plus", "cpu", lambda x: x + 1, lib=lib)
+        assert getattr(ops, space).plus(torch.ones(1)).item() == 2
+        lib._destroy()
+
+
+def test_opcheck_says_which_test_failed():
+    sine = make_sine()
+    with pytest.raises(OpCheckError, match=r"test_faketensor failed with .* no fake impl"):
+        library.opcheck(sine, (torch.ones(2),))
+    with pytest.raises(ValueError, match="must be instance of"):
+        library.opcheck(sine._qualname, (torch.ones(2),))
+    with pytest.raises(ValueError, match="subset"):
+        library.opcheck(sine, (torch.ones(2),), test_utils="test_nothing")
+
+
+def test_calls_with_effects_stay_in_graphs():
+    sine = make_sine()
+    assert sine._opoverload.tags == [torch.Tag.pt2_compliant_tag]
+
+    def function(x):
+        sine(x)
+        return x + 1
+
+    for effect, count in ((None, 3), (library.EffectType.ORDERED, 4)):
+        sine.register_effect(effect)
+        graph = torch.fx.symbolic_trace(function).graph
+        graph.eliminate_dead_code()
+        assert len(graph.nodes) == count
