@@ -24,7 +24,7 @@ import flambeau
 
 # Modules that are PyTorch's insides as a whole (compilers, reference implementations, logging, tests of graphs).
 MODULES = """
-    __future__ _inductor _refs _prims _prims_common _native _lazy _logging _export _vendor _torch_docs
+    __future__ _custom_op _opaque_base testing._internal.generated _inductor _refs _prims _prims_common _native _lazy _logging _export _vendor _torch_docs
     _utils_internal _numpy
     _dynamo.test_case _dynamo.testing _dynamo.trace_rules _dynamo.device_interface _dynamo.source _C._profiler
     _subclasses.schema_check_mode _subclasses.meta_utils _higher_order_ops backends.python_native backends.xnnpack ao.ns ao.pruning
@@ -168,6 +168,8 @@ VALUES: dict[str, dict[str, Any]] = {
     },
     "jit._recursive": {"ConcreteTypeStore": object},
     "jit._state": {"_clear_class_state": lambda: None},
+    "_custom_op.impl": {"global_registry": {}},
+    "testing._internal.generated.annotated_fn_args": {"annotated_args": {}},
     "_inductor.utils": {"GPU_TYPES": ["cuda", "mps", "xpu"]},
     "_inductor.test_case": {"TestCase": unittest.TestCase},
     "_functorch.eager_transforms": {

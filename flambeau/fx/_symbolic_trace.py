@@ -323,8 +323,8 @@ class Tracer(TracerBase):
         concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
     ) -> tuple[Callable[..., Any], list[Any]]:
         """A placeholder for every parameter of the traced function; `concrete_args` are built in instead."""
-        root_fn = inspect.unwrap(root_fn)
-        code = root_fn.__code__
+        inner = inspect.unwrap(root_fn)  # has the parameters; what is around it is traced as well
+        code = inner.__code__
         count = code.co_argcount + code.co_kwonlyargcount
         names = list(code.co_varnames)
         args: list[Any] = [self.root] if is_module else []
@@ -332,8 +332,8 @@ class Tracer(TracerBase):
         if is_module and not count and not code.co_flags & inspect.CO_VARARGS:
             raise RuntimeError("``self`` argument cannot be part of *args expansion!")
         parameters = {
-            name: parameter.replace(annotation=_annotation(root_fn, parameter.annotation, parameter.empty))
-            for name, parameter in inspect.signature(root_fn).parameters.items()
+            name: parameter.replace(annotation=_annotation(inner, parameter.annotation, parameter.empty))
+            for name, parameter in inspect.signature(inner).parameters.items()
         }
         if isinstance(concrete_args, tuple):
             if len(names[skip:count]) != len(concrete_args):
@@ -407,6 +407,8 @@ class Tracer(TracerBase):
         """The graph of a module or function. `concrete_args` are values that are built in."""
         if isinstance(root, Module):
             self.root = root
+            if not hasattr(type(root), self.traced_func_name):
+                raise AssertionError(f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}")
             fn = getattr(type(root), self.traced_func_name)
             self.root_module_name = root._get_name()
             self.submodule_paths = {module: name for name, module in root.named_modules()}

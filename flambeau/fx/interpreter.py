@@ -78,6 +78,11 @@ class Interpreter:
     def boxed_run(self, args_list: list[Any]) -> Any:
         """Runs the graph on a list of arguments that it empties, so that they can be freed early."""
         placeholders = [n for n in self.graph.nodes if n.op == "placeholder"]
+        if len(args_list) != len(placeholders):
+            wrong = "extra" if len(args_list) > len(placeholders) else "missing"
+            raise RuntimeError(
+                f"Interpreter.boxed_run: {wrong} arguments: the graph has {len(placeholders)} inputs, got {len(args_list)}"
+            )
         env = dict(zip(placeholders, args_list))
         args_list.clear()
         return self.run(initial_env=env)
@@ -212,7 +217,8 @@ class Transformer(Interpreter):
 
     def transform(self) -> GraphModule:
         """The module of the new graph."""
-        result = super().run(enable_io_processing=False)
+        with fx_traceback.preserve_node_meta():
+            result = super().run(enable_io_processing=False)
         if result is not None:
 
             def strip(a: Any) -> Any:

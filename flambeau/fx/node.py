@@ -64,6 +64,9 @@ def _format_arg(arg: Any) -> str:
     """An argument in the printed form of a graph: nodes with a percent sign, strings bare."""
     if isinstance(arg, list):
         return f"[{', '.join(map(_format_arg, arg))}]"
+    if isinstance(arg, tuple) and hasattr(arg, "_fields"):
+        parts = ", ".join(f"{name}={_format_arg(a)}" for name, a in zip(arg._fields, arg))
+        return f"{type(arg).__name__}({parts})"
     if isinstance(arg, tuple):
         return f"({', '.join(map(_format_arg, arg))}{',' if len(arg) == 1 else ''})"
     if isinstance(arg, dict):

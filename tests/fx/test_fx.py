@@ -1,6 +1,7 @@
 """Tracing, graphs, code, interpreters and rewriting."""
 
 import copy
+import functools
 import math
 import operator
 import pickle
@@ -343,3 +344,40 @@ def test_instances_made_of_proxies():
     traced = torch.fx.symbolic_trace(lambda x: (x, Couple(1, 2)))
     x, pair = traced(torch.ones(1))
     assert pair.right == 2 and traced(x)[1] is pair
+
+
+def test_what_is_around_a_function_is_traced():
+    def doubled(function):
+        @functools.wraps(function)
+        def around(*args, **kwargs):
+            return torch.relu(function(*args, **kwargs)) * 2
+
+        return around
+
+    class Wrapped(torch.nn.Module):
+        @doubled
+        def forward(self, x, y=1):
+            return x + y
+
+        other = doubled(lambda self, x: x - 1)
+
+    module, x = Wrapped(), torch.tensor([-3.0, 2.0])
+    assert torch.fx.symbolic_trace(module)(x).tolist() == module(x).tolist() == [0.0, 6.0]
+    tracer = torch.fx.Tracer()
+    tracer.traced_func_name = "other"
+    assert torch.fx.GraphModule(module, tracer.trace(module))(x).tolist() == [0.0, 2.0]
+    tracer.traced_func_name = "nothing"
+    with pytest.raises(AssertionError, match="doesn't exist in Wrapped"):
+        tracer.trace(module)
+
+
+def test_transformers_keep_where_nodes_come_from():
+    tracer = torch.fx.Tracer()
+    tracer.record_stack_traces = True
+    module = torch.fx.GraphModule({}, tracer.trace(lambda x: x + 1))
+    add = torch.fx.Transformer(module).transform().graph.find_nodes(op="call_function")[0]
+    assert "test_fx.py" in add.stack_trace and add.meta["from_node"][0].name == "add"
+    interpreter = torch.fx.Interpreter(module)
+    for wrong, message in (([], "missing"), ([1, 2], "extra")):
+        with pytest.raises(RuntimeError, match=f"{message} arguments"):
+            interpreter.boxed_run(list(wrong))
