@@ -217,8 +217,7 @@ class Transformer(Interpreter):
 
     def transform(self) -> GraphModule:
         """The module of the new graph."""
-        with fx_traceback.preserve_node_meta():
-            result = super().run(enable_io_processing=False)
+        result = super().run(enable_io_processing=False)
         if result is not None:
 
             def strip(a: Any) -> Any:
