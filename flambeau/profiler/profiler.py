@@ -356,6 +356,9 @@ class profile(_KinetoProfile):
         elif before is warmup and after is none:
             warnings.warn("Incorrect schedule: WARMUP followed by NONE", stacklevel=3)
             self.profiler = None
+        elif before is warmup and after is None:  # the profile ends here, without events of this cycle
+            self.start_trace()
+            self.stop_trace()
         if recording or after is None or after is none:
             return
         if before is not warmup or self.profiler is None:

@@ -196,6 +196,16 @@ def test_scheduled_steps_are_recorded():
     assert prof.step_num == 9 and prof.current_action is ProfilerAction.NONE
 
 
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_profile_that_ends_while_it_warms_up_has_the_events_of_earlier_cycles(keep):
+    x = torch.ones(2)
+    with profile(schedule=schedule(wait=0, warmup=1, active=1), acc_events=keep) as prof:
+        for _ in range(4):
+            x.exp()
+            prof.step()
+    assert sum(e.count for e in prof.key_averages() if e.key == "aten::exp") == (2 if keep else 0)
+
+
 def test_without_a_start_there_is_nothing():
     prof = profile()
     for call in (prof.key_averages, prof.events, prof.stop):
