@@ -431,7 +431,8 @@ class Region:
             if isinstance(tape, Pieces) and not tape.given:
                 tape.cut()
             self._broken([problem])
-            if self.unsupported is not None and not self._is_ours(problem):
+            known_before = problem in (trail.problem, tape.problem)
+            if self.unsupported is not None and not self._is_ours(problem) and (known_before or tape.graph.nodes):
                 raise self.unsupported(problem) from None
             if self.backend is None:
                 self._find_parts(args)
@@ -512,7 +513,7 @@ class Region:
             tape.graph.inputs.append(value)
         carried = [*[(t, as_tensor(trail.arguments.finding(place))) for place, t in tape.held], *trail.carried]
         inputs, inside = [[*own, *[t for t, _ in carried]] for own in (inputs, inside)]
-        if not tape.graph.nodes:  # nothing that a program could do faster
+        if not tape.graph.nodes and self.backend is not None:  # there is nothing to show it
             return given_back(out, inputs, inside, trail)
         where = Places(tape, trail, inside)
         read = {id(one) for one in (*[one.value for one in tape.numbers], *[e.new for e in guards.effects])}
@@ -569,9 +570,11 @@ class Region:
         )
         there = [t for t in tape.graph.constants.values() if id(t._array) in trail.reach.tensors]
         self.forms.add(sizes, entry, next((t for t in there if t._k & GRAD), there[0] if there else None))
-        if self.backend is None and program.backward_program is None and not _COMPILING & trail.reach.names:
+        # What computes nothing in one state of the world (dropout in evaluation) may compute much in another with the same sizes.
+        small = bool(tape.graph.nodes) and self.backend is None and program.backward_program is None
+        if small and not _COMPILING & trail.reach.names:
             self.forms.compare(sizes)
-        counters["stats"].update(unique_graphs=1, calls_captured=len(tape.graph.nodes))
+        counters["stats"].update(unique_graphs=bool(tape.graph.nodes), calls_captured=len(tape.graph.nodes))
         once = carried or any([changes(node) or runs_once(node) for node in tape.graph.nodes])
         if tape.drawn is not None and (once or tape.drawn.more()):  # it would find what this run has left
             return given_back(out, inputs, inside, trail)

@@ -76,6 +76,36 @@ def test_no_change_is_missed(name):
         assert torch.equal(got, expected) and got.requires_grad == expected.requires_grad
 
 
+class _Skipping(nn.Module):
+    """Gives its argument itself in evaluation, and counts its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x * 2 if self.training else x
+
+
+def test_what_computes_nothing_is_recorded_once(monkeypatch):
+    model = _Skipping().eval()
+    compiled = torch.compile(model, fullgraph=True)
+    x = torch.ones(2, requires_grad=True)
+    for _ in range(3):
+        assert compiled(x) is x
+    region = compiled._region
+    monkeypatch.setattr(region, "_recorded", lambda *_: pytest.fail("recorded again"))
+    for _ in range(40):
+        assert compiled(x) is x
+    monkeypatch.undo()
+    assert model.calls == 43
+    model.train()
+    for _ in range(3):
+        assert torch.equal(compiled(x), x * 2)
+    assert compiled.eval()(x) is x and len(region.entries) == 2 and model.calls == 47
+
+
 def test_shapes_and_dtypes_have_programs_of_their_own_up_to_a_limit():
     compiled = torch.compile(lambda x: (x * 2).sum(), dynamic=False)
     for n in range(1, 12):
