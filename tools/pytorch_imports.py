@@ -70,11 +70,20 @@ def _forgiving(importing: Any, checkout: Path) -> Any:
                     setattr(sys.modules[parent], last, sys.modules[missing])
         if all(n == "*" or hasattr(module, n) for n in fromlist or ()):
             return module
-        return types.SimpleNamespace(**{n: getattr(module, n, None) or placeholder(n) for n in fromlist})
+        return types.SimpleNamespace(**{n: getattr(module, n) if hasattr(module, n) else placeholder(n) for n in fromlist})
 
     return forgiving
 
 
+_importing = builtins.__import__
+
+
 def install(checkout: Path) -> None:
     """While tests are collected, files of the checkout can import every module and name of PyTorch."""
-    builtins.__import__ = _forgiving(builtins.__import__, checkout)
+    builtins.__import__ = _forgiving(_importing, checkout)
+
+
+def collected() -> None:
+    """Tests are going to run: they import as programs do."""
+    global collecting
+    collecting, builtins.__import__ = False, _importing

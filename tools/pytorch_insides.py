@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import sys
 import types
-import unittest
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +25,9 @@ import flambeau
 MODULES = """
     __future__ _custom_op _opaque_base testing._internal.generated _inductor _refs _prims _prims_common _native _lazy _logging _export _vendor _torch_docs
     _utils_internal _numpy
-    _dynamo.test_case _dynamo.testing _dynamo.trace_rules _dynamo.device_interface _dynamo.source _C._profiler
+    _dynamo.test_case _dynamo.testing _dynamo.trace_rules _dynamo.device_interface _dynamo.source _dynamo.guards
+    _dynamo.convert_frame _dynamo.variables _dynamo.bytecode_transformation _dynamo.bytecode_analysis _dynamo.functional_export
+    _dynamo.symbolic_convert _dynamo.output_graph _dynamo.side_effects _dynamo.types _dynamo.package _dynamo.comptime _C._profiler
     _subclasses.schema_check_mode _subclasses.meta_utils _higher_order_ops backends.python_native backends.xnnpack ao.ns ao.pruning
     ao.nn.intrinsic.quantized fx.experimental jit.mobile jit._logging jit._recursive jit._state jit.quantized nested._internal
     utils._config_module utils._dtype_abbrs utils._helion utils._import_utils utils._mode_utils utils._pallas
@@ -63,6 +64,7 @@ NAMES = {
     "_functorch.vmap": "restore_vmap",
     "_functorch.make_functional": "functional_init functional_init_with_buffers",
     "_ops": "HigherOrderOperator",
+    "_higher_order_ops": "InvokeQuant invoke_quant_packed",
     "_higher_order_ops.cond": "cond_op",
     "_prims_common": "DimsType",
     "_utils": "_is_privateuse1_backend_available _maybe_view_chunk_cat",
@@ -77,6 +79,7 @@ NAMES = {
     "nn.functional": "ScalingType SwizzleType",
     "masked.maskedtensor.core": "_masks_match _tensors_match",
     "nn": "_reduction",
+    "utils._pytree": "_cxx_pytree_dynamo_traceable",
     "utils._python_dispatch": "TorchDispatchMode return_and_correct_aliasing _get_current_dispatch_mode",
     "utils.checkpoint": "CheckpointPolicy create_selective_checkpoint_contexts",
 }
@@ -171,7 +174,6 @@ VALUES: dict[str, dict[str, Any]] = {
     "_custom_op.impl": {"global_registry": {}},
     "testing._internal.generated.annotated_fn_args": {"annotated_args": {}},
     "_inductor.utils": {"GPU_TYPES": ["cuda", "mps", "xpu"]},
-    "_inductor.test_case": {"TestCase": unittest.TestCase},
     "_functorch.eager_transforms": {
         "jvp": flambeau.func.jvp,
         "_as_tuple": lambda value: tuple(value) if isinstance(value, (tuple, list)) else (value,),
@@ -199,6 +201,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "_utils": {"_is_privateuse1_backend_available": lambda: False},
     "_vendor.packaging": {"version": packaging.version},
     "autograd": {"kineto_available": lambda: False},
+    "utils._pytree": {"_cxx_pytree_dynamo_traceable": False},
     "utils._mode_utils": {"no_dispatch": contextlib.nullcontext},
     "utils._import_utils": {"_check_module_exists": _check_module_exists},
     "_utils_internal": {"IS_FBSOURCE": False, "get_file_path_2": lambda *parts: str(Path(*parts))},

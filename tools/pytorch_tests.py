@@ -54,6 +54,10 @@ if _log:
 
         pytorch_insides.install(Path(os.environ["PYTORCH_TESTS_CHECKOUT"]))
     pytorch_imports.install(Path(os.environ["PYTORCH_TESTS_CHECKOUT"]))
+    if any(f"test{os.sep}{name}" in " ".join(sys.argv) or name in sys.argv[-1] for name in ("dynamo", "inductor")):
+        import pytorch_dynamo
+
+        pytorch_dynamo.install()
     _file = open(_log, "a", buffering=1)  # noqa: SIM115 - open until the process ends
 
     def _write(**line: Any) -> None:
@@ -63,7 +67,7 @@ if _log:
         return node.split("::", 1)[1]
 
     def pytest_collection_modifyitems(items: list[Any]) -> None:
-        pytorch_imports.collecting = False
+        pytorch_imports.collected()
         done = outcomes(Path(_log))
         theirs = outcomes(Path(os.environ["PYTORCH_TESTS_THEIRS"]))
         passed = {test for test, line in theirs.items() if line["outcome"] == "passed"}
