@@ -113,8 +113,9 @@ class ConfigModule(ModuleType):
     shallow_copy_dict = to_dict = get_config_copy
 
     def save_config(self) -> bytes:
-        """All switches as bytes, for `load_config`."""
-        return json.dumps(self.get_config_copy()).encode()
+        """All switches as bytes, for `load_config`; sets, which may hold functions, are left out."""
+        kept = {name: value for name, value in self.get_config_copy().items() if not isinstance(value, set)}
+        return json.dumps(kept).encode()
 
     def load_config(self, maybe_pickled_config: bytes | dict[str, Any]) -> None:
         """Sets switches as `save_config` or `get_config_copy` gave them."""
