@@ -114,3 +114,9 @@ def test_errors():
     for bad in (3, torch.ones(2), [1.0]):
         with pytest.raises(TypeError):
             torch._foreach_abs(bad)
+
+
+def test_one_value_may_be_a_tensor_and_weights_have_a_name():
+    ones = [torch.ones(2)]
+    assert torch._foreach_addcmul(ones, ones, ones, value=torch.tensor(3.0))[0].tolist() == [4.0, 4.0]
+    assert torch._foreach_lerp(ones, [torch.zeros(2)], weights=[torch.ones(2)])[0].tolist() == [0.0, 0.0]

@@ -103,20 +103,23 @@ def _with_another(
 
 
 def _with_two(
-    path: str, self: _Tensors, tensor1: _Tensors, tensor2: _Tensors, value: Any = 1, *, scalars: Any = None
+    path: str, self: _Tensors, tensor1: _Tensors, tensor2: _Tensors, scalars: Any = None, *, value: Any = 1
 ) -> Iterable[Any]:
     _check_list(path, self)
     _check_same(self, tensor1)
     _check_same(self, tensor2)
     given = value if scalars is None else scalars
     if isinstance(given, Tensor):
-        if given.ndim != 1:
+        if not given.ndim and scalars is None:
+            given = given.item()
+        elif given.ndim != 1:
             raise RuntimeError(f"Expected packed scalar Tensor to be of dimension 1. Got {given.ndim} instead.")
-        if len(given) != len(self):
+        elif len(given) != len(self):
             raise RuntimeError(
                 f"Expected length of scalars to match input of length {len(self)} but got {len(given)} instead."
             )
-        given = given.tolist()
+        else:
+            given = given.tolist()
     values = _one_for_each(path, self, given)
     return [((t, a, b), {"value": v}) for t, a, b, v in zip(self, tensor1, tensor2, values)]
 
@@ -129,10 +132,12 @@ def _to_powers(path: str, self: Any, exponent: Any) -> Iterable[Any]:
     return [(pair, {}) for pair in zip(self, _one_for_each(path, self, exponent))]
 
 
-def _between(path: str, self: _Tensors, tensors1: _Tensors, weight: Any) -> Iterable[Any]:
+def _between(
+    path: str, self: _Tensors, tensors1: _Tensors, weight: Any = None, *, weights: Any = None
+) -> Iterable[Any]:
     _check_list(path, self)
     _check_same(self, tensors1)
-    return [(three, {}) for three in zip(self, tensors1, _one_for_each(path, self, weight))]
+    return [(three, {}) for three in zip(self, tensors1, _one_for_each(path, self, _given(path, weight, weights)))]
 
 
 for _name in _UNARY:
