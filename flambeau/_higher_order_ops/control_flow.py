@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from .._core.sizes import wrap_dim
 from .._core.state import local
 from .._core.steps import chosen_by_elements
 from .._functorch.vmap import vmap
@@ -44,13 +45,15 @@ def _loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], *carried: An
 
 def _stacked(trees: list[Any], dim: int = 0) -> Any:
     leaves = [tree_flatten(tree)[0] for tree in trees]
-    return tree_unflatten([ops.stack(list(each), dim) for each in zip(*leaves)], tree_flatten(trees[0])[1])
+    return tree_unflatten(
+        [ops.stack(list(each), min(dim, each[0].ndim)) for each in zip(*leaves)], tree_flatten(trees[0])[1]
+    )
 
 
 def scan(
     combine_fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, *, dim: int = 0, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """(carry, out) = combine_fn(carry, x) for the slices of xs; gives the last carry and all outs stacked.
+    """(carry, out) = combine_fn(carry, x) for the slices of xs; gives the last carry and all outs stacked along `dim`.
 
     >>> import flambeau as torch
     >>> from flambeau._higher_order_ops import scan
@@ -60,12 +63,13 @@ def scan(
     leaves, spec = tree_flatten(xs)
     if not leaves:
         raise RuntimeError("scan: xs holds no tensor")
+    dim = wrap_dim(dim, leaves[0].ndim)
     count = leaves[0].shape[dim]
     carry, outs = init, []
     for i in reversed(range(count)) if reverse else range(count):
         carry, out = combine_fn(carry, tree_unflatten([x.select(dim, i) for x in leaves], spec))
         outs.append(out)
-    return carry, _stacked(outs[::-1] if reverse else outs)
+    return carry, _stacked(outs[::-1] if reverse else outs, dim)
 
 
 def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:

@@ -86,3 +86,16 @@ def test_modules_are_where_pytorch_has_them():
     from flambeau._higher_order_ops.while_loop import while_loop
 
     assert package.scan is scan and package.while_loop is while_loop
+
+
+def test_scan_stacks_along_the_dimension_that_it_goes_along():
+    x = torch.arange(6.0).reshape(2, 3)
+    for dim in (1, -1):
+        assert torch.equal(scan(lambda c, v: (c + v, c + v), torch.zeros(2), x, dim=dim)[1], x.cumsum(1))
+    assert scan(lambda c, v: (c, v.sum()), torch.zeros(2), x, dim=1)[1].shape == (3,)
+
+
+def test_functorch_names_branches_and_maps():
+    from flambeau.compat.functorch.experimental import control_flow
+
+    assert control_flow.cond is cond and control_flow.map is map
