@@ -54,7 +54,9 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     if _once.skip:
         _once.skip = False
         return False
-    if local.function_modes:
+    if any(
+        [mode not in local.captures for mode in local.function_modes]
+    ):  # a recording looks on, and takes over nothing
         return True
     return not local.overrides_off and bool(overloaded(tuple(relevant_args)))
 

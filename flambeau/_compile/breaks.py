@@ -24,10 +24,10 @@ strict = _Strict()
 class Break(Exception):
     """Something that cannot be part of a compiled program, with the user's line."""
 
-    def __init__(self, reason: str, file: str = "", line: int = 0, ours: bool = False):
+    def __init__(self, reason: str, file: str = "", line: int = 0, ours: bool = True):
         super().__init__(reason, file, line)
         self.reason, self.file, self.line = reason, file, line
-        self.ours = ours  # whether PyTorch records it: then nobody who wants one graph is told
+        self.ours = ours  # whether PyTorch records it, as it does most things: then nobody who wants one graph is told
         self.forbidden = strict.whole
         self.passing = False  # whether the next run may be without it
         self.late = False  # whether it is about what the run leaves behind

@@ -25,7 +25,7 @@ from .given import Given, single
 from .graph import COMPUTES, Node, Value, replaced, used
 from .left import done, left_before
 from .numbers import BRANCH, Integer, Leaf, _Live, plain
-from .returned import READS, Read, is_only_returned, kept_by
+from .returned import READS, Read, is_asserted, is_only_returned, kept_by
 from .standing import Inside, plain_in, stands, with_others
 from .tape import Tape
 from .unseen import Tried, Unseen, is_certain, is_closed, needs_elements, other_elements, shape_is_known
@@ -60,7 +60,7 @@ class Capture(Tape):
         """Runs a public function, and records what it does."""
         name = getattr(function, "__name__", "")  # a record that is asked for directly has none
         if name in HOOKS and self.outside(args[0]) is not args[0]:
-            self.stop(f"{name} of an argument", ours=True)
+            self.stop(f"{name} of an argument")
             return function(self.outside(args[0]), *args[1:], **named)
         if name == "detach_" and self.outside(args[0]) is not args[0]:
             function(self.outside(args[0]))  # which may be a view, that is not to be detached
@@ -69,6 +69,8 @@ class Capture(Tape):
             return function(*args, **named)
         if name == "__set__":
             if function.__self__ is Tensor.grad:
+                if self.outside(args[0]) is not args[0]:
+                    function(self.outside(args[0]), args[1])
                 return self.step(function, args, named)
             given_back = function.__self__ is Tensor.data and _same_memory(*args)  # what `p.data -= …` ends with
             if not given_back and function.__self__ is not Tensor.requires_grad:  # which guards look at
@@ -97,7 +99,7 @@ class Capture(Tape):
             return out
         if any([t._array is not array for t, array in zip(given, arrays)]):  # a tensor was turned, or got other memory
             if not all([t._array is array or self._is_made_as(array) for t, array in zip(given, arrays)]):
-                self.stop(f"{shown(function)} changes a tensor that was there before", ours=True)
+                self.stop(f"{shown(function)} changes a tensor that was there before")
                 return out
             before = [pair for pair, array in zip(before, arrays) if pair[0]._array is array]
         if isinstance(asked, Given):
@@ -117,7 +119,7 @@ class Capture(Tape):
             if name == "register_hook" and given[0]._edge is not None and self._is_made(given[0]):
                 return out  # the backward pass will call it
             if name in HOOKS:
-                self.stop(f"{name} of a tensor that was there before", ours=True)
+                self.stop(f"{name} of a tensor that was there before")
                 return out
             read = (
                 self._read(name, given[0], out)
@@ -127,7 +129,7 @@ class Capture(Tape):
             if read is not None:
                 return read
             hint = BRANCH if name == "__bool__" else ""
-            ours = name in _NUMBERS or (name == "__bool__" and self.choosing())
+            ours = name not in ("__bool__", "tolist") or self.choosing() or is_asserted()
             stop = lambda line: self.stop(f"{shown(function)} reads elements for Python{hint}", line, ours)
             if self.live.said is None or not self.live.said.excuses(sys._getframe(2), stop):
                 stop(None)
@@ -245,7 +247,7 @@ class Capture(Tape):
                 del self._values[key]
                 self.graph.constants.pop(value, None)
         if not shape_is_known(function, args, named, numbers=sure):
-            self.stop(f"the shape of {shown(function)}'s result depends on elements", ours=True)
+            self.stop(f"the shape of {shown(function)}'s result depends on elements")
             return
         inner, more = (function.function, ((), {})) if isinstance(function, Given) else (function, (args, named))
         if not is_closed(inner, *more):  # it may call users' code
@@ -277,7 +279,7 @@ class Capture(Tape):
     def hooked(self, hook: Any, *args: Any) -> Any:
         """A hook is to be called for gradients, in programs alone: in its place they are copied."""
         if any([isinstance(self._made_here(t), Value) for t in known_to(hook, {}, self.existed)]):
-            raise Break("a hook on gradients that knows tensors of the run", ours=True)
+            raise Break("a hook on gradients that knows tensors of the run")
         with Unseen():
             made = tuple([None if g is None else ops.clone(g) for g in args[0]])
         self._append(Hooked(hook), self._encoded(args), made, opaque=True)
@@ -326,7 +328,6 @@ class Capture(Tape):
 
 
 HOOKS = frozenset(["register_hook", "register_post_accumulate_grad_hook", "retain_grad"])
-_NUMBERS = frozenset(["__float__", "__int__", "__index__", "_float", "_int", "_index", "item", "numpy", "data_ptr"])
 _FEW = 16  # elements that are numbers of their own
 _MANY = 1 << 20  # elements that are not computed with twice without a reason
 

@@ -39,7 +39,8 @@ def asked_first(graph: Graph, inputs: Sequence[Tensor], own: Collection[Value]) 
             lacking = _look_ahead(graph)
     for node in late:
         if node.op.late is None:
-            raise Break("a branch on elements that depends on what was changed before", *(node.line or ()))
+            file, line = node.line or ("", 0)
+            raise Break("a branch on elements that depends on what was changed before", file, line, ours=False)
         node.op.error = node.op.late
     if checks:
         moves.lacking.update(lacking)

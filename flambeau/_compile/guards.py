@@ -130,7 +130,7 @@ class Trail:
             for value, path in self.arguments.objects:
                 self.reach.root(value, path)
         except Unguarded as error:
-            self.problem = Break(str(error), *self._place, ours=True)
+            self.problem = Break(str(error), *self._place)
         except Exception as error:  # the program is not to see errors of ours
             self.problem = Break(f"{_UNCLEAR}: {type(error).__name__}: {error}", *self._place)
 
@@ -184,11 +184,11 @@ class Trail:
                         return
                 reason = self._called(frame, arg, self._stack[-1])
                 if reason is not None:
-                    self._break(reason, frame, ours=arg is id)
+                    self._break(reason, frame, ours=arg is id or _is_traced(arg))
             elif event in ("c_return", "c_exception") and self.choosing:
                 self.choosing -= arg is min or arg is max
         except Unguarded as error:
-            self._break(str(error), frame, ours=True)
+            self._break(str(error), frame)
         except Exception as error:  # the program is not to see errors of ours
             self._break(f"{_UNCLEAR}: {type(error).__name__}: {error}", frame)
         finally:
@@ -322,6 +322,8 @@ class Trail:
                 if issubclass(function.__objclass__, _DATA):
                     return None
                 name, module = function.__name__, function.__objclass__.__qualname__
+            if name == "get_ident":  # under which `repr` of dataclasses notes that it is at work
+                return None
             return f"{module}.{name}() cannot be part of a compiled program"
         if isinstance(owner, str) and name in ("format", "format_map"):  # "{a.b}" asks for attributes
             self.reach.learn(part for chain in _FIELD.findall(owner) for part in re.split(r"[.\[\]]", chain))
@@ -340,7 +342,7 @@ class Trail:
             return None
         return f"{home}.{kind.__qualname__}.{name}() cannot be part of a compiled program"
 
-    def _break(self, reason: str, frame: Any, ours: bool = False) -> None:
+    def _break(self, reason: str, frame: Any, ours: bool = True) -> None:
         """Notes the first problem, at the line of the program that led there."""
         file, line, inner = *self._place, frame
         while frame is not None:
@@ -374,12 +376,12 @@ class Trail:
             self.reach.add(Answer(_Keeps(cache), f"{path}.cache_info()"))
         changed = self.moment.changed()
         if changed is not None:
-            self.problem = Break(f"the run changes a switch ({changed})", *self._place, ours=True)
+            self.problem = Break(f"the run changes a switch ({changed})", *self._place)
             return
         for holder in self.holders:
             for effect in holder.changes():
                 if effect.kind == "contents" or id(effect.holder) in self.reach.met:
-                    self.problem = Break(f"the run changes {effect.path}", *self._place, ours=True)
+                    self.problem = Break(f"the run changes {effect.path}", *self._place)
                     self.problem.late = True
                     return
                 self.effects.append(effect)
@@ -552,6 +554,16 @@ _HARMLESS_FILES = frozenset(module.__file__ for module in (abc, enum, re, typing
 _TRANSPARENT = {id(code) for code in (*TRANSPARENT, Trail._asked.__code__)}  # code that works for whoever calls it
 _OF_ALL = frozenset(("__sizeof__", "__format__", "__init_subclass__"))
 _WHOLE = frozenset(("__reduce__", "__reduce_ex__", "__dir__", "__getstate__"))  # read all attributes
+
+
+def _is_traced(function: Any) -> bool:
+    """Whether PyTorch can record a call of a function written in C."""
+    kind = type(getattr(function, "__self__", None))
+    names = getattr(function, "__module__", None), kind.__module__, type(function).__module__
+    return any([str(name).partition(".")[0] in _TRACED for name in names])
+
+
+_TRACED = frozenset(("numpy", "random", "_random", "_warnings", "gc"))
 
 
 def _by_address(kind: Any) -> bool:

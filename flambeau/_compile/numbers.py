@@ -158,12 +158,13 @@ class Leaf(NamedTuple):
 
 
 class Numbers:
-    """The numbers of a run that is recorded. `stop(reason, line)` ends the recording, `expect(function, parts, answer)` says whether the answer
+    """The numbers of a run that is recorded. `stop(reason, line, ours)` ends the recording, `expect(function, parts, answer)` says whether the answer
     may be expected of later runs, too."""
 
-    def __init__(self, stop: Callable[[str, Any], None], expect: Callable[[Any, Any, Any], bool]):
+    def __init__(self, stop: Callable[[str, Any, bool], None], expect: Callable[[Any, Any, Any], bool]):
         self.stop, self.expect, self.all = stop, expect, list[Any]()
         self.said: Any = None  # what the run tells somebody, which may be made of numbers
+        self.choosing: Callable[[], bool] = lambda: False  # whether `min` or `max` asks
         self.over = False  # whether the run is: what is asked from then on is of no consequence
         self.handled: dict[Any, Any] = {}  # code that has numbers, with its globals
         self.readers: dict[Any, str] = {}  # code that called what may look at numbers unnoticed
@@ -218,7 +219,7 @@ class Numbers:
         places = [leaf.leaf for number in numbers for leaf in number.leaves() if leaf.leaf.__class__ is not Leaf]
         self.refused += places
         why = "a number that changes from call to call is used" if places else f"item reads elements for Python{hint}"
-        self.stop(why, line)
+        self.stop(why, line, not hint or self.choosing())
 
     def _unless_told(self, then: Callable[[Any], None]) -> None:
         """Does something about a number that is looked at, unless that is of no consequence, as what comes of it is only said."""

@@ -99,11 +99,13 @@ class Pair:
         self, tape: Capture, graph: Graph, outputs: Sequence[Tensor], inputs: Sequence[Tensor], exact: bool
     ) -> Graph:
         wanted: list[Tensor] = []
-        for i, t in [*enumerate(inputs), *[(-1, t) for t in graph.constants.values()]]:
+        roots = [outputs[i] for i in self.differentiable]
+        # no operation may know them: what a function of the program's own computes need not depend on what it is given
+        leaves = [t for t, _ in _edges_behind(roots) if isinstance(t, Tensor) and tape.known(t) is None]
+        for i, t in [*enumerate(inputs), *[(-1, t) for t in (*graph.constants.values(), *leaves)]]:
             if t._k & GRAD and not _among(t, wanted):  # a leaf that is given twice has one gradient
                 wanted.append(t)
                 self.sources.append((i, None if i >= 0 else t))
-        roots = [outputs[i] for i in self.differentiable]
         starts = [ops.ones(t._array.shape, dtype=t.dtype, device=t.device) for t in roots]
         back = Capture(starts, tape.external, of=tape)
         metas = [t._autograd_meta for t in wanted if t._edge is None and t._autograd_meta is not None]

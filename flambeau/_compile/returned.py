@@ -73,6 +73,26 @@ def is_only_returned(until: Any) -> bool:
     return frame is not None
 
 
+def is_asserted() -> bool:
+    """Whether the program reads what it reads now for a statement `assert`."""
+    frame = _reader()
+    return frame is not None and frame.f_lasti in _asserts(frame.f_code)
+
+
+@functools.cache
+def _asserts(code: Any) -> frozenset[int]:
+    """Where the questions of `assert` are: jumps over the instruction that an error begins with."""
+    found, jump = set[int](), list[int]()
+    for one in dis.get_instructions(code):
+        if one.opname == "LOAD_ASSERTION_ERROR" or (
+            one.opname == "LOAD_COMMON_CONSTANT" and one.argval is AssertionError
+        ):
+            found.update(jump)
+        if one.opname not in ("NOT_TAKEN", "CACHE"):
+            jump = [*jump[-1:], one.offset] if "JUMP" in one.opname else [one.offset]
+    return frozenset(found)
+
+
 def kept_by(sure: bool) -> tuple[Any, int] | None:
     """The instruction that gives what is read now to a function and does nothing else with it, as (code, where); None if there is none.
 

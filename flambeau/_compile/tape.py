@@ -122,7 +122,7 @@ class Tape:
             self.graph.keep_used()
         return self.graph
 
-    def stop(self, reason: str, line: Any = None, ours: bool = False) -> None:
+    def stop(self, reason: str, line: Any = None, ours: bool = True) -> None:
         """Remembers why the run cannot be recorded (by PyTorch neither, unless it is `ours`); it goes on unrecorded."""
         if self.problem is None:
             file, number = line or users_line() or ("", 0)
@@ -218,7 +218,7 @@ class Tape:
             self.stop("a derivative that depends on numbers which are others in each run")
             return
         if isinstance(op, Primitive) and not op.view and not shape_is_known(op, args, {}):
-            self.stop(f"the shape of {op.name}'s result depends on elements", ours=True)
+            self.stop(f"the shape of {op.name}'s result depends on elements")
             return
         drawn = any([a.__class__ is MersenneState for a in args])  # each run draws once
         if any([isinstance(a, np.ndarray) for a in (args[-1] if drawn else args)]):  # elements of a tensor
@@ -272,7 +272,7 @@ class Tape:
     def born(self, t: Tensor) -> None:
         """A tensor was made from numbers."""
         if t._k & META:
-            self.stop("tensors without elements are made", ours=True)
+            self.stop("tensors without elements are made")
         if self.problem is None and self.known(t) is None:
             self._append(Born(t), (), t)
             self._births.append((self.graph.nodes[-1], t._array))

@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from .._compile.breaks import strict
-from .._core.state import local
-from .._tensor import Tensor
 from ..compiler import (
     InvalidBackend,
     OptimizedModule,
-    _forms,
     _Options,
     _state,
+    compile,
+    list_backends,
+    original,
+    reset,
+)
+from . import config, eval_frame, exc, testing, utils
+from . import decorators as decorators
+from .decorators import (
+    allow_c_slot,
     allow_in_graph,
     assume_constant_result,
-    compile,
+    disable,
+    disable_nested_graph_breaks,
+    disallow_in_graph,
+    error_on_graph_break,
+    forbid_in_graph,
+    graph_break,
     is_compiling,
-    is_dynamo_compiling,
-    list_backends,
-    reset,
+    is_dynamo_disable_recursive,
+    mark_dynamic,
+    mark_static,
+    mark_static_address,
+    maybe_mark_dynamic,
+    override_cudagraphs,
+    override_optimization_hint,
+    patch_dynamo_config,
     set_stance,
-)  # fmt: skip
-from ..compiler import disable as _disable
-from ..compiler import substitute_in_graph as _substitute
-from . import config, eval_frame, exc, testing, utils
+    skip_frame,
+    step_unsupported,
+    substitute_in_graph,
+)
+from .decorators import dont_skip_tracing as dont_skip_tracing
+from .decorators import nonstrict_trace as nonstrict_trace
 from .eval_frame import is_dynamo_supported, is_inductor_supported
 
 __all__ = [
@@ -41,85 +57,6 @@ __all__ = [
     "reset_recompile_user_contexts", "run", "set_recursion_limit", "set_stance", "skip_frame", "step_unsupported",
     "substitute_in_graph", "testing", "utils",
 ]  # fmt: skip
-
-disallow_in_graph = forbid_in_graph = dont_skip_tracing = allow_in_graph
-
-
-def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
-    """Keeps a function out of compiled programs. A wrapper is what does so: `wrapping=False` is refused."""
-    if not wrapping:
-        raise NotImplementedError("torch._dynamo.disable: a wrapper keeps a function out; use wrapping=True")
-    return _disable(fn, recursive, reason=reason)
-
-
-def substitute_in_graph(
-    original_fn: Any,
-    *,
-    can_constant_fold_through: bool = False,
-    skip_signature_check: bool = False,
-    is_embedded_type: bool = False,
-) -> Callable[[Any], Any]:
-    """`torch.compiler.substitute_in_graph`; with `is_embedded_type` for a class of C as well."""
-    if is_embedded_type and isinstance(original_fn, type):
-        return lambda fn: fn
-    return _substitute(
-        original_fn, can_constant_fold_through=can_constant_fold_through, skip_signature_check=skip_signature_check
-    )
-
-
-def nonstrict_trace(traceable_fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a function whose operations are recorded while its Python code runs; all functions are. The function itself."""
-    if not callable(traceable_fn):
-        raise AssertionError("nonstrict_trace expects a callable")
-    return traceable_fn
-
-
-def graph_break(msg: str = "") -> None:
-    """Says that the function that runs now cannot be recorded."""
-    if is_dynamo_compiling():
-        local.captures[-1].stop(msg or "torch._dynamo.graph_break()")
-
-
-def mark_dynamic(
-    t: Any, index: Any, *, hint_override: int | None = None, min: int | None = None, max: int | None = None,
-    specialize_on: Any = None,
-) -> None:  # fmt: skip
-    """Says that sizes of a tensor change between calls: new ones are no reason to record a function again at once.
-
-    >>> import flambeau as torch
-    >>> x = torch.ones(3, 2)
-    >>> torch._dynamo.mark_dynamic(x, 0)
-    >>> torch._dynamo.mark_dynamic(x, 2)
-    Traceback (most recent call last):
-    IndexError: Dimension out of range (expected to be in range of [-2, 1], but got 2)
-    """
-    for one in index if isinstance(index, (list, tuple)) else (index,):
-        if not -t.dim() <= one < t.dim():
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-t.dim()}, {t.dim() - 1}], but got {one})"
-            )
-    dims = {one % t.dim() for one in (index if isinstance(index, (list, tuple)) else (index,))}
-    _forms.changing[t] = dims | _forms.changing.get(t, set())
-    _forms.fixed.pop(t, None)
-
-
-def maybe_mark_dynamic(t: Any, index: Any) -> None:
-    """`mark_dynamic` for dimensions that there may be: others are passed over."""
-    places = index if isinstance(index, (list, tuple)) else (index,)
-    there = [one for one in places if -t.dim() <= one < t.dim()]
-    if there:
-        mark_dynamic(t, there)
-
-
-def mark_static(t: Any, index: Any = None) -> None:
-    """Says that the sizes of a tensor never change: others are a reason to record again, and count as such."""
-    if isinstance(t, Tensor):  # sizes of parameters are static anyway
-        _forms.fixed[t] = index
-        _forms.changing.pop(t, None)
-
-
-def mark_static_address(t: Any, guard: bool = False) -> None:
-    """Says that a tensor's memory stays where it is."""
 
 
 def optimize(
@@ -174,69 +111,6 @@ def lookup_backend(compiler_fn: str | Callable[..., Any]) -> Callable[..., Any]:
     return lambda gm, example_inputs, **options: gm.forward
 
 
-# -- marks around code that would be captured ------------------------------------------------------------------------
-
-
-class _Marked(contextlib.ContextDecorator):
-    """A `with` block or decorated function about which something is said to the capture; it runs as it is."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *error: Any) -> None: ...
-
-
-class error_on_graph_break(contextlib.ContextDecorator):
-    """Whether what cannot be recorded raises `exc.Unsupported` in a block or decorated function, inside of a compiled one or around it."""
-
-    def __init__(self, error_on_graph_break: bool):
-        self._wanted, self._before = bool(error_on_graph_break), False
-
-    def __enter__(self) -> None:
-        self._before, strict.whole = strict.whole, self._wanted
-
-    def __exit__(self, *error: Any) -> None:
-        strict.whole = self._before
-
-
-def override_cudagraphs(fwd: bool | None = None, bwd: bool | None = None) -> _Marked:
-    """Whether a block uses CUDA graphs when compiled; without effect, as there are none."""
-    return _Marked()
-
-
-def disable_nested_graph_breaks(fn: Any = None) -> Any:
-    """Says that a function is left as a whole if it cannot be captured; the function itself."""
-    return (lambda given: given) if fn is None else fn
-
-
-def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **kwargs: Any) -> Any:
-    """`config.patch`, for use inside of compiled functions."""
-    return config.patch(arg1, arg2, **kwargs)
-
-
-def override_optimization_hint(x: Any, val: int) -> None:
-    """Says what size to compile for."""
-
-
-def allow_c_slot(tp: type, *, tp_hash: bool = True, tp_richcompare: bool = True) -> type:
-    """Lets captured code hash and compare objects of a class written in C; the class itself."""
-    return tp
-
-
-def is_dynamo_disable_recursive(method: Any) -> bool | None:
-    """Whether `disable` was put on a function; not known here, where it changes nothing."""
-    return None
-
-
-def skip_frame(msg: str = "") -> None:
-    """Says that the function that runs now is to run eagerly."""
-    graph_break(msg or "torch._dynamo.skip_frame()")
-
-
-def step_unsupported(msg: str = "") -> None:
-    """Says that the function that runs now cannot be recorded from here on."""
-    graph_break(msg or "torch._dynamo.step_unsupported()")
-
-
 def set_recursion_limit(limit: int) -> None:
     """The depth of calls that captured code may have: Python's own limit."""
     sys.setrecursionlimit(limit)
@@ -253,7 +127,7 @@ def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any
     """What is recorded of a function, and why not: call the result with its arguments."""
 
     def explained(*args: Any, **kwargs: Any) -> ExplainOutput:
-        region = _Options().region(getattr(f, "_torchdynamo_orig_callable", f))
+        region = _Options().region(original(f))
         region(*args, **kwargs)
         graphs = [entry.program.forward_program.graph for entry in region.entries]
         reasons = [] if region.problem is None else [region.problem]

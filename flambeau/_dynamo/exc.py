@@ -8,7 +8,8 @@ from typing import Any
 from ..compiler import InvalidBackend
 
 __all__ = [
-    "BackendCompilerFailed", "FailOnRecompileLimitHit", "InternalTorchDynamoError", "InvalidBackend", "TorchDynamoException",
+    "BackendCompilerFailed", "FailOnRecompileLimitHit", "InternalTorchDynamoError", "InvalidBackend", "RecompileError",
+    "TorchDynamoException",
     "TorchRuntimeError", "UncapturedHigherOrderOpError", "Unsupported", "UserError",
 ]  # fmt: skip
 
@@ -52,3 +53,7 @@ class BackendCompilerFailed(TorchDynamoException):
 
 class FailOnRecompileLimitHit(TorchDynamoException):
     """A function was compiled too often."""
+
+
+class RecompileError(TorchDynamoException):
+    """A function would be compiled again, and must not be (`config.error_on_recompile`)."""

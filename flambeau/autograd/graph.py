@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from threading import Lock
 from typing import Any, NamedTuple
@@ -95,7 +96,7 @@ class save_on_cpu(saved_tensors_hooks):
 _disabled: list[str] = []
 
 
-class disable_saved_tensors_hooks:
+class disable_saved_tensors_hooks(contextlib.ContextDecorator):
     """A block in which using `saved_tensors_hooks` raises."""
 
     def __init__(self, error_message: str):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from .._core.state import CAPTURE, local, modes
 from .._tensor import Tensor
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
+from . import config
 from ._forms import leaves_in
 from ._region import Region
 
@@ -61,17 +63,30 @@ class OptimizedModule(Module):
         super().__init__()
         self._orig_mod = mod
         self.dynamo_ctx = dynamo_ctx
-        self.__dict__["training"] = mod.training
         self.__dict__["_region"] = (dynamo_ctx or _Options()).region(mod)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__["_region"](*args, **kwargs)
 
     def train(self, mode: bool = True) -> OptimizedModule:
-        """Training or evaluation, for the original too."""
+        """Training or evaluation of the original."""
         self._orig_mod.train(mode)
-        self.__dict__["training"] = mode
         return self
+
+    @property
+    def training(self) -> bool:  # type: ignore[override]
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, value: bool) -> None:
+        if "_modules" in self.__dict__ and "_orig_mod" in self.__dict__["_modules"]:
+            self._orig_mod.training = value
+
+    def __delattr__(self, name: str) -> None:
+        if name in self.__dict__:
+            super().__delattr__(name)
+        else:
+            delattr(self._orig_mod, name)
 
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
@@ -121,6 +136,21 @@ class _Options:
         made.tune, made.graphs = self.tune, self.graphs
         _regions.add(made)
         return made
+
+    def __call__(self, model: Any) -> Any:
+        """Another function, compiled in the same way."""
+        if isinstance(model, Module):
+            return OptimizedModule(model, self)
+        region = self.region(original(model))
+        call = region.__call__
+
+        @functools.wraps(model)
+        def compiled(*args: Any, **kwargs: Any) -> Any:
+            return call(*args, **kwargs)
+
+        _note_original(compiled, model)
+        compiled._region = region  # type: ignore[attr-defined]
+        return compiled
 
     def __reduce__(self) -> Any:
         own = self.fullgraph, self.backend, self.options, self.dynamic, self.tune, self.limit, self.graphs
@@ -201,7 +231,7 @@ def compile(
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
     from .._dynamo import config  # which needs this module first
 
-    if disable or config.disable or getattr(model, "_torchdynamo_disable", False):
+    if disable or config.disable or _is_disabled(model):
         return model
     tune, graphs = (
         mode is not None and mode.startswith("max-autotune"),
@@ -212,21 +242,26 @@ def compile(
         tune, graphs = wanted[0] or tune, wanted[1] or graphs
     own = options if not isinstance(backend, str) else None
     how = _Options(fullgraph, backend, own, dynamic, tune, recompile_limit, graphs)
-    if isinstance(model, Module):
-        return OptimizedModule(model, how)
     if isinstance(model, type):
         return model
-    region = how.region(getattr(model, "_torchdynamo_orig_callable", model))
-    region.name = name
-    call = region.__call__
-
-    @functools.wraps(model)
-    def compiled(*args: Any, **kwargs: Any) -> Any:
-        return call(*args, **kwargs)
-
-    compiled._torchdynamo_orig_callable = model  # type: ignore[attr-defined]
-    compiled._region = region  # type: ignore[attr-defined]
+    compiled = how(model)
+    if not isinstance(model, Module):
+        compiled._region.name = name
     return compiled
+
+
+def _note_original(wrapper: Any, model: Any) -> None:
+    """Notes what was wrapped, and who wraps it: `functools.wraps` copies attributes to wrappers that do more."""
+    wrapper._torchdynamo_orig_callable, wrapper._torchdynamo_wrapper_id = model, id(wrapper)
+
+
+def original(fn: Any, attribute: str = "_torchdynamo_orig_callable") -> Any:
+    """What `compile` or `disable` was given to make a function; the function itself if they did not make it."""
+    return getattr(fn, attribute, fn) if getattr(fn, "_torchdynamo_wrapper_id", None) == id(fn) else fn
+
+
+def _is_disabled(fn: Any) -> bool:
+    return getattr(fn, "_torchdynamo_disable", False) and getattr(fn, "_torchdynamo_wrapper_id", id(fn)) == id(fn)
 
 
 def _wanted(options: dict[str, Any]) -> tuple[bool, bool]:
@@ -281,26 +316,47 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         tape, given = local.captures[-1], (*args, *kwargs.values())
         problem = reason or f"{getattr(fn, '__qualname__', fn)} is kept out of compiled programs"
         if local.grad and any(getattr(a, "requires_grad", False) for a in leaves_in((args, kwargs))):
-            tape.stop(problem)
+            tape.stop(problem, ours=False)
         elif not all([isinstance(a, Tensor) or plain(a) or tape.existed(a) for a in given]):
-            tape.stop(problem)  # it may change what the run has made and will read
+            tape.stop(problem, ours=False)  # it may change what the run has made and will read
         if tape.problem is not None:
             return fn(*args, **kwargs)
         before = tape.changed()
         out = tape.step(call, args, kwargs)
         # What it gives may be another number, object or part of an argument in each run, with another history, and so may what it changes.
         if out is not None or tape.changed() != before:
-            tape.stop(problem)
+            tape.stop(problem, ours=False)
         return out
 
     call._torchdynamo_disable = True  # type: ignore[attr-defined]
+    _note_original(call, fn)
     call._torchdynamo_disable_msg = reason  # type: ignore[attr-defined]
     return call
 
 
+_steps: set[Any] = set()  # the code of functions that are steps of graphs
+
+
 def allow_in_graph(fn: Any) -> Any:
-    """Marks a function (or a list of them) as one step of compiled programs; the function itself."""
+    """Marks a function (or a list of them) as one step of compiled programs; the function itself.
+
+    What it does is recorded as everything is. But it runs as it is: `torch._dynamo.graph_break()` says nothing there.
+    """
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(one) for one in fn]
+    if not callable(fn):
+        raise AssertionError("allow_in_graph expects a callable")
+    if inspect.isfunction(fn):
+        _steps.add(fn.__code__)
     return fn
+
+
+def runs_as_it_is() -> bool:
+    """Whether a function that is a step of the graph runs."""
+    frame = sys._getframe(2) if _steps else None
+    while frame is not None and frame.f_code not in _steps:
+        frame = frame.f_back
+    return frame is not None
 
 
 def assume_constant_result(fn: Any) -> Any:
@@ -486,43 +542,3 @@ def load_compiled_function(
 ) -> Any:
     """Not available: compiled functions are not written to files."""
     raise NotImplementedError("compiled functions are not written to files here: call torch.compile in each process")
-
-
-class _Config:
-    """Switches by name. They are kept for programs that set and read them, and have no effect."""
-
-    def __init__(self, **values: Any):
-        self.__dict__.update(values)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return None
-
-    def patch(self, changes: Any = None, value: Any = None, **named: Any) -> _Patch:
-        """Sets switches for a `with` block."""
-        wanted = {changes: value} if isinstance(changes, str) else dict(changes or {})
-        return _Patch(self, {**wanted, **named})
-
-
-class _Patch:
-    def __init__(self, config: _Config, wanted: dict[str, Any]):
-        self.config, self.wanted = config, wanted
-
-    def __enter__(self) -> None:
-        self.before = {name: self.config.__dict__.get(name) for name in self.wanted}
-        self.config.__dict__.update(self.wanted)
-
-    def __exit__(self, *error: Any) -> None:
-        self.config.__dict__.update(self.before)
-
-    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(fn)
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return fn(*args, **kwargs)
-
-        return inside
-
-
-config = _Config(job_id=None, cache_key_tag="", dynamic_sources="", force_disable_caches=False)

@@ -129,6 +129,11 @@ def leads_to(outputs: Iterable[Tensor], leaves: list[Tensor]) -> bool:
     return False
 
 
+def has_more(a: Any) -> bool:
+    """Whether a tuple holds more than its elements: then one that is made of these is another."""
+    return isinstance(a, tuple) and bool(getattr(a, "__dict__", None))
+
+
 def copied_containers(a: Any, b: Any) -> Iterator[tuple[Any, Any]]:
     """The lists and dictionaries in a nest, each with the one that stands for it in a copy of the nest."""
     if a.__class__ is b.__class__ and isinstance(a, (list, tuple)):
@@ -159,7 +164,7 @@ def write_back(copied: list[tuple[Any, Any]], inputs: list[Tensor], inside: list
 def given_back(out: Any, inputs: list[Tensor], inside: list[Tensor], trail: Trail) -> Any:
     """What a function returned, with its arguments as they were given."""
     names = {id(own): t for t, own in zip(inputs, inside) if own is not t}
-    leaves, form = tree_flatten(out, trail.knows_object)
+    leaves, form = tree_flatten(out, lambda a: has_more(a) or trail.knows_object(a))
     if not names and not any([is_live(a) for a in leaves]):
         return out
     return tree_unflatten([names.get(id(a), plain_number(a)) for a in leaves], form)

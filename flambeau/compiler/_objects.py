@@ -21,13 +21,20 @@ def again(a: Any, place: Callable[[Any], Any], found: Callable[[Any, Any], Any])
         return lambda sources: found(where, sources)
 
     kind: Any = type(a)
+    own = [(name, part(b)) for name, b in getattr(a, "__dict__", {}).items()]
     if isinstance(a, tuple):
         parts = [part(b) for b in a]
         make = kind._make if hasattr(kind, "_make") else kind
-        return _once(lambda sources: make([b(sources) for b in parts]))
+
+        def join(sources: Any) -> Any:
+            made = make([b(sources) for b in parts])
+            if own:
+                made.__dict__.update([(name, b(sources)) for name, b in own])
+            return made
+
+        return _once(join)
     base = next((base for base in _CONTENTS if isinstance(a, base)), object)
     held = [(key, part(b)) for key, b in _CONTENTS[base](a)] if base is not object else []
-    own = [(name, part(b)) for name, b in getattr(a, "__dict__", {}).items()]
 
     def build(sources: Any) -> Any:
         made = kind.__new__(kind)

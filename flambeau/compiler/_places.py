@@ -145,7 +145,7 @@ class Places:
             raise Break("the run returns or keeps a text that says where an argument lies")
         known = isinstance(a, (type, FunctionType, BuiltinFunctionType)) or trail.reach.knows_object(a)
         if (not plain(a) and not known) or trail.may_have_made(a):
-            raise Break(f"the run returns or keeps an object of class {type(a).__name__}", ours=True)
+            raise Break(f"the run returns or keeps an object of class {type(a).__name__}")
         return ITSELF, a
 
     def _read_again(self, leaf: Any) -> Callable[[Any], Any]:
@@ -169,9 +169,9 @@ class Places:
         if value is None or value in tape.graph.constants:
             if was_there:
                 return ITSELF, a
-            raise Break("a result that was made in a way that cannot be recorded", ours=True)
+            raise Break("a result that was made in a way that cannot be recorded")
         if a.__dict__:
-            raise Break(f"a result with attributes of its own ({', '.join(a.__dict__)})", ours=True)
+            raise Break(f"a result with attributes of its own ({', '.join(a.__dict__)})")
         if type(a) is not Tensor or (a._k & GRAD and a._edge is None):
             raise Break(f"a result that is a {type(a).__name__ if type(a) is not Tensor else 'leaf'} of its own")
         shown = next((one for one in self._shown if one.view is a), None) or self._as_view(a)
@@ -265,4 +265,4 @@ def change(effect: Effect, trail: Trail, made: bool = False) -> Callable[[Any, S
         return lambda value, sources: owner(sources).append(value)
     if effect.kind == "cell":
         return lambda value, sources: setattr(holder, "cell_contents", value)
-    raise Break(f"the run changes {effect.path}", ours=True)
+    raise Break(f"the run changes {effect.path}")

@@ -29,7 +29,7 @@ from ..nn.modules.container import ModuleDict, ModuleList
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._forms import Forms, leaves_in, ordinary_in
-from ._inside import Linked, copied_containers, given_back, inside_form, leads_to, settle, write_back
+from ._inside import Linked, copied_containers, given_back, has_more, inside_form, leads_to, settle, write_back
 from ._pieces import Drawn, Pieces, is_tied, outline, runs_once
 from ._places import INPUT, ITSELF, OUTPUT, Places, Sources, as_tensor, change, first, found, make
 
@@ -270,7 +270,8 @@ class Region:
             None  # what must be recorded whole is tried again: other arguments may go another way, or it raises
         )
         self._learn(args, named)
-        from .._dynamo import config as settings  # which needs this module first
+        from .._dynamo import config as settings  # which need this module first
+        from .._dynamo import exc
 
         if self.forms.recompiles(args, named, settings.automatic_dynamic_shapes):
             refused = stance == "fail_on_recompile" or settings.error_on_recompile
@@ -278,7 +279,7 @@ class Region:
                 reasons = "; ".join([entry.guards.reason(args, named) for entry in self.entries[:3]])
                 self.tell("recompiles", f"{self._shown()}: {reasons}")
                 if refused:
-                    raise RuntimeError(f"torch.compile must not recompile ('fail_on_recompile'), and {reasons}")
+                    raise exc.RecompileError(f"torch.compile must not recompile ('fail_on_recompile'), and {reasons}")
             if stance == "eager_on_recompile" and self.entries:
                 return self.function(*args, **named)
             same = self.entries if self.forms.dynamic is False else self.forms.fitting(args, named)
@@ -342,7 +343,7 @@ class Region:
             return self.function(*args, **named)
         inside = [inside_form(t) for t in inputs]
         given, more, copied = args, named, list[Any]()
-        leaves, form = tree_flatten((args, named), lambda a: type(a) in self.alike)
+        leaves, form = tree_flatten((args, named), lambda a: type(a) in self.alike or has_more(a))
         others = {id(t): own for own, t in zip(inside, inputs) if own is not t}
         held = others.keys() - {id(a) for a in leaves}  # by objects, which are not copied
         if others.keys() - held:
@@ -358,7 +359,9 @@ class Region:
         tape.changed, tape.reached, tape.existed = trail.changed, trail.reached, trail.knows_object
         tape.exchanging = trail.exchanging
         tape.outside = lambda t: next((given for given, own in zip(inputs, inside) if own is t), t)
-        tape.choosing = lambda: trail.choosing > 0
+        from .._dynamo import config  # which needs this module first
+
+        tape.choosing = tape.live.choosing = lambda: trail.choosing > 0 or config.capture_scalar_outputs
         tape.backward = Followed(trail, tape.live, self.followed).over
         trail.expect(self.followed.values())
         tape.sizes = self.backend is None
@@ -385,7 +388,7 @@ class Region:
                         arguments.exchange({id(own): t for t, own in zip(inputs, inside) if own is not t})
             if copied:
                 own = {id(copy): a for a, copy in copied}
-                parts, whole = tree_flatten(out, lambda a: id(a) in own)
+                parts, whole = tree_flatten(out, lambda a: id(a) in own or has_more(a))
                 out = tree_unflatten([own.get(id(a), a) for a in parts], whole)
             tape.live.over = True
             return self._kept(trail, tape, out, inputs, inside, args, named, sizes)
@@ -451,7 +454,7 @@ class Region:
             )
         self.problem = problems[0]
         for problem in problems:
-            if problem.forbidden and self.unsupported is None:
+            if problem.forbidden and self.unsupported is None and not self._is_ours(problem):
                 raise forbidden(problem) from None
 
     def _piece(self, graph: Graph, tensors: Sequence[Tensor]) -> Callable[..., Any] | None:
@@ -517,7 +520,7 @@ class Region:
             return given_back(out, inputs, inside, trail)
         where = Places(tape, trail, inside)
         read = {id(one) for one in (*[one.value for one in tape.numbers], *[e.new for e in guards.effects])}
-        leaves, form = tree_flatten(out, lambda a: id(a) in read or trail.knows_object(a))
+        leaves, form = tree_flatten(out, lambda a: id(a) in read or has_more(a) or trail.knows_object(a))
         places = [where.read(a, alone=len(leaves) == 1) or where.of(a) for a in leaves]
         changed = []
         for effect in guards.effects:
