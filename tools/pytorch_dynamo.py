@@ -138,13 +138,23 @@ def install() -> None:
         module.TestCase = TestCase  # type: ignore[attr-defined]
         module.TestCaseWithNestedGraphBreaks = type("Nested", (TestCase,), {})  # type: ignore[attr-defined]
         module.run_tests = unittest.main  # type: ignore[attr-defined]
-    counting = "CompileCounter CompileCounterWithBackend EagerAndRecordGraphs AotEagerAndRecordGraphs InductorAndRecordGraphs"
+    counting = (
+        "CompileCounter CompileCounterWithBackend EagerAndRecordGraphs AotEagerAndRecordGraphs InductorAndRecordGraphs"
+    )
     for name in counting.split():
         setattr(testing, name, Counting)
     testing.standard_test = _standard_test
-    same = {"expectedFailureDynamic": 0, "skipIfNotPy311": 1, "skipIfPy312": 1, "skipIfNotPy312": 0, "skipIfOnlyNotPy312": 1}
+    same = {
+        "expectedFailureDynamic": 0,
+        "skipIfNotPy311": 1,
+        "skipIfPy312": 1,
+        "skipIfNotPy312": 0,
+        "skipIfOnlyNotPy312": 1,
+    }
     for name, runs in same.items():
-        setattr(testing, name, (lambda test: test) if runs or "expected" in name else unittest.skip("for another Python"))
+        setattr(
+            testing, name, (lambda test: test) if runs or "expected" in name else unittest.skip("for another Python")
+        )
     testing.normalize_gm = testing.empty_line_normalizer = testing.remove_trailing_space = lambda text: text
     torch._dynamo.utils.ifdynstaticdefault = lambda count, other: count
     testing.unsupported = lambda *args: args

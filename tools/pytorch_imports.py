@@ -70,7 +70,9 @@ def _forgiving(importing: Any, checkout: Path) -> Any:
                     setattr(sys.modules[parent], last, sys.modules[missing])
         if all(n == "*" or hasattr(module, n) for n in fromlist or ()):
             return module
-        return types.SimpleNamespace(**{n: getattr(module, n) if hasattr(module, n) else placeholder(n) for n in fromlist})
+        return types.SimpleNamespace(
+            **{n: getattr(module, n) if hasattr(module, n) else placeholder(n) for n in fromlist}
+        )
 
     return forgiving
 
