@@ -27,7 +27,7 @@ MODULES = """
     _utils_internal _numpy
     _dynamo.test_case _dynamo.testing _dynamo.trace_rules _dynamo.device_interface _dynamo.source _dynamo.guards
     _dynamo.convert_frame _dynamo.variables _dynamo.bytecode_transformation _dynamo.bytecode_analysis _dynamo.functional_export
-    _dynamo.symbolic_convert _dynamo.output_graph _dynamo.side_effects _dynamo.types _dynamo.package _dynamo.comptime _C._profiler
+    _dynamo.symbolic_convert _dynamo.output_graph _dynamo.side_effects _dynamo.types _dynamo.compiled_autograd _dynamo.package _dynamo.comptime _C._profiler
     _subclasses.schema_check_mode _subclasses.meta_utils _higher_order_ops backends.python_native backends.xnnpack ao.ns ao.pruning
     ao.nn.intrinsic.quantized fx.experimental jit.mobile jit._logging jit._recursive jit._state jit.quantized nested._internal
     utils._config_module utils._dtype_abbrs utils._helion utils._import_utils utils._mode_utils utils._pallas
@@ -169,6 +169,9 @@ VALUES: dict[str, dict[str, Any]] = {
         "_jit_get_emit_hooks": lambda: (None, None),
         "_jit_clear_class_registry": lambda: None,
     },
+    "_dynamo.compiled_autograd": {"reset": lambda: None},
+    "_logging._internal": {"_get_log_state": lambda: None, "_set_log_state": lambda state: None},
+    "_higher_order_ops.wrap": {"wrap": lambda function, *args, **named: function(*args, **named)},
     "jit._recursive": {"ConcreteTypeStore": object},
     "jit._state": {"_clear_class_state": lambda: None},
     "_custom_op.impl": {"global_registry": {}},

@@ -459,18 +459,20 @@ def set_enable_guard_collectives(enabled: bool) -> bool:
 
 
 class set_stance:
-    """How compiled programs behave ("default", "force_eager", …), for good, in a `with` block or as a decorator."""
+    """How compiled programs behave ("default", "force_eager", …), for good, in a `with` block or as a decorator.
+
+    Guards are always checked, whatever `skip_guard_eval_unsafe` says: that takes a microsecond.
+    """
 
     def __init__(
         self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
     ) -> None:
         if stance not in _STANCES:
             raise RuntimeError(f"invalid torch.compile stance {stance!r}; there are {', '.join(_STANCES)}")
-        if skip_guard_eval_unsafe or force_backend is not None:
-            raise NotImplementedError(
-                "set_stance: guards are always checked, and a function keeps its backend: "
-                "skip_guard_eval_unsafe and force_backend are not available"
-            )
+        if force_backend is not None and stance != "default":
+            raise RuntimeError("non-default stance cannot have force_backend set")
+        if force_backend is not None and not isinstance(force_backend, str):  # those with names are all the same
+            raise NotImplementedError("set_stance: a function keeps its backend; force_backend may only name one")
         self._before, _state["stance"] = _state["stance"], stance
         self.stance = stance
 

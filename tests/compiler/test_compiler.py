@@ -163,7 +163,11 @@ def test_the_default_backend_and_limits_of_single_functions():
         assert f(torch.ones(1), n).item() == n + 1
     assert len(f._region.entries) == 2
     with pytest.raises(NotImplementedError, match="force_backend"):
-        compiler.set_stance("default", force_backend="eager")
+        compiler.set_stance("default", force_backend=lambda graph, examples: graph.forward)
+    with pytest.raises(RuntimeError, match="force_backend"):
+        compiler.set_stance("force_eager", force_backend="eager")
+    with compiler.set_stance("default", force_backend="eager", skip_guard_eval_unsafe=True):
+        assert torch.compile(lambda x: x + 1)(torch.ones(1)).item() == 2
     with pytest.raises(NotImplementedError, match="guard"):
         torch._dynamo.optimize(guard_filter_fn=len)
     assert torch._inductor.compile(lambda x: x - 1, [torch.ones(1)])(torch.ones(1)).item() == 0
