@@ -56,6 +56,28 @@ def test_a_file_that_is_replaced_while_the_program_runs(tmp_path):
     assert cpu.kernel(module.more, ("f32", "f32"))(np.ones(3, np.float32)).tolist() == [2, 2, 2]
 
 
+ODD = """
+from flambeau._kernel.loops.lang import kernel
+
+
+@kernel("(n)->(n)")
+def twice(m, x, out):
+    '''The text of this one
+goes on here.'''
+    for i in range(x.n):
+        out[i] = x[i] * 2.0
+"""
+
+
+def test_text_that_is_not_indented_as_usual_is_read_word_by_word(tmp_path):
+    path = tmp_path / "odd_kernels.py"
+    path.write_text(ODD)
+    spec = importlib.util.spec_from_file_location("odd_kernels", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert cpu.kernel(module.twice, ("f32", "f32"))(np.ones(3, np.float32)).tolist() == [2, 2, 2]
+
+
 @kernel("(n)->(n)")
 def _logarithms(m, x, out, side_by_side):
     for i in independent(x.n, when=side_by_side, abreast=2):

