@@ -21,6 +21,7 @@ from .sites import described, native
 _SIZES = 6  # that are given one by one, at most
 _OPTIONS = "dtype", "device", "requires_grad"
 _COPIED = 1 << 14  # bytes that a plan keeps for a result, at most
+_MADE = 1 << 24  # bytes that are only made, at most
 _LONG = 1 << 14  # elements from which other threads of the interpreter are given a chance
 # Where an entry has a number as each of these, and bytes from one number of a list to the next.
 _PLACES, _STEP = {float64: 0, float32: 8, int64: 16}, 24
@@ -79,11 +80,11 @@ def _constant(out: Tensor, filled: bool = True) -> Plan | None:
     """What makes a copy of a tensor."""
     array, d = out._array, out.dtype
     size = array.itemsize
-    if not array.flags.c_contiguous or array.nbytes >= SHARED or size > 8:
+    if not array.flags.c_contiguous or array.nbytes >= (SHARED if filled else _MADE) or size > 8:
         return None
     plan = Plan()
     target = plan.result(d, array.shape), 0
-    plan.long = int(array.size >= _LONG)
+    plan.long = int(filled and array.size >= _LONG)
     if filled and array.size:
         copy, bits = moving(size)
         flat = array.reshape(-1).view(bits)
