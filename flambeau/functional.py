@@ -4,6 +4,7 @@
 
 from ._core.sizes import broadcast_shapes
 from ._ops.registry import functions as _functions
+from ._tensor import Tensor
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors",
@@ -11,4 +12,4 @@ __all__ = [
     "stft", "svd_lowrank", "tensordot", "unique", "unique_consecutive", "unravel_index",
 ]  # fmt: skip
 globals().update({name: _functions[name] for name in __all__ if name in _functions})
-_PRIVATE = (broadcast_shapes,)
+_PRIVATE = (Tensor, broadcast_shapes)

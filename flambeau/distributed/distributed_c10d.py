@@ -12,7 +12,7 @@ from ._collectives import *
 from ._debugging import *
 from ._file_store import FileStore as FileStore
 from ._groups import *
-from ._groups import GroupMember, ProcessGroup, _world, current, destroy_process_group
+from ._groups import GroupMember, ProcessGroup, _world, current, destroy_process_group, get_global_rank
 from ._kinds import *
 from ._kinds import _make_nccl_premul_sum as _make_nccl_premul_sum
 from ._objects import *
@@ -24,7 +24,7 @@ from ._tcp_store import TCPStore as TCPStore
 from ._work import Work as Work
 from .constants import default_pg_nccl_timeout, default_pg_timeout
 
-_get_default_group = current
+_get_default_group, _get_global_rank = current, get_global_rank
 _PRIVATE = (_world, default_pg_timeout, default_pg_nccl_timeout)
 
 

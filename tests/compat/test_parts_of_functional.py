@@ -77,6 +77,14 @@ def test_copies_for_several_gpus():
         comm.broadcast(x)
 
 
+def test_the_first_tensor_is_found():
+    from flambeau.nn.parallel.parallel_apply import get_a_var
+
+    x = torch.ones(1)
+    assert get_a_var([1, {"a": (None, x)}]) is x and get_a_var({"a": 1}) is None
+    assert torch.functional.Tensor is torch.Tensor
+
+
 def test_sums_of_several_devices():
     x = [torch.full((2,), float(i), requires_grad=True) for i in range(4)]
     total = comm.added(x, torch.device("cpu"))

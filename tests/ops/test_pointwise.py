@@ -559,8 +559,10 @@ def test_arguments_by_numpys_names():
         and torch.mul(a, x2=b).tolist() == [3, 8]
         and torch.neg(a=a).tolist() == [-1, -2]
     )
-    with pytest.raises(TypeError, match="missing required argument"):
+    with pytest.raises(TypeError, match=r'exp\(\) missing 1 required positional arguments: "input"'):
         torch.exp(y=a)
+    with pytest.raises(TypeError, match=r'missing 2 required positional argument: "input", "other"'):
+        torch.maximum()
 
 
 @pytest.mark.parametrize(("dtype", "accuracy"), [(np.float32, 1e-6), (np.float64, 1e-11)])

@@ -216,3 +216,18 @@ def test_shortcuts_come_last():
         module.register_forward_hook(lambda *_, name=name: called.append(name))
     block(torch.zeros(1, 2, 4, 4))
     assert called == ["conv1", "bn1", "relu", "conv2", "bn2", "downsample", "relu"]
+
+
+def test_layers_between_are_returned():
+    from flambeau.vision.models._utils import IntermediateLayerGetter
+    from flambeau.vision.models.shufflenetv2 import channel_shuffle
+
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1), torch.nn.Tanh())
+    getter = IntermediateLayerGetter(model, {"2": "score", "0": "hidden"})
+    assert list(getter.state_dict()) == ["0.weight", "0.bias", "2.weight", "2.bias"] and len(getter) == 3
+    x = torch.ones(1, 2)
+    out = getter(x)
+    assert list(out) == ["hidden", "score"] and out["score"].equal(model[:3](x)) and out["hidden"].equal(model[0](x))
+    with pytest.raises(ValueError, match="return_layers are not present in model"):
+        IntermediateLayerGetter(model, {"9": "x"})
+    assert channel_shuffle(torch.arange(4.0).reshape(1, 4, 1, 1), 2).flatten().tolist() == [0, 2, 1, 3]

@@ -39,10 +39,12 @@ def calling(op: Any) -> Any:
 def _bound(op: Any, names: list[str], args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
     """The arguments in their order."""
     given, named = list(args), registry.numpy_named(names, named)
-    for name in names[len(args) :]:
-        if name not in named:
-            raise TypeError(f"{op.name}() missing required argument: '{name}'")
-        given.append(named.pop(name))
+    missing = [name for name in names[len(args) :] if name not in named]
+    if missing:  # programs look for PyTorch's words, which have the plural for one
+        words = "argument" if len(missing) > 1 else "arguments"
+        told = ", ".join([f'"{name}"' for name in missing])
+        raise TypeError(f"{op.name}() missing {len(missing)} required positional {words}: {told}")
+    given += [named.pop(name) for name in names[len(args) :]]
     if named:
         raise TypeError(f"{op.name}() got an unexpected keyword argument '{next(iter(named))}'")
     if len(given) > len(names):

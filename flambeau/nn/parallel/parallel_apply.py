@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..._tensor import Tensor
 from ..modules.module import Module
 
-__all__ = ["parallel_apply"]
+__all__ = ["get_a_var", "parallel_apply"]
+
+
+def get_a_var(obj: Any) -> Tensor | None:
+    """The first tensor in nested lists, tuples and dicts; programs ask it for its device."""
+    if isinstance(obj, Tensor):
+        return obj
+    parts = obj.items() if isinstance(obj, dict) else obj if isinstance(obj, (list, tuple)) else ()
+    return next((found for found in map(get_a_var, parts) if found is not None), None)
 
 
 def parallel_apply(
