@@ -565,8 +565,6 @@ _PROPERTIES: dict[str, Any] = {
     "_ragged_idx": lambda t: _ragged(t)[0],
     "_max_seqlen": lambda t: max(_lengths(t)),
     "_min_seqlen": lambda t: min(_lengths(t)),
-    "_max_seqlen_tensor": lambda t: ops.empty((max(_lengths(t)), 0)),  # PyTorch keeps the numbers as extents
-    "_min_seqlen_tensor": lambda t: ops.empty((min(_lengths(t)), 0)),
     "mT": lambda t: _each(ops.transpose, "transpose", (t, -2, -1), {}),
 }
 
