@@ -295,8 +295,14 @@ _CALLS: dict[str, Callable[..., Expr]] = {
 }
 
 
+_SIGNS: dict[type[ast.operator], Callable[[Expr, Expr], Expr]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.Pow: _power,
+}  # fmt: skip
+
+
 def read(text: str) -> Expr:
-    """The expression that `source` wrote; nothing of the text is executed."""
+    """The expression that `source` wrote, or one with signs (`2*s0 + 1`); nothing of the text is executed."""
     try:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, RecursionError, MemoryError) as error:
@@ -320,6 +326,8 @@ def _read(node: Any) -> Expr:
         return integer(n)
     if isinstance(node, ast.Name):
         return symbol(node.id)
+    if isinstance(node, ast.BinOp) and type(node.op) in _SIGNS:
+        return _SIGNS[type(node.op)](_read(node.left), _read(node.right))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         name, args = node.func.id, node.args
         if (

@@ -9,7 +9,9 @@ import re
 from typing import Any
 
 from .._backend.meta import empty_meta
+from .._core.config import sym_float
 from .._core.devices import device
+from .._core.dtypes import BY_NAME
 from .._core.expressions import read
 from .._core.sizes import Size
 from .._core.state import GRAD, META
@@ -18,7 +20,7 @@ from .._library.namespaces import OpOverload, ops
 from .._library.operators import operators
 from .._library.schema_texts import schemas_of
 from .._subclasses.fake_tensor import FakeTensorMode
-from .._tensor import wrap
+from .._tensor import Tensor, wrap
 from ..fx import Graph, Node
 from ..utils._pytree import treespec_loads
 from ._conversion import drop_unused
@@ -119,6 +121,8 @@ def _target(text: Any) -> Any:
     """The operator of a node; nothing else can be called by a file."""
     if not isinstance(text, str):
         raise FileError("a node of the archive has no target")
+    if text == "torch.sym_float":
+        return sym_float
     parts = text.split(".")
     if parts[0] == "_operator" and len(parts) == 2 and parts[1] in ARITHMETIC:
         return getattr(operator, parts[1])
@@ -137,6 +141,17 @@ def _target(text: Any) -> Any:
             if isinstance(found, OpOverload) and hasattr(found, "_schema"):
                 return found
     raise FileError(f"the archive calls {text!r:.200}, which is no operator here")
+
+
+# Operators over graphs: the places of the graphs among their arguments.
+_WITH_GRAPHS = {
+    "torch.ops.higher_order.wrap_with_set_grad_enabled": (1, 1),
+    "torch.ops.higher_order.cond": (1, 2),
+}
+
+
+def _has_history(x: Any) -> bool:
+    return isinstance(x, Node) and isinstance(x.meta.get("val"), Tensor)
 
 
 class _Reader:
@@ -206,6 +221,9 @@ class _Reader:
         return made
 
     def node(self, node: dict[str, Any]) -> None:
+        if node["target"] in _WITH_GRAPHS:
+            self.with_graphs(node, *_WITH_GRAPHS[node["target"]])
+            return
         target = _target(node["target"])
         args: list[Any] = []
         named: dict[str, Any] = {}
@@ -229,6 +247,53 @@ class _Reader:
         made.meta["val"] = self.parts(made, parts) if outputs else None
         if made.meta["val"] is not None and len(kinds) == 1:
             made.meta["val"] = list(made.meta["val"])
+
+    def with_graphs(self, node: dict[str, Any], first: int, last: int) -> None:
+        """An operator over graphs, by the operators of these: branches are both computed, and what has no history is cut off."""
+        given = [_one(i["arg"]) for i in node["inputs"]]
+        plain = [self.argument(i["arg"]) for i, (kind, _) in zip(node["inputs"], given) if kind != "as_graph"]
+        condition, operands = plain[0], plain[1:]
+        if len(operands) == 1 and isinstance(operands[0], list):
+            operands = operands[0]
+        branches = last > first
+        if branches and not isinstance(condition, Node):
+            raise FileError("a branch of the archive's program depends on nothing")
+        if branches and not isinstance(condition.meta["val"], Tensor):  # of sizes
+            condition = self.graph.call_function(
+                ops.aten.scalar_tensor.default, (condition,), {"dtype": BY_NAME["bool"]}
+            )
+            condition.meta = {"val": self.mode.from_tensor(ops.aten.scalar_tensor.default(True, dtype=BY_NAME["bool"]))}
+        if not branches and condition is False:
+            operands = [self.added(ops.aten.detach.default, x) if _has_history(x) else x for x in operands]
+        found = [
+            self.inlined(value["graph"], operands) for kind, value in given[first : last + 1] if kind == "as_graph"
+        ]
+        if len(found) != last - first + 1 or len({len(each) for each in found}) != 1:
+            raise FileError("an operator of the archive's program has not the graphs that belong to it")
+        made = found[0] if not branches else [self.added(ops.aten.where.self, condition, a, b) for a, b in zip(*found)]
+        names = [
+            v for o in node["outputs"] for k, value in [_one(o)] for v in (value if k == "as_tensors" else [value])
+        ]
+        for output, value in zip(names, made, strict=True):
+            self.nodes[_name(output["name"])] = value
+
+    def added(self, target: Any, *args: Any) -> Node:
+        """A node that the archive does not have itself, which gives a tensor like its last argument."""
+        made = self.graph.call_function(target, args)
+        made.meta = {"val": args[-1].meta["val"].detach(), "nn_module_stack": args[-1].meta.get("nn_module_stack", {})}
+        return made
+
+    def inlined(self, graph: dict[str, Any], operands: list[Any]) -> list[Any]:
+        """The results of an inner graph, whose operators become part of the whole."""
+        nodes, data = self.nodes, self.data
+        names = [_name(_one(i)[1]["name"]) for i in graph["inputs"]]
+        self.nodes, self.data = dict(zip(names, operands, strict=True)), graph
+        try:
+            for node in graph["nodes"]:
+                self.node(node)
+            return [self.argument(a) for a in graph["outputs"]]
+        finally:
+            self.nodes, self.data = nodes, data
 
     def parts(self, made: Node, parts: list[tuple[str, Any]]) -> tuple[Any, ...]:
         vals = []

@@ -6,6 +6,7 @@ import math
 import operator
 from typing import Any
 
+from .._core.config import sym_float
 from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.expressions import Expr
@@ -192,11 +193,12 @@ class _Graph:
     def node(self, node: Node) -> dict[str, Any]:
         schema = getattr(node.target, "_schema", None)
         name = getattr(node.target, "__name__", "")
-        if schema is None and (getattr(node.target, "__module__", "") != "_operator" or name not in ARITHMETIC):
+        plain = getattr(node.target, "__module__", "") == "_operator" and name in ARITHMETIC
+        if schema is None and not plain and node.target is not sym_float:
             raise NotImplementedError(f"torch.export.save: {node.target} has no schema to be known by in a file")
         if schema is None:
             inputs = [{"name": "ab"[i], "arg": self.argument(a), "kind": 1} for i, a in enumerate(node.args)]
-            target, outputs = f"_operator.{name}", [self.result(node, node.name)]
+            target, outputs = f"_operator.{name}" if plain else "torch.sym_float", [self.result(node, node.name)]
         else:
             target = f"torch.ops.{node.target}"
             inputs = [

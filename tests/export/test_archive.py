@@ -220,3 +220,18 @@ def test_missing_weights_and_other_files_are_refused(archive, tmp_path):
     torch.save({"a": torch.ones(1)}, tmp_path / "a.pt")
     with pytest.raises(RuntimeError, match=r"no \.pt2 archive"):
         torch.export.load(tmp_path / "a.pt")
+
+
+def test_graphs_inside_of_pytorchs_programs_are_read():
+    ep = torch.export.load(RECORDED / "branches.pt2")
+    weight, module = torch.tensor([1.0, 2.0]), ep.module()
+    for n, sign in ((4, 1), (5, -1)):
+        x, y = torch.ones(n, 2) * sign, torch.ones(2 * n)
+        first, second, third, half = module(x, y)
+        assert torch.equal(first, x * weight + weight) and torch.equal(second, x + sign) and half == n
+        assert torch.equal(third, y * (2 if n > 4 else 3) + x.reshape(-1))
+    first.sum().backward()  # no history came from what was computed without one
+    assert module.weight.grad.tolist() == [5.0, 5.0]
+    with pytest.raises(AssertionError, match="Guard failed"):
+        module(torch.ones(4, 2), torch.ones(9))
+    assert torch.export.load(io.BytesIO(saved(ep))).graph_module.code == ep.graph_module.code
