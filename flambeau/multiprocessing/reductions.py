@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from multiprocessing import parent_process, resource_sharer, util
 from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import Any
@@ -21,6 +22,36 @@ _PROTOCOL = 4
 _PATIENCE = 2.0  # seconds that a process which ends waits for those who have not fetched what it sent
 _BEFORE_SOCKETS = 1  # whose names go at 0
 _AFTER_QUEUES = -50  # which are flushed at -5; the socket that receivers ask goes at -100
+
+
+class StorageWeakRef:
+    """Memory that somebody may let go of: two are equal if they are of the same memory, also once it is gone.
+
+    >>> import flambeau as torch
+    >>> from flambeau.multiprocessing.reductions import StorageWeakRef
+    >>> x = torch.ones(2)
+    >>> kept = StorageWeakRef(x.untyped_storage())
+    >>> kept == StorageWeakRef(x.view(1, 2).untyped_storage()), kept.expired()
+    (True, False)
+    >>> del x
+    >>> kept.expired()
+    True
+    """
+
+    def __init__(self, storage: Any) -> None:
+        memory = storage.untyped()._memory if hasattr(storage, "untyped") else storage._memory
+        self.cdata = id(memory)
+        self._reference = weakref.ref(memory)
+
+    def expired(self) -> bool:
+        """Whether nobody has the memory any more."""
+        return self._reference() is None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorageWeakRef) and (self is other or self._reference == other._reference)
+
+    def __hash__(self) -> int:
+        return self.cdata
 
 
 def reduce_tensor(t: Tensor) -> Any:

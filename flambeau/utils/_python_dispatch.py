@@ -87,8 +87,8 @@ def _get_current_dispatch_mode() -> Any:
 
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
-    """Whether a mode below autograd is on."""
-    return bool(local.dispatch_modes)
+    """Whether a mode below autograd is on; without `include_infra_modes` one whose `is_infra_mode()` is false."""
+    return any([include_infra_modes or not mode.is_infra_mode() for mode in local.dispatch_modes])
 
 
 _sees_internals = [False]

@@ -201,3 +201,14 @@ def _begin_to_end(pipe):
     data = ForkingPickler.dumps(torch.tensor([1, 2, 3]))
     util._run_finalizers(0)  # the first of what multiprocessing does at exit: sockets go, queues are not flushed yet
     pipe.send_bytes(data)
+
+
+def test_memory_that_may_go():
+    x, other = torch.ones(3), torch.ones(3)
+    refs = [mp.reductions.StorageWeakRef(t.untyped_storage()) for t in (x, x.view(3, 1), x[1:], other)]
+    assert len(set(refs)) == 2 and refs[0] == refs[2] != refs[3]
+    part = x[1:]
+    del x
+    assert not refs[0].expired()
+    del part
+    assert refs[0].expired() and refs[0] == refs[1] and not refs[3].expired()

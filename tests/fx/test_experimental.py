@@ -89,6 +89,11 @@ def test_whether_a_mode_below_autograd_is_on():
     assert not _python_dispatch.is_in_torch_dispatch_mode()
     with _python_dispatch.BaseTorchDispatchMode():
         assert _python_dispatch.is_in_torch_dispatch_mode()
+    with torch._subclasses.FakeTensorMode():
+        assert _python_dispatch.is_in_torch_dispatch_mode()
+        assert not _python_dispatch.is_in_torch_dispatch_mode(include_infra_modes=False)
+        with _python_dispatch.TorchDispatchMode():
+            assert _python_dispatch.is_in_torch_dispatch_mode(include_infra_modes=False)
 
 
 def test_what_is_said_of_sizes_is_kept():
