@@ -160,7 +160,8 @@ def get_overridable_functions() -> dict[Any, list[Any]]:
             space = getattr(space, part, None)
         if space is not None:
             found.setdefault(space, []).append(function)
-    found[Tensor] += methods.values()
+    for name, value in methods.items():  # properties come as what classes and modes are shown of them
+        found[Tensor].append(getattr(Tensor, name).__get__ if isinstance(value, property) else value)
     for value in quiet.values():
         if isinstance(value, property):
             found[Tensor] += [value.__get__] if value.fset is None else [value.__get__, value.__set__]

@@ -487,3 +487,9 @@ def test_operators_are_shown_as_what_was_called():
     assert [n.name for n in graph.nodes][1:3] == ["add_tensor", "relu"]
     traced = torch.jit.trace(torch.ops.aten.add.Tensor, (x, x))  # those of flambeau know functions
     assert torch.equal(traced(x, x), x + x) and torch.compile(torch.ops.aten.relu.default)(x).tolist() == [1.0, 1.0]
+
+
+def test_properties_are_found_as_they_are_shown():
+    overridable = torch.overrides.get_overridable_functions()[torch.Tensor]
+    assert torch.Tensor.T.__get__ in overridable and torch.Tensor.real.__get__ in overridable
+    assert not any(isinstance(function, property) for function in overridable)
