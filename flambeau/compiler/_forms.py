@@ -90,7 +90,7 @@ def _kept_by(owner: Tensor) -> WeakKeyDictionary[Any, list[Any]]:
     return own["programs"]
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """There is no entry."""
 
 
@@ -149,7 +149,7 @@ class Forms:
         self._own: list[Any] = []  # those that know no tensor
         self._idle: list[ref[Any]] = []  # those that were added since the last time that one was of use
         self.cost = 0.0  # seconds that the last program took to make
-        self.recent: Callable[[], Any] = _nothing  # gives the entry that was right last
+        self.recent: Callable[[], Any] = nothing  # gives the entry that was right last
         self.trial: Trial | None = None
         self.slow: set[tuple[Any, ...]] = set()  # forms for which the function itself is faster
         # places in forms where sizes change: the number of an argument, and of a dimension (-1: all of them, or a whole number)
@@ -204,7 +204,7 @@ class Forms:
         for kept in (self._own, *[_kept_by(owner)[self] for owner in owners]):
             kept[:] = [entry for entry in kept if entry not in entries]
         if self.recent() in entries:
-            self.recent = _nothing
+            self.recent = nothing
 
     def was_right(self, entry: Any) -> None:
         """An entry was right for a call: it is asked first the next time."""
@@ -240,7 +240,7 @@ class Forms:
                 self.trial = trial
             elif trial.is_lost:
                 self.slow.add(trial.form)
-                self.recent = _nothing
+                self.recent = nothing
 
     def _bytes(self) -> int:
         return sum([entry.program.nbytes for entry in self.entries()])

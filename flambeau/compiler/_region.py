@@ -28,7 +28,7 @@ from .._tensor import Tensor
 from ..nn.modules.container import ModuleDict, ModuleList
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
-from ._forms import Forms, leaves_in, ordinary_in
+from ._forms import Forms, leaves_in, nothing, ordinary_in
 from ._inside import Linked, copied_containers, given_back, has_more, inside_form, leads_to, settle, write_back
 from ._pieces import Drawn, Pieces, is_tied, outline, runs_once
 from ._places import INPUT, ITSELF, OUTPUT, Places, Sources, as_tensor, change, first, found, make
@@ -147,6 +147,7 @@ _FOREIGN = OVERRIDE | DISPATCH | BATCHED | SPARSE | QUANTIZED | DUAL
 _COMPILING = {"is_compiling", "is_dynamo_compiling"}  # names of functions that tell compiled functions from others
 _ATTEMPTS = 4  # to record what may go better the next time
 _PIECES = 16  # pieces of a function, for each time that it may be recorded
+_HOPELESS = 16  # calls without a program in a row, after which only every so many look for one
 _FEW = 4  # programs that may be wrong more often than right
 
 
@@ -176,6 +177,7 @@ class Region:
         self.loose: set[str] = set()  # their attributes with numbers that change from call to call
         self.forms = Forms(dynamic, self.alike, self.loose)
         self.problem: Break | None = None
+        self.misses = 0  # calls for which none of as many programs as may be kept is right, since one was
         self.scattered = False  # whether elements gave so many answers that it is not recorded any more
         self.surprises = 0  # how often a branch went another way than a program expected
         self.hits = self.lost = 0  # calls since the first time that were right for another program, or for none
@@ -212,6 +214,9 @@ class Region:
         stance, forms = self.stance(), self.forms
         if stance == "force_eager" or (forms.slow and forms.of(args, named) in forms.slow):
             return self.function(*args, **named)
+        if self.misses > _HOPELESS and self.misses % _HOPELESS and stance == "default":
+            self.misses += 1
+            return self.function(*args, **named)
         if forms.trial is not None:
             return forms.tried(self.function, self, args, named)
         entries = forms.fitting(args, named)
@@ -222,11 +227,17 @@ class Region:
                 except Otherwise:  # nothing has happened yet
                     self.surprises += 1
                 else:
+                    self.misses = 0
                     if self.surprises:
                         self._was_right(entry, entries)
                     else:
                         forms.was_right(entry)
                     return out
+        if self.misses and stance == "default" and len(entries) >= self.limit() and self.surprises == before:
+            self.misses += 1
+            forms.recent = nothing
+            return self.function(*args, **named)
+        self.misses = 0
         if stance == "default" and not self.met and self.problem is None:
             form = forms.waiting(args, named)
             if form is not None:
@@ -257,7 +268,7 @@ class Region:
             {},
             None,
         )
-        self.surprises = self.hits = self.lost = 0
+        self.surprises = self.hits = self.lost = self.misses = 0
         self.scattered = False
         self.pieces.clear()
 
@@ -333,6 +344,7 @@ class Region:
             raise self.unsupported(Break(f"{self._shown()} was compiled {self.limit()} times, the limit"))
         if config.fail_on_recompile_limit_hit:
             raise exc.FailOnRecompileLimitHit(text)
+        self.misses = 1
         return self.function(*args, **named)
 
     def _recorded(self, args: Any, named: Any) -> Any:

@@ -9,6 +9,7 @@ import flambeau as torch
 from flambeau import nn
 from flambeau._dynamo.exc import Unsupported
 from flambeau.compiler._forms import _FIRST, _TIMED, Trial
+from flambeau.compiler._region import _HOPELESS
 
 F = nn.functional
 
@@ -104,6 +105,37 @@ def test_what_computes_nothing_is_recorded_once(monkeypatch):
     for _ in range(3):
         assert torch.equal(compiled(x), x * 2)
     assert compiled.eval()(x) is x and len(region.entries) == 2 and model.calls == 47
+
+
+class _Decaying(nn.Module):
+    """Its factor is another in each call, until it is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls, self.last = 0, 40
+
+    def forward(self, x):
+        self.calls = min(self.calls + 1, self.last)
+        return x * len(str(self.calls)) + int(f"{self.calls}")
+
+
+def test_programs_are_looked_for_seldom_when_none_is_right_for_many_calls(monkeypatch):
+    model = _Decaying()
+    compiled = torch.compile(model)
+    for i in range(1, 41):
+        assert compiled(torch.zeros(2)).tolist() == [i, i]
+    region = compiled._region
+    assert len(region.entries) == 8 and region.misses > _HOPELESS
+    looked = []
+    monkeypatch.setattr(region, "limit", lambda: looked.append(1) or 8)
+    for _ in range(2 * _HOPELESS):
+        compiled(torch.zeros(2))
+    assert len(looked) == 2
+    model.calls = 3  # for which there is a program
+    for _ in range(_HOPELESS):
+        model.calls = 3
+        assert compiled(torch.zeros(2)).tolist() == [4, 4]
+    assert region.misses == 0
 
 
 def test_shapes_and_dtypes_have_programs_of_their_own_up_to_a_limit():
