@@ -1,5 +1,6 @@
 """Plans of functions that make tensors of numbers alone: the same results as without plans, and when there must be none."""
 
+import inspect
 import math
 import threading
 
@@ -243,3 +244,9 @@ def test_a_plan_asks_whether_weights_are_good(wrong):
         with pytest.raises(RuntimeError, match="probability"):
             torch.bernoulli(torch.tensor(wrong))
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_signatures_are_those_of_the_python_functions():
+    kinds = {p.kind for p in inspect.signature(torch.rand).parameters.values()}
+    assert kinds == {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    assert {"dtype", "device", "requires_grad"} <= inspect.signature(torch.zeros).parameters.keys()

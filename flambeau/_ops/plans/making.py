@@ -66,7 +66,7 @@ def makes(slow: Any, plan: Callable[[Sequence[Any], Tensor], Plan | None], runti
         table.add(description(values, Tensor, 0, runtime), made or NO_PLAN, values)
 
     names += [name for name in options if name not in names]
-    doc = described(slow.__name__, slow, given)
+    doc = described(slow.__name__, slow, given, others=True)
     made = site(slow, remember, table, names, positional, runtime, name=slow.__name__, doc=doc, makes=True)
     put_before(slow, made)
     inner = slow

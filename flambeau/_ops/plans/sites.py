@@ -94,9 +94,9 @@ def _history(args: Sequence[Any]) -> int:
     return bits
 
 
-def described(name: str, function: Any, given: Mapping[str, inspect.Parameter]) -> str:
+def described(name: str, function: Any, given: Mapping[str, inspect.Parameter], others: bool = False) -> str:
     """The docstring of a function with these parameters, with its signature before it in the form that `inspect` reads of those without
-    code."""
+    code; whether it takes `others` by name is said if so wanted."""
     parts, named = [], False
     for p in given.values():
         if p.kind is p.VAR_KEYWORD or (p.name == "axis" and "dim" in given):  # NumPy's name for the same
@@ -111,7 +111,9 @@ def described(name: str, function: Any, given: Mapping[str, inspect.Parameter]) 
         plain = isinstance(p.default, (bool, int, float, str, tuple))
         default = repr(p.default) if plain else "None"
         parts.append(p.name if p.default is p.empty else f"{p.name}={default}")
-    if hasattr(function, "takes_out"):
+    if others:
+        parts += [f"**{p.name}" for p in given.values() if p.kind is p.VAR_KEYWORD]
+    elif hasattr(function, "takes_out"):
         parts += ["out=None"] if named else ["*", "out=None"]
     return f"{name}({', '.join(parts)})\n--\n\n{function.__doc__ or ''}"
 
