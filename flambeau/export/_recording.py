@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._autograd.modes import is_grad_enabled
 from .._core.dtypes import float32, int64
 from .._core.state import local
 from .._core.symbolic import SymBool
@@ -170,6 +171,7 @@ class Recorder(Tracer):
         preserved: tuple[str, ...] = (),
     ):
         super().__init__(root)
+        self._history = is_grad_enabled()
         self.preserved: dict[str, list[tuple[Any, Any, list[str]]]] = {path: [] for path in preserved}
         self.questions: list[Asked] = []
         self.facts: list[Asked] = []  # stated by the program
@@ -208,6 +210,9 @@ class Recorder(Tracer):
             if i in self.instead:
                 out = with_sizes(out, places, int(self.instead[i]))
         super().record(op, args, named, out)
+        if self._history and isinstance(out, Tensor) and not is_grad_enabled() and not any(out is a for a in args):
+            if any(isinstance(t, Tensor) and t.requires_grad for t in tree_flatten((args, named))[0]):
+                super().record("detach", [out], {}, out)  # the graph runs with gradients
         for (number, dim), *_ in groups:
             t = tree_flatten(out)[0][number]
             self.found.append(Found(self.value_of(t), t._array.shape[dim], dim))

@@ -51,8 +51,8 @@ class _Scope:
         inside = {n for n in wanted if isinstance(n, Node)}
         for i, arg in enumerate(signature.inputs if signature is not None else ()):
             made = self.graph.create_node("placeholder", f"arg_{i}")
-            if not isinstance(arg, ConstantArgument):
-                node = program.nodes[arg.name]
+            node = _value(arg, program.nodes)
+            if isinstance(node, Node):
                 made.meta = dict(node.meta)
                 self.made.setdefault(node, made)
         for child, group in itertools.groupby(nodes, lambda n: _child(n, depth)):
@@ -155,7 +155,7 @@ class Program(NamedTuple):
 
 def _value(arg: Any, nodes: dict[str, Node]) -> Any:
     """The node, or the constant, that an argument or result is."""
-    return arg.value if isinstance(arg, ConstantArgument) else nodes[arg.name]
+    return arg.value if isinstance(arg, ConstantArgument) else nodes.get(arg.name)  # None where nothing uses it
 
 
 def _names(signature: ModuleCallSignature) -> list[str]:

@@ -275,3 +275,22 @@ def test_buffers_that_are_assigned_are_written():
     module(torch.ones(3))
     assert module(torch.ones(3)).tolist() == [4.0] * 3 and ep.state_dict["total"].tolist() == [2.0] * 3
     assert [s.target for s in ep.run_decompositions().graph_signature.output_specs] == ["total", None]
+
+
+def test_blocks_without_gradients_give_none():
+    class Half(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+
+        def forward(self, x):
+            with torch.no_grad():
+                kept = (x * self.weight).exp()
+            return kept + self.weight
+
+    module = torch.export.export(Half(), (torch.ones(3),)).module()
+    module(torch.ones(3)).sum().backward()
+    assert module.weight.grad.tolist() == [1.0] * 3
+    with torch.no_grad():
+        graph = torch.export.export(Half(), (torch.ones(3),)).graph
+    assert "aten.detach.default" not in [str(n.target) for n in graph.nodes]

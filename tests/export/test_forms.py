@@ -251,3 +251,22 @@ def test_tensors_like_others_are_constants():
     exported = torch.export.export(Shifted(), (x,))
     for y in (x, x * 3, x):
         assert torch.equal(exported.module()(y), Shifted()(y))
+
+
+def test_arguments_that_a_submodule_does_not_use_may_be_gone():
+    class First(nn.Module):
+        def forward(self, x, a, b):
+            return x + a, b
+
+    class Best(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = First()
+
+        def forward(self, x, y):
+            return self.first(x, *torch.topk(y, 2))[0]
+
+    ep = torch.export.export(Best(), (torch.ones(2), torch.ones(5)), preserve_module_call_signature=("first",))
+    ep.graph.eliminate_dead_code()
+    y = torch.arange(5.0)
+    assert torch.export.unflatten(ep)(torch.ones(2), y).tolist() == [5.0, 4.0]
