@@ -13,8 +13,8 @@ class IntermediateLayerGetter(ModuleDict):
 
     >>> import flambeau as torch
     >>> model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(2, 2))
-    >>> IntermediateLayerGetter(model, {"0": "positive"})(torch.tensor([-1.0, 2.0]))
-    OrderedDict({'positive': tensor([0., 2.])})
+    >>> dict(IntermediateLayerGetter(model, {"0": "positive"})(torch.tensor([-1.0, 2.0])))
+    {'positive': tensor([0., 2.])}
     """
 
     def __init__(self, model: Module, return_layers: dict[str, str]) -> None:
