@@ -8,6 +8,7 @@ the site's Python function, which does the same without any of this. Nothing her
 
 from __future__ import annotations
 
+from ..._core.state import BATCHED
 from ..loops.dialect import compile_function, inline, is_kept
 from .arrays import new_array_of
 from .interpreter import HEAD, KNOWN_NAMES, TYPE, Offsets
@@ -294,7 +295,8 @@ def look_at(m, parts, count, by_element, at, place_of):
 def may_make(m, at, place_of):
     """Whether a new tensor is an ordinary one of the CPU: nobody watches what is made, maps over a batch or has set another device."""
     allowed = m.number(0)
-    if (m.word(at.modes, place_of.watching) == at.none) & (m.word(at.modes, place_of.overrides) == at.zero):
+    overrides = m.call("PyLong_AsLong", m.word(at.modes, place_of.overrides))
+    if (m.word(at.modes, place_of.watching) == at.none) & ((overrides & BATCHED) == 0):
         where = m.call("PyObject_GetAttr", at.usual, at.where)
         m.run("Py_DecRef", where)
         if where == at.none:

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from ..._core.state import modes
+from ..._core.state import BATCHED, modes
 from ..building import jit
 from ..loops.dialect import compile_function
 from ..loops.lang import Array, KernelScope, Walker, independent, inline
@@ -338,7 +338,8 @@ def _render_step(symbol: str, name: str) -> str:
 
 def _take(m, words, threads):
     missing = m.number(1)
-    if (m.word(m.word(words, 24)) == m.word(words, 32)) & (m.word(m.word(words, 40)) == m.word(words, 48)):
+    overrides = m.call("PyLong_AsLong", m.word(m.word(words, 24)))
+    if ((overrides & m.word(words, 32)) == 0) & (m.word(m.word(words, 40)) == m.word(words, 48)):
         got = m.call("PyObject_Vectorcall", m.word(words), words + 8, 1, 0)
         m.run("Py_DecRef", got)
         if got == m.word(words, 16):
@@ -386,7 +387,7 @@ class Loops:
     def take(self, lock: Any) -> tuple[int, array.array[int]]:
         """A step that takes a lock with this method. It fails if another thread has it, and while `vmap` or who watches calls has to know of draws."""
         places = [id(modes) + slot_offset(slot) for slot in map(vars(type(modes)).get, ("overrides", "watching"))]
-        words = [id(lock), id(False), id(True), places[0], id(0), places[1], id(None)]
+        words = [id(lock), id(False), id(True), places[0], BATCHED, places[1], id(None)]
         return compile_function("take", _take, ["words", "threads"]), array.array("q", words)
 
     def give(self, lock: Any) -> tuple[int, array.array[int]]:
