@@ -166,9 +166,11 @@ def test_planned_functions_name_their_arguments_as_the_schemas_do():
             or _schemas.has_own_arguments(name)
         ):
             continue
-        wanted = set(signature_of(name).parameters)
-        got = set(inspect.signature(function).parameters)
-        other = {"out_dtype", "out", "other", "src", "indices_or_sections", "sections", "bounds"}
+        shown, own = signature_of(name), inspect.signature(function).parameters
+        if shown is None or any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in own.values()):
+            continue  # `tensor`, which no schema describes; functions that take sizes one by one, or further options
+        wanted, got = set(shown.parameters), set(own)
+        other = {"out_dtype", "out", "other", "src", "indices_or_sections", "sections"}
         assert got ^ wanted <= other, (name, got ^ wanted)
 
 

@@ -525,3 +525,10 @@ def test_many_points_between_ends():
             assert torch.equal(made[1], made[2]) and torch.equal(torch.linspace(-1, 1, steps, dtype=dtype), made[1])
     kept = [torch.linspace(0, n, 16_000) for n in range(80)]
     assert all(torch.equal(torch.linspace(0, n, 16_000), x) for n, x in enumerate(kept))
+
+
+def test_triangles_of_indices_take_the_options_of_new_tensors():
+    for make in (torch.tril_indices, torch.triu_indices):
+        assert make(2, 2, pin_memory=False, requires_grad=False).shape == (2, 3)
+        with pytest.raises(RuntimeError, match="floating point and complex dtype can require gradients"):
+            make(2, 2, requires_grad=True)

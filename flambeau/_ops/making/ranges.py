@@ -309,12 +309,17 @@ def _below(row: int, col: int, offset: int) -> int:
     return rows(row + offset) - rows(offset)
 
 
-def _triangle(name: str, lower: bool, row: int, col: int, offset: int, dtype: Any, device: Any, layout: Any) -> Tensor:
+def _triangle(
+    name: str, lower: bool, row: int, col: int, offset: int, dtype: Any, device: Any, layout: Any, requires_grad: bool,
+    pin_memory: Any,
+) -> Tensor:  # fmt: skip
     if row < 0:
         raise RuntimeError(f"row must be non-negative, got{row}")
     if col < 0:
         raise RuntimeError(f"col must be non-negative, got{col}")
-    check_layout(layout, False)
+    if requires_grad:
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    check_layout(layout, pin_memory)
     d = as_dtype(dtype, name) or int64
     if d.name not in ("int64", "int32"):
         raise RuntimeError(f"\"{name}\" not implemented for '{d.name}'")
@@ -344,19 +349,21 @@ def _triangle(name: str, lower: bool, row: int, col: int, offset: int, dtype: An
 @remembered
 @public(method=False)
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
-) -> Tensor:
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None,
+    requires_grad: bool = False, pin_memory: Any = False,
+) -> Tensor:  # fmt: skip
     """The row and column numbers of the lower triangle of a matrix."""
-    return _triangle("tril_indices", True, row, col, offset, dtype, device, layout)
+    return _triangle("tril_indices", True, row, col, offset, dtype, device, layout, requires_grad, pin_memory)
 
 
 @remembered
 @public(method=False)
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
-) -> Tensor:
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None,
+    requires_grad: bool = False, pin_memory: Any = False,
+) -> Tensor:  # fmt: skip
     """The row and column numbers of the upper triangle of a matrix."""
-    return _triangle("triu_indices", False, row, col, offset, dtype, device, layout)
+    return _triangle("triu_indices", False, row, col, offset, dtype, device, layout, requires_grad, pin_memory)
 
 
 @public(method=False, planned=True)
