@@ -101,11 +101,7 @@ class Stat:
     """
 
     def __init__(
-        self,
-        name: str,
-        aggregations: Iterable[Aggregation],
-        window_size: timedelta,
-        max_samples: int | None = None,
+        self, name: str, aggregations: Iterable[Aggregation], window_size: timedelta, max_samples: int | None = None
     ):
         self.name, self._aggregations = name, list(dict.fromkeys(aggregations))
         self._window, self._most = window_size.total_seconds(), max_samples

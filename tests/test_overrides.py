@@ -334,12 +334,7 @@ def test_views_are_shown_as_they_were_called():
 
 
 def test_redispatching_skips_one_level():
-    from flambeau.overrides import (
-        TorchFunctionMode,
-        handle_torch_function,
-        has_torch_function,
-        redispatch_function,
-    )
+    from flambeau.overrides import TorchFunctionMode, handle_torch_function, has_torch_function, redispatch_function
 
     seen = []
 

@@ -405,14 +405,7 @@ def is_ordinary(kind: Any) -> bool:
 
 _HEAP = 1 << 9  # flag of classes that are made while the program runs
 # Modules whose objects are more than what they hold: our own and the library's.
-_KEEPERS = sys.stdlib_module_names - {
-    "__main__",
-    "abc",
-    "argparse",
-    "builtins",
-    "collections",
-    "typing",
-}
+_KEEPERS = sys.stdlib_module_names - {"__main__", "abc", "argparse", "builtins", "collections", "typing"}
 
 
 def is_record(value: Any) -> bool:

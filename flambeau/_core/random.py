@@ -25,12 +25,7 @@ BLOCK = 624  # words of state, produced by one twist
 CHUNK = 32 * 1024  # words per pass: the passes over one chunk stay in the second-level cache
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-SIGNIFICAND_BITS = {
-    np.dtype(np.float16): 11,
-    BFLOAT16: 8,
-    np.dtype(np.float32): 24,
-    np.dtype(np.float64): 53,
-}
+SIGNIFICAND_BITS = {np.dtype(np.float16): 11, BFLOAT16: 8, np.dtype(np.float32): 24, np.dtype(np.float64): 53}
 
 _STATE_LAYOUT = np.dtype(
     {

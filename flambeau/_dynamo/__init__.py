@@ -7,16 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..compiler import (
-    InvalidBackend,
-    OptimizedModule,
-    _Options,
-    _state,
-    compile,
-    list_backends,
-    original,
-    reset,
-)
+from ..compiler import InvalidBackend, OptimizedModule, _Options, _state, compile, list_backends, original, reset
 from . import config, eval_frame, exc, testing, utils
 from . import decorators as decorators
 from .decorators import (

@@ -69,7 +69,7 @@ def _scalar(self: Tensor) -> Any:
     if self._k & GRAD and local.grad:
         warn_user(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
-            "Consider using tensor.detach() first: the number has no history.",
+            "Consider using tensor.detach() first: the number has no history."
         )
     return item(self)
 

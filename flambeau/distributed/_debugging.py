@@ -12,14 +12,7 @@ from typing import Any
 from ._groups import get_rank
 from ._kinds import DebugLevel
 
-__all__ = [
-    "Logger",
-    "breakpoint",
-    "get_debug_level",
-    "record_comm",
-    "set_debug_level",
-    "set_debug_level_from_env",
-]
+__all__ = ["Logger", "breakpoint", "get_debug_level", "record_comm", "set_debug_level", "set_debug_level_from_env"]
 
 _level = [DebugLevel.OFF]
 

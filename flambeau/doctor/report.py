@@ -59,12 +59,7 @@ def as_sarif(findings: Sequence[Finding]) -> str:
             "level": _LEVELS[finding.severity],
             "message": {"text": f"{finding.message} {finding.fix}"},
             "locations": [
-                {
-                    "physicalLocation": {
-                        "artifactLocation": {"uri": finding.file},
-                        "region": {"startLine": finding.line},
-                    }
-                }
+                {"physicalLocation": {"artifactLocation": {"uri": finding.file}, "region": {"startLine": finding.line}}}
             ],
         }
         for finding in findings

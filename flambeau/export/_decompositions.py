@@ -430,14 +430,7 @@ def decomposed(ep: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
     drop_unused(b.graph, kept)
     signature = ExportGraphSignature(list(ep.graph_signature.input_specs), specs)
     made = ExportedProgram(
-        {},
-        b.graph,
-        signature,
-        ep.state_dict,
-        dict(ep.range_constraints),
-        calls,
-        ep.example_inputs,
-        ep.constants,
+        {}, b.graph, signature, ep.state_dict, dict(ep.range_constraints), calls, ep.example_inputs, ep.constants
     )
     writing = any(n.op == "call_function" and written_by(n) for n in b.graph.nodes)  # to values of the graph's own
     made._guards, made._dialect = ep._guards, "TRAINING" if writing else "ATEN"

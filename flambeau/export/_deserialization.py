@@ -144,10 +144,7 @@ def _target(text: Any) -> Any:
 
 
 # Operators over graphs: the places of the graphs among their arguments.
-_WITH_GRAPHS = {
-    "torch.ops.higher_order.wrap_with_set_grad_enabled": (1, 1),
-    "torch.ops.higher_order.cond": (1, 2),
-}
+_WITH_GRAPHS = {"torch.ops.higher_order.wrap_with_set_grad_enabled": (1, 1), "torch.ops.higher_order.cond": (1, 2)}
 
 
 def _has_history(x: Any) -> bool:

@@ -165,10 +165,7 @@ class Recorder(Tracer):
     exports = True
 
     def __init__(
-        self,
-        root: Module,
-        instead: Mapping[int, int | float] = MappingProxyType({}),
-        preserved: tuple[str, ...] = (),
+        self, root: Module, instead: Mapping[int, int | float] = MappingProxyType({}), preserved: tuple[str, ...] = ()
     ):
         super().__init__(root)
         self._history = is_grad_enabled()

@@ -12,14 +12,7 @@ from ..fx import Graph, GraphModule, Node
 from ..fx._codegen import _PyTreeInfo
 from ..fx.graph_module import _assign_attr
 from ..nn.modules.module import Module
-from ..utils._pytree import (
-    GetAttrKey,
-    MappingKey,
-    SequenceKey,
-    tree_flatten,
-    tree_flatten_with_path,
-    tree_unflatten,
-)
+from ..utils._pytree import GetAttrKey, MappingKey, SequenceKey, tree_flatten, tree_flatten_with_path, tree_unflatten
 from .exported_program import ExportedProgram, ModuleCallSignature, _checked_structure, _CodeGen, guards_of
 from .graph_signature import ConstantArgument, InputKind, OutputKind
 

@@ -492,8 +492,7 @@ def _reshaping(name: str) -> Any:
             return int(p.shape[i - 1]) if size == -1 and i in ragged else size
 
         return make(
-            [function(p, [own(p, i, n) for i, n in enumerate(sizes) if i]) for p in parts],
-            t.__dict__["nested_layout"],
+            [function(p, [own(p, i, n) for i, n in enumerate(sizes) if i]) for p in parts], t.__dict__["nested_layout"]
         )
 
     reshape.__name__ = name

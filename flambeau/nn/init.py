@@ -93,7 +93,7 @@ def trunc_normal_(
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warn_user(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_: the values may be distributed incorrectly",
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_: the values may be distributed incorrectly"
         )
     inside = (math.erf((b - mean) / std / math.sqrt(2)) - math.erf((a - mean) / std / math.sqrt(2))) / 2
     with no_grad():

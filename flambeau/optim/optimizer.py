@@ -437,7 +437,7 @@ class Optimizer:
         known = {id(p) for p in params}
         if len(known) != len(params):
             warn_user(
-                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error",
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error"
             )
         if any(id(p) in known for group in self.param_groups for p in group["params"]):
             raise ValueError("some parameters appear in more than one parameter group")

@@ -380,7 +380,7 @@ def checkpoint(
     if use_reentrant is None:
         warn_user(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
-            "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True.",
+            "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True."
         )
         use_reentrant = True
     if use_reentrant:
@@ -405,7 +405,7 @@ def checkpoint_sequential(
     """Checkpoints a sequence of functions in `segments` pieces; the last piece keeps its activations."""
     if use_reentrant is None:
         warn_user(
-            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.",
+            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly."
         )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)

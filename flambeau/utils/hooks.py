@@ -88,7 +88,7 @@ class BackwardHook:
         if self.input_count is None and self.user_hooks:
             warn_user(
                 "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
-                "require gradients",
+                "require gradients"
             )
             result = self._run_hooks((None,))
             if result is not None and any(r is not None for r in result):

@@ -5,12 +5,7 @@ import numpy as np
 import pytest
 
 from flambeau._core import printing
-from flambeau._core.printing import (
-    get_printoptions,
-    printoptions,
-    set_printoptions,
-    tensor_repr,
-)
+from flambeau._core.printing import get_printoptions, printoptions, set_printoptions, tensor_repr
 
 NAN, INF = float("nan"), float("inf")
 
@@ -202,13 +197,7 @@ def test_profiles():
     set_printoptions(profile="short")
     assert (get_printoptions()["precision"], get_printoptions()["edgeitems"]) == (2, 2)
     set_printoptions(profile="full", linewidth=100)
-    assert get_printoptions() == {
-        "precision": 4,
-        "threshold": INF,
-        "edgeitems": 3,
-        "linewidth": 100,
-        "sci_mode": None,
-    }
+    assert get_printoptions() == {"precision": 4, "threshold": INF, "edgeitems": 3, "linewidth": 100, "sci_mode": None}
     set_printoptions(profile="unknown")
     assert get_printoptions()["linewidth"] == 100
 

@@ -36,14 +36,7 @@ SMALL = {
     ),
     "uniform float16": (
         lambda e: draws.uniform(e, 6, np.float16),
-        [
-            0.53173828125,
-            0.8310546875,
-            0.9716796875,
-            0.11932373046875,
-            0.1668701171875,
-            0.349365234375,
-        ],
+        [0.53173828125, 0.8310546875, 0.9716796875, 0.11932373046875, 0.1668701171875, 0.349365234375],
         3606974,
     ),
     "uniform bfloat16": (
@@ -68,13 +61,7 @@ SMALL = {
     ),
     "normal few float64": (
         lambda e: transforms.normal(e, 5, np.float64, 1.1, 2.3),
-        [
-            1.0070129150503486,
-            5.069781876528563,
-            -0.7722891578457627,
-            4.255983258615953,
-            2.263719011221924,
-        ],
+        [1.0070129150503486, 5.069781876528563, -0.7722891578457627, 4.255983258615953, 2.263719011221924],
         2910435,
     ),
     "normal ragged": (
@@ -176,11 +163,7 @@ SMALL = {
         [0.97978544, 3.7259922, 1.3719225],
         8134441,
     ),
-    "randint": (
-        lambda e: draws.randint(e, 8, np.int64, -5, 100),
-        [57, 30, 89, 0, 58, 0, 20, 6],
-        8134441,
-    ),
+    "randint": (lambda e: draws.randint(e, 8, np.int64, -5, 100), [57, 30, 89, 0, 58, 0, 20, 6], 8134441),
     "randint just narrow": (
         lambda e: draws.randint(e, 4, np.int64, 0, 2**28 - 1),
         [109584017, 30723590, 49859179, 220105355],
@@ -211,31 +194,19 @@ SMALL = {
         [378019464, 1104465402, 855165536, 1025411712],
         2800155,
     ),
-    "random_ int8": (
-        lambda e: draws.random_full(e, 6, np.int8),
-        [8, 122, 96, 0, 27, 36],
-        3606974,
-    ),
+    "random_ int8": (lambda e: draws.random_full(e, 6, np.int8), [8, 122, 96, 0, 27, 36], 3606974),
     "random_ float64": (
         lambda e: draws.random_full(e, 3, np.float64),
         [2285372530018630.0, 6977916279620841.0, 3019377449989283.0],
         3606974,
     ),
-    "random_ from": (
-        lambda e: draws.random_from(e, 5, np.int16, -300),
-        [448, 8562, 8348, 20460, 23507],
-        5862948,
-    ),
+    "random_ from": (lambda e: draws.random_from(e, 5, np.int16, -300), [448, 8562, 8348, 20460, 23507], 5862948),
     "random_ from least": (
         lambda e: draws.random_from(e, 3, np.int64, -(2**63)),
         [-7599790798471377414, -5550464023895569792, 3470791090525271588],
         3606974,
     ),
-    "randperm": (
-        lambda e: draws.randperm(e, 12),
-        [8, 10, 6, 11, 7, 1, 5, 0, 9, 4, 3, 2],
-        9437500,
-    ),
+    "randperm": (lambda e: draws.randperm(e, 12), [8, 10, 6, 11, 7, 1, 5, 0, 9, 4, 3, 2], 9437500),
     "bernoulli": (
         lambda e: draws.bernoulli(e, 12, np.float32, 0.3),
         [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0],
@@ -253,20 +224,10 @@ SMALL = {
     ),
     "exponential": (
         lambda e: transforms.exponential(e, 5, np.float64, 1.7),
-        [
-            0.172155425373911,
-            0.8766715637263469,
-            0.2401743925749398,
-            0.7486765828561639,
-            1.2413810976214932,
-        ],
+        [0.172155425373911, 0.8766715637263469, 0.2401743925749398, 0.7486765828561639, 1.2413810976214932],
         2551745,
     ),
-    "geometric": (
-        lambda e: transforms.geometric(e, 8, np.int64, 0.2),
-        [7, 2, 5, 2, 1, 7, 5, 4],
-        5108645,
-    ),
+    "geometric": (lambda e: transforms.geometric(e, 8, np.int64, 0.2), [7, 2, 5, 2, 1, 7, 5, 4], 5108645),
     "log_normal": (
         lambda e: transforms.log_normal(e, 5, np.float32),
         [2.5071375, 85.79702, 0.53361666, 42.280807, 7.477732],
@@ -277,21 +238,9 @@ SMALL = {
         [-0.97685057, 1.1686497, -0.5694816, 0.8269527, 2.4982505],
         2551745,
     ),
-    "multinomial one": (
-        lambda e: transforms.multinomial(e, WEIGHTS, 1),
-        [2],
-        8134441,
-    ),
-    "multinomial distinct": (
-        lambda e: transforms.multinomial(e, WEIGHTS, 3),
-        [2, 0, 3],
-        8134441,
-    ),
-    "multinomial repeated": (
-        lambda e: transforms.multinomial(e, WEIGHTS, 8, True),
-        [1, 3, 2, 3, 3, 1, 2, 2],
-        5108645,
-    ),
+    "multinomial one": (lambda e: transforms.multinomial(e, WEIGHTS, 1), [2], 8134441),
+    "multinomial distinct": (lambda e: transforms.multinomial(e, WEIGHTS, 3), [2, 0, 3], 8134441),
+    "multinomial repeated": (lambda e: transforms.multinomial(e, WEIGHTS, 8, True), [1, 3, 2, 3, 3, 1, 2, 2], 5108645),
     "poisson": (
         lambda e: samplers.poisson(e, np.float32([0, 0.5, 3, 9.9, 10, 40, 1000])),
         [0.0, 0.0, 4.0, 9.0, 14.0, 40.0, 989.0],
@@ -317,16 +266,8 @@ SMALL = {
 }
 
 LARGE = {
-    "draws.uniform(e, 70000, np.float32)": (
-        lambda e: draws.uniform(e, 70000, np.float32),
-        3776338797,
-        4418884,
-    ),
-    "draws.uniform(e, 70000, np.float64)": (
-        lambda e: draws.uniform(e, 70000, np.float64),
-        3603203474,
-        12203203,
-    ),
+    "draws.uniform(e, 70000, np.float32)": (lambda e: draws.uniform(e, 70000, np.float32), 3776338797, 4418884),
+    "draws.uniform(e, 70000, np.float64)": (lambda e: draws.uniform(e, 70000, np.float64), 3603203474, 12203203),
     "draws.uniform(e, 70000, BFLOAT16, 0.1, 0.7)": (
         lambda e: draws.uniform(e, 70000, BFLOAT16, 0.1, 0.7),
         2050602556,
@@ -337,26 +278,14 @@ LARGE = {
         1330942231,
         12203203,
     ),
-    "draws.uniform(e, 1000, np.complex64)": (
-        lambda e: draws.uniform(e, 1000, np.complex64),
-        2079524545,
-        10820834,
-    ),
-    "transforms.normal(e, 70001, np.float32)": (
-        lambda e: transforms.normal(e, 70001, np.float32),
-        1027482460,
-        2821071,
-    ),
+    "draws.uniform(e, 1000, np.complex64)": (lambda e: draws.uniform(e, 1000, np.complex64), 2079524545, 10820834),
+    "transforms.normal(e, 70001, np.float32)": (lambda e: transforms.normal(e, 70001, np.float32), 1027482460, 2821071),
     "transforms.normal(e, 70001, np.float32, 0.3, 1.7)": (
         lambda e: transforms.normal(e, 70001, np.float32, 0.3, 1.7),
         323005662,
         2821071,
     ),
-    "transforms.normal(e, 70001, np.float16)": (
-        lambda e: transforms.normal(e, 70001, np.float16),
-        4272747661,
-        7176557,
-    ),
+    "transforms.normal(e, 70001, np.float16)": (lambda e: transforms.normal(e, 70001, np.float16), 4272747661, 7176557),
     "transforms.normal(e, 999, np.complex64)": (
         lambda e: transforms.normal(e, 999, np.complex64),
         2727540581,
@@ -373,16 +302,8 @@ LARGE = {
         12203203,
     ),
     "draws.randperm(e, 1000)": (lambda e: draws.randperm(e, 1000), 1384958269, 3150360),
-    "draws.randperm(e, 70000, np.int32)": (
-        lambda e: draws.randperm(e, 70000, np.int32),
-        3495543987,
-        16195619,
-    ),
-    "draws.keep_mask(e, 70000, 0.9)": (
-        lambda e: draws.keep_mask(e, 70000, 0.9),
-        1461450876,
-        12203203,
-    ),
+    "draws.randperm(e, 70000, np.int32)": (lambda e: draws.randperm(e, 70000, np.int32), 3495543987, 16195619),
+    "draws.keep_mask(e, 70000, 0.9)": (lambda e: draws.keep_mask(e, 70000, 0.9), 1461450876, 12203203),
     "transforms.exponential(e, 70000, np.float32)": (
         lambda e: transforms.exponential(e, 70000, np.float32),
         230920336,
@@ -471,10 +392,7 @@ def test_state_round_trip():
     second.set_state(first.get_state())
     assert second.initial_seed == 3
     for count in (1, 20, 3000):
-        assert np.array_equal(
-            transforms.normal(first, count, np.float32),
-            transforms.normal(second, count, np.float32),
-        )
+        assert np.array_equal(transforms.normal(first, count, np.float32), transforms.normal(second, count, np.float32))
     assert np.array_equal(first.get_state(), second.get_state())
 
 

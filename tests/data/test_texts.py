@@ -45,11 +45,7 @@ def rows(n):
         (lambda: StackDataset(rows(2), rows(3)), ValueError, "Size mismatch between datasets"),
         (lambda: StackDataset(rows(2), a=rows(2)), ValueError, "Supported either"),
         (lambda: StackDataset(), ValueError, "At least one dataset should be passed"),
-        (
-            lambda: StackDataset(Short()).__getitems__([0, 1, 2]),
-            ValueError,
-            "output size mismatch. Expected 3, got 2",
-        ),
+        (lambda: StackDataset(Short()).__getitems__([0, 1, 2]), ValueError, "output size mismatch. Expected 3, got 2"),
         (lambda: ConcatDataset([Endless()]), AssertionError, "does not support IterableDataset"),
         (lambda: list(ChainDataset([rows(2)])), AssertionError, "only supports IterableDataset"),
         (lambda: DistributedSampler(rows(4), 3, 3), ValueError, "Invalid rank 3"),

@@ -5,11 +5,7 @@ import flambeau.distributed as dist
 import flambeau.nn.functional as F
 from flambeau.distributed.tensor import DTensor, Shard, distribute_tensor, init_device_mesh
 from flambeau.distributed.tensor.experimental import context_parallel, local_map
-from flambeau.distributed.tensor.experimental._attention import (
-    _cp_options,
-    context_parallel_unshard,
-    set_rotate_method,
-)
+from flambeau.distributed.tensor.experimental._attention import _cp_options, context_parallel_unshard, set_rotate_method
 
 
 def attention(rank, size):

@@ -76,10 +76,7 @@ def test_discrete_pairs(p, q):
     np.testing.assert_allclose(D.kl_divergence(p, q).numpy(), expected.numpy(), rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "p, q",
-    [(D.Geometric(t(0.3)), D.Geometric(t(0.6))), (D.Poisson(t(4.0)), D.Poisson(t(6.0)))],
-)
+@pytest.mark.parametrize("p, q", [(D.Geometric(t(0.3)), D.Geometric(t(0.6))), (D.Poisson(t(4.0)), D.Poisson(t(6.0)))])
 def test_counts(p, q):
     values = torch.arange(200, dtype=torch.float64)
     log_p, log_q = p.log_prob(values), q.log_prob(values)

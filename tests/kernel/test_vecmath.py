@@ -204,11 +204,7 @@ def test_sine_and_cosine_never_exceed_one():
         assert np.abs(ufunc(name, "f32")(x)).max() == 1.0
 
 
-TWO = {
-    "pow": (lambda x, y: x**y, 1.0),
-    "hypot": (mpmath.hypot, 1.5),
-    "atan2": (mpmath.atan2, 1.8),
-}
+TWO = {"pow": (lambda x, y: x**y, 1.0), "hypot": (mpmath.hypot, 1.5), "atan2": (mpmath.atan2, 1.8)}
 
 
 @pytest.mark.parametrize("type", ["f32", "f64"])
@@ -245,8 +241,7 @@ def check(name, pairs):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "expm1", "log1p", "erf", "erfinv", "sinpi"],
+    "name", ["sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "expm1", "log1p", "erf", "erfinv", "sinpi"]
 )
 def test_odd_functions_keep_zeros_and_subnormals(name):
     tiny = {"sinpi": [], "erf": [], "erfinv": []}.get(name, [(1e-44, 1e-44), (-1e-44, -1e-44)])

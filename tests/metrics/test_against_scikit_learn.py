@@ -49,11 +49,7 @@ def close(got, expected):
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
-SCORES = {
-    "Precision": "precision_score",
-    "Recall": "recall_score",
-    "F1Score": "f1_score",
-}
+SCORES = {"Precision": "precision_score", "Recall": "recall_score", "F1Score": "f1_score"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

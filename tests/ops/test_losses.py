@@ -34,10 +34,7 @@ PAIRS = {
         lambda x, y: np.where(np.abs(x - y) <= 0.5, 0.5 * (x - y) ** 2, 0.5 * (np.abs(x - y) - 0.25)),
     ),
     "soft_margin_loss": (F.soft_margin_loss, lambda x, y: np.log1p(np.exp(-x * y))),
-    "binary_cross_entropy_with_logits": (
-        F.binary_cross_entropy_with_logits,
-        lambda x, y: np.log1p(np.exp(x)) - x * y,
-    ),
+    "binary_cross_entropy_with_logits": (F.binary_cross_entropy_with_logits, lambda x, y: np.log1p(np.exp(x)) - x * y),
     "poisson_nll_loss": (F.poisson_nll_loss, lambda x, y: np.exp(x) - x * y),
 }
 

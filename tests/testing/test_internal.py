@@ -8,12 +8,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.testing._internal import common_utils
-from flambeau.testing._internal.common_utils import (
-    TestCase,
-    instantiate_parametrized_tests,
-    parametrize,
-    subtest,
-)
+from flambeau.testing._internal.common_utils import TestCase, instantiate_parametrized_tests, parametrize, subtest
 
 
 @instantiate_parametrized_tests

@@ -158,11 +158,7 @@ def test_heterogeneous_graphs(record_property):
     data["item", "of", "user"].edge_index = torch.tensor([[0, 1, 0], [0, 1, 2]])
     torch.manual_seed(1)
     layer = gnn.HeteroConv(
-        {
-            ("user", "buys", "item"): gnn.SAGEConv((4, 5), 3),
-            ("item", "of", "user"): gnn.SAGEConv((5, 4), 3),
-        },
-        aggr="sum",
+        {("user", "buys", "item"): gnn.SAGEConv((4, 5), 3), ("item", "of", "user"): gnn.SAGEConv((5, 4), 3)}, aggr="sum"
     )
     made = layer(data.x_dict, data.edge_index_dict)
     record_property("user", made["user"].flatten().tolist())

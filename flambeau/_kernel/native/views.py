@@ -68,11 +68,7 @@ def storage_of(m, t, at, place_of):
 @inline
 def new_node(m, plan, about, x, at, place_of):
     """The node of a view, 0 if there is no memory."""
-    node, edges, end = (
-        m.call("PyType_GenericAlloc", at.node, 0),
-        m.call("PyTuple_New", 1),
-        m.word(x, place_of.edge),
-    )
+    node, edges, end = (m.call("PyType_GenericAlloc", at.node, 0), m.call("PyTuple_New", 1), m.word(x, place_of.edge))
     if (node == 0) | (edges == 0):
         node = 0
     else:

@@ -11,10 +11,7 @@ from ..render.tiles import SCALAR, Plan, Vectors, minimum, vectors
 from ..render.value import Value
 
 # Columns of a tile by its rows: as many sums as the registers hold beside the operands.
-_COLUMNS = {
-    32: {1: 4, 2: 8, 3: 8, 4: 6, 5: 4, 6: 4},
-    16: {1: 8, 2: 4, 3: 3, 4: 3},
-}
+_COLUMNS = {32: {1: 4, 2: 8, 3: 8, 4: 6, 5: 4, 6: 4}, 16: {1: 8, 2: 4, 3: 3, 4: 3}}
 _LONG = 2048  # bytes of a column
 _CHAINS = 4  # sums of a single row, none of which waits for another
 

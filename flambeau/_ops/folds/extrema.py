@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core import return_types
-from ..._core.dtypes import (
-    BOOL,
-    BY_NUMPY,
-    COMPLEX,
-    dtype,
-    int64,
-)
+from ..._core.dtypes import BOOL, BY_NUMPY, COMPLEX, dtype, int64
 from ..._core.sizes import wrap_dim, wrap_dims
 from ..._kernel.folds.rows import Rows
 from ..._tensor import Tensor

@@ -7,18 +7,7 @@ import math
 from typing import Any
 
 from ..._backend import threads
-from ..._core.dtypes import (
-    COMPLEX,
-    FLOATING,
-    bool_,
-    complex32,
-    complex64,
-    complex128,
-    dtype,
-    float64,
-    int64,
-    uint8,
-)
+from ..._core.dtypes import COMPLEX, FLOATING, bool_, complex32, complex64, complex128, dtype, float64, int64, uint8
 from ..._core.sizes import size_argument, wrap_dims
 from ..._kernel.folds.rows import Rows
 from ..._tensor import Tensor
@@ -221,10 +210,7 @@ def _lone(m: Any, g: Any, out: Any, zeros: Any, product: Any, count: Any) -> tup
 
 
 _OTHER_FACTORS = Rows(
-    (
-        ("count", lambda m, x, *rest: x == 0.0),
-        ("prod", lambda m, x, *rest: m.where(x == 0.0, 1.0, x)),
-    ),
+    (("count", lambda m, x, *rest: x == 0.0), ("prod", lambda m, x, *rest: m.where(x == 0.0, 1.0, x))),
     lambda m, x, g, out, lone, count: m.where(x == 0.0, lone, g * (out / x)),
     fixed=2,
     settle=_lone,

@@ -157,7 +157,7 @@ def implicit_dim(name: str, ndim: int) -> int:
     """The dimension that is taken where none is named."""
     not_planned()
     warn_user(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument."
     )
     return 0 if ndim in (0, 1, 3) else 1
 

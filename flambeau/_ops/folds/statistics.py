@@ -149,7 +149,7 @@ def _variance(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, 
         not_planned()
         warn_user(
             f"{name.partition('_')[0]}(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
-            "elements in one reduction",
+            "elements in one reduction"
         )
     if d.category == COMPLEX:
         return _complex_variance(name, input, dims, keepdim, correction)
@@ -435,7 +435,7 @@ def cov(
             free = total - correction * ops.sum(weights * aweights) / total
     if bool(free <= 0):
         warn_user(
-            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations",
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations"
         )
         free = ops.clamp(free, min=0) if isinstance(free, Tensor) else 0
     centred = x - mean

@@ -179,12 +179,7 @@ def _backward_formula(
 
 
 @primitive(
-    batch=attended,
-    formula=_backward_formula,
-    meta=_gradient_shapes,
-    tensors=8,
-    name="attention_backward",
-    planned=True,
+    batch=attended, formula=_backward_formula, meta=_gradient_shapes, tensors=8, name="attention_backward", planned=True
 )
 def attention_back(
     backend: Any, cotangent: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, out: Any, totals: Any, scale: float,

@@ -179,12 +179,12 @@ def _spatial(name: str, rank: int) -> None:
                 raise RuntimeError(f"{name}: Expected 2D or 3D input, but received a {ndim}D input.")
             warn_user(
                 f"{name}: Received a {ndim}-D input to {name}, which is deprecated: give {rank + 1} or {rank + 2} "
-                "dimensions, or use dropout.",
+                "dimensions, or use dropout."
             )
         if rank == 2 and ndim == 3:  # PyTorch takes it for a batch of one-dimensional signals
             warn_user(
                 "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired; "
-                "use dropout1d for that, and 4D inputs here.",
+                "use dropout1d for that, and 4D inputs here."
             )
         single = rank != 2 and ndim == rank + 1
         if inplace:

@@ -286,7 +286,7 @@ def grid_sample(
     if align_corners is None:
         not_planned()
         warn_user(
-            "grid_sample: Default grid_sample and affine_grid behavior has changed to align_corners=False; give the argument.",
+            "grid_sample: Default grid_sample and affine_grid behavior has changed to align_corners=False; give the argument."
         )
     _check_sampled(input, grid)
     return _sample(input, grid, mode, padding_mode, bool(align_corners))
@@ -361,7 +361,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if align_corners is None:
         not_planned()
         warn_user(
-            "affine_grid: Default grid_sample and affine_grid behavior has changed to align_corners=False; give the argument.",
+            "affine_grid: Default grid_sample and affine_grid behavior has changed to align_corners=False; give the argument."
         )
     if theta.dtype.category != FLOATING:
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
@@ -380,7 +380,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if align_corners and min(size[2:]) == 1:
         warn_user(
             "affine_grid: along a dimension of one pixel, align_corners=True puts it at 0, since version 1.3 in the middle "
-            "of the span. See the documentation of affine_grid for details.",
+            "of the span. See the documentation of affine_grid for details."
         )
     return affine_grid_generator(theta, size, bool(align_corners))
 

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._core.config import memory_problem
-from ..._core.layouts import (
-    byte_strides,
-)
+from ..._core.layouts import byte_strides
 from ..._core.sizes import broadcast_shapes, size_argument, wrap_dim
 from ..._core.state import modes
 from ..._tensor import Tensor

@@ -258,7 +258,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing is None:
         warn_user(
-            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument ('ij' or 'xy')",
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument ('ij' or 'xy')"
         )
         indexing = "ij"
     if indexing not in ("ij", "xy"):

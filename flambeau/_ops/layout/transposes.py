@@ -40,7 +40,7 @@ def _t_property(x: Tensor) -> Tensor:
         else:
             warn_user(
                 "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated; use x.mT "
-                "for batches of matrices, or permute",
+                "for batches of matrices, or permute"
             )
     return ops.permute(x, tuple(range(ndim - 1, -1, -1)))
 

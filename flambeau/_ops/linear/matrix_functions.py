@@ -250,7 +250,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
         warn_user(
-            "Using torch.cross without specifying the dim arg is deprecated: give dim, or use torch.linalg.cross.",
+            "Using torch.cross without specifying the dim arg is deprecated: give dim, or use torch.linalg.cross."
         )
     return _cross(input, other, dim)
 

@@ -85,7 +85,7 @@ def _warn_of_sizes(name: str, input: Tensor, target: Tensor) -> None:
         not_planned()
         warn_user(
             f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
-            "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
         )
 
 
@@ -468,7 +468,7 @@ def kl_div(
     if reduction == "mean":
         warn_user(
             "reduction: 'mean' divides the total loss by both the batch size and the support size; 'batchmean' "
-            "divides by the batch size only, and is the mathematical definition.",
+            "divides by the batch size only, and is the mathematical definition."
         )
     if log_target:
         loss = ops.exp(target) * (target - input)

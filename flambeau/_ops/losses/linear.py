@@ -144,7 +144,7 @@ def linear_cross_entropy(
             return out if batched or reduction != "none" else ops.reshape(out, ())
         warn_user(
             "linear_cross_entropy: options are ignored: chunks need class numbers as targets, a linear_weight of two "
-            "dimensions (no out_features beside the classes) and no label_smoothing",
+            "dimensions (no out_features beside the classes) and no label_smoothing"
         )
     flat = linear_weight if len(extra) == 1 else ops.reshape(linear_weight, (math.prod(extra), features))
     scores = _scores(input, flat, None if linear_bias is None else ops.reshape(linear_bias, (-1,)))

@@ -8,12 +8,7 @@ from ..._backend.placement import pinned
 from ..._core.allocation import fill as fill_memory
 from ..._core.allocation import fresh
 from ..._core.allocation import zeros as _zeros
-from ..._core.dtypes import (
-    BY_NUMPY,
-    default,
-    dtype,
-    scalar_dtype,
-)
+from ..._core.dtypes import BY_NUMPY, default, dtype, scalar_dtype
 from ..._core.layouts import (
     in_rows,
     joint_strides,

@@ -36,7 +36,7 @@ def from_numpy(ndarray: Any) -> Tensor:
     if not ndarray.flags.writeable:
         warn_user(
             "The given NumPy array is not writable, and there are no non-writable tensors: writing to the tensor would "
-            "fail or change what others hold. Copy the array first if the tensor is to be written to.",
+            "fail or change what others hold. Copy the array first if the tensor is to be written to."
         )
     dtype = from_numpy_dtype(ndarray.dtype)
     array = _checked(ndarray)
@@ -139,7 +139,7 @@ def array_from(data: Any, d: dtype | None) -> tuple[Any, dtype]:
         if kind in (list, tuple) and not _is_plain(data):
             if isinstance(first_leaf(data), np.ndarray):
                 warn_user(
-                    "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please join them with numpy.array() first",
+                    "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please join them with numpy.array() first"
                 )
             try:
                 d = d or _inferred(data)
@@ -332,7 +332,7 @@ def tensor(
     if isinstance(data, Tensor):
         warn_user(
             "To copy construct from a tensor, it is recommended to use t.detach().clone(), with .requires_grad_() where "
-            "it is wanted, rather than torch.tensor(t).",
+            "it is wanted, rather than torch.tensor(t)."
         )
         return _copied(data, d, device, requires_grad)
     if hasattr(data, "_tensor_of"):
@@ -379,7 +379,7 @@ def new_tensor(
     if isinstance(data, Tensor):
         warn_user(
             "To copy construct from a tensor, it is recommended to use t.detach().clone(), with .requires_grad_() where "
-            "it is wanted, rather than tensor.new_tensor(t).",
+            "it is wanted, rather than tensor.new_tensor(t)."
         )
         return _copied(data, as_dtype(dtype, "new_tensor") or input.dtype, made_device, requires_grad)
     return tensor(data, dtype=dtype or input.dtype, device=made_device, requires_grad=requires_grad)
@@ -494,7 +494,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     if view.readonly:
         warn_user(
             "The given buffer is not writable, and flambeau does not support non-writable tensors: writing to this tensor "
-            "raises. Copy the buffer first if it is to be changed.",
+            "raises. Copy the buffer first if it is to be changed."
         )
     array = np.frombuffer(buffer, np.uint8, count * size, offset).view(d.numpy)
     made = finished(array, d, 0, requires_grad)

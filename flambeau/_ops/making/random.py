@@ -33,16 +33,7 @@ from ..registry import ops, public, quick
 from .conversion import host_array
 from .creation import like
 from .drawing import MOST, drawn, integers, normals, permutation, uniforms
-from .factory import (
-    as_dtype,
-    check_layout,
-    device_bits,
-    finished,
-    made_there,
-    memory,
-    number_of,
-    shape_argument,
-)
+from .factory import as_dtype, check_layout, device_bits, finished, made_there, memory, number_of, shape_argument
 from .generator import default_generator, default_of, draw, draw_at, drawing, engine_of, words_of
 
 _SINGLE = np.dtype(np.float32)

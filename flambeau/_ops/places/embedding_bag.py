@@ -292,7 +292,7 @@ def functional_embedding_bag(
     if weight.dtype is int64 and input.dtype.category == FLOATING:
         warn_user(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
-            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`."
         )
         input, weight = weight, input
     _check(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)

@@ -30,7 +30,7 @@ def _as_tuple(key: Any) -> tuple[Any, ...]:
         ):
             warn_user(
                 "Indexing with a list that holds more than numbers is read as a tuple here, which is deprecated: "
-                "write x[tuple(key)] or x[torch.tensor(key)].",
+                "write x[tuple(key)] or x[torch.tensor(key)]."
             )
             return tuple(key)
     return (key,)

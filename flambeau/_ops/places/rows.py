@@ -6,15 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.dtypes import (
-    BOOL,
-    COMPLEX,
-    bool_,
-    from_numpy_dtype,
-    int32,
-    int64,
-    scalar_dtype,
-)
+from ..._core.dtypes import BOOL, COMPLEX, bool_, from_numpy_dtype, int32, int64, scalar_dtype
 from ..._core.sizes import wrap_dim
 from ..._tensor import Tensor
 from .. import registry

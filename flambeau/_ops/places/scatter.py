@@ -8,17 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._autograd.node import Node
-from ..._core.dtypes import (
-    BOOL,
-    COMPLEX,
-    INTEGER,
-    bool_,
-    dtype,
-    float32,
-    from_numpy_dtype,
-    int32,
-    int64,
-)
+from ..._core.dtypes import BOOL, COMPLEX, INTEGER, bool_, dtype, float32, from_numpy_dtype, int32, int64
 from ..._core.sizes import wrap_dim
 from ..._core.state import local
 from ..._tensor import Tensor, wrap

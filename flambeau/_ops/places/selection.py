@@ -11,13 +11,7 @@ import numpy as np
 
 from ..._backend.cpu import cpu
 from ..._core.config import nondeterministic
-from ..._core.dtypes import (
-    BY_NUMPY,
-    INTEGER,
-    bool_,
-    int64,
-    uint8,
-)  # fmt: skip
+from ..._core.dtypes import BY_NUMPY, INTEGER, bool_, int64, uint8  # fmt: skip
 from ..._core.sizes import broadcast_shapes, wrap_dim
 from ..._core.state import CUDA, META
 from ..._core.steps import only_shapes, tell

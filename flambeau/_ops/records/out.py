@@ -215,7 +215,7 @@ def resize_out(t: Tensor, shape: Any) -> None:
         warn_user(
             f"An output with one or more elements was resized since it had shape {list(t._array.shape)}, which does not "
             f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
-            "release outputs will not be resized unless they have zero elements. Pass one of that shape, or an empty one.",
+            "release outputs will not be resized unless they have zero elements. Pass one of that shape, or an empty one."
         )
     ops.resize_(t, shape)
 

@@ -14,14 +14,7 @@ from ..._core.state import BATCHED, GRAD, META, SPARSE, local, modes
 from ..._errors import taught
 from ..._errors.frames import warn_user
 from ..._kernel.native.direct import start_of
-from ..._tensor import (
-    MADE_IN_FUNCTION,
-    MADE_IN_INFERENCE,
-    MADE_WITH_OTHERS,
-    MADE_WITHOUT_GRAD,
-    BirthMeta,
-    Tensor,
-)
+from ..._tensor import MADE_IN_FUNCTION, MADE_IN_INFERENCE, MADE_WITH_OTHERS, MADE_WITHOUT_GRAD, BirthMeta, Tensor
 
 
 def overlaps_itself(array: Any) -> bool:
@@ -144,7 +137,7 @@ def check_apart(t: Tensor, others: Any) -> None:
 def warn_of_expanded(name: str) -> None:
     warn_user(
         f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "
-        "operation: elements that share memory are all written.",
+        "operation: elements that share memory are all written."
     )
 
 

@@ -133,7 +133,7 @@ def stft(
     if window is None:
         warn_user(
             "A window was not provided. A rectangular window will be applied, which spreads each frequency; give "
-            "torch.hann_window(n_fft), say, or torch.ones(n_fft).",
+            "torch.hann_window(n_fft), say, or torch.ones(n_fft)."
         )
     _check_signal(x, n_fft, hop, length, window)
     if onesided and complex_values:
@@ -213,9 +213,7 @@ def istft(
     size = n_fft if win_length is None else win_length
     half = _check_spectra(input, n_fft, hop, size, window, onesided, return_complex)
     if window is None:
-        warn_user(
-            "A window was not provided. A rectangular window will be applied; give the window that stft had.",
-        )
+        warn_user("A window was not provided. A rectangular window will be applied; give the window that stft had.")
         window = ops.ones(size, dtype=input.dtype.to_real(), device=input.device)
     full = _full_window(window, size, n_fft, input)
     assert full is not None  # as there is a window
@@ -234,7 +232,7 @@ def istft(
     signal = signal / weight
     if end > there:
         warn_user(
-            "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail.",
+            "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail."
         )
         signal = ops.constant_pad_nd(signal, (0, end - there))
     return signal

@@ -217,7 +217,7 @@ class HookMethods:
             if not isinstance(result, (Tensor, tuple)):
                 warn_user(
                     "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
-                    f"{type(result)}",
+                    f"{type(result)}"
                 )
             result = backward.setup_output_hook(result)
         if older:
@@ -253,9 +253,7 @@ class HookMethods:
                     try:
                         hook(self, args, kwargs, results[0]) if i in named else hook(self, args, results[0])
                     except Exception as error:
-                        warn_user(
-                            f"a forward hook with always_call raised an exception that was silenced: {error}",
-                        )
+                        warn_user(f"a forward hook with always_call raised an exception that was silenced: {error}")
 
     def _add_older_hooks(self, hooks: list[Any], result: Any, args: Any) -> None:
         found = result

@@ -223,7 +223,7 @@ class StateMethods:
             if current.is_meta and not value.is_meta and not assign:
                 warn_user(
                     f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current "
-                    "model, which is a no-op; pass assign=True to take the checkpoint's tensors",
+                    "model, which is a no-op; pass assign=True to take the checkpoint's tensors"
                 )
         try:
             with no_grad():

@@ -70,7 +70,7 @@ class _InstanceNorm(_NormBase):
                 )
             warn_user(
                 f"input's size at dim={dim} does not match num_features ({self.num_features}), which is not used "
-                "because affine=False",
+                "because affine=False"
             )
         return self._apply_instance_norm(input) if dim else self._handle_no_batch_input(input)
 

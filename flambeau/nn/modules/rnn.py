@@ -83,7 +83,7 @@ class RNNBase(Module):
         if dropout > 0 and self.num_layers == 1:
             warn_user(
                 "dropout comes after every recurrent layer but the last, so it expects num_layers greater than 1, "
-                f"but got dropout={dropout} and num_layers={self.num_layers}",
+                f"but got dropout={dropout} and num_layers={self.num_layers}"
             )
         for name, kind in (("bias", bool), ("batch_first", bool), ("input_size", int), ("hidden_size", int)):
             if not isinstance(getattr(self, name), kind):

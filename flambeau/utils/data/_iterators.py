@@ -78,7 +78,7 @@ class _BaseDataLoaderIter:
             f"Length of IterableDataset {type(self._dataset).__name__} was said to be {self._IterableDataset_len_called} when the "
             f"loader's length was asked for, but {self._num_yielded} samples have been fetched. For multiprocessing "
             "data-loading, this may be because each worker gives the whole of the data: let it take its own part (see "
-            "get_worker_info)",
+            "get_worker_info)"
         )
 
     def __len__(self) -> int:

@@ -9,11 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from ..._errors.frames import warn_user
-from ._iterators import (
-    _BaseDataLoaderIter,
-    _MultiProcessingDataLoaderIter,
-    _SingleProcessDataLoaderIter,
-)  # fmt: skip
+from ._iterators import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter  # fmt: skip
 from ._utils.collate import default_collate, default_convert
 from ._utils.errors import ExceptionWrapper  # noqa: F401 (programs take it from here)
 from ._utils.fetch import _DatasetKind
@@ -193,7 +189,7 @@ class DataLoader(Generic[_T_co]):
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         if cores is not None and self.num_workers > cores:
             warn_user(
-                f"DataLoader: {self.num_workers} workers would share {cores} cores: excessive worker creation might get DataLoader running slow or even freeze",
+                f"DataLoader: {self.num_workers} workers would share {cores} cores: excessive worker creation might get DataLoader running slow or even freeze"
             )
 
 
