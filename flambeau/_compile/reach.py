@@ -432,11 +432,13 @@ class Reach:
     # -- what the run replaced ---------------------------------------------------------------------------------------
 
     def release(self, effect: Effect) -> bool:
-        """No longer guards who a tensor is that the run found in one place and replaced there; False if it lies elsewhere, too."""
+        """No longer guards who a tensor is that the run found in one place and replaced there; False if it, or another tensor of its
+        memory (`detach`), lies elsewhere, too."""
         old = effect.old
         kinds = (Fields, Items, Namespace)
         found = next((h for h in self.holders if isinstance(h, kinds) and h.owner is effect.holder), None)
-        if found is None or len(self._places(old)) != 1:
+        held = [one for h in self.holders for one in held_by(h) if isinstance(one, Tensor) and one._array is old._array]
+        if found is None or len(self._places(old)) != 1 or any(one is not old for one in held):
             return False
         if isinstance(found, Items):
             found.free.add(effect.key)

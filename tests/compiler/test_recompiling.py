@@ -255,6 +255,31 @@ def test_state_that_a_module_replaces_is_carried_from_call_to_call():
     assert run._region.problem is None and len(run._region.entries) <= 5
 
 
+@pytest.mark.parametrize("place", ["parameter", "attribute", "list"])
+def test_state_whose_memory_another_tensor_has_is_not_mistaken_for_that(place):
+    """Layers that scale their weights before each call begin with the original's own memory."""
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            original = torch.arange(3.0)
+            self.original = nn.Parameter(original) if place == "parameter" else original
+            self.kept = [original] if place == "list" else None
+            self.weight = self.original.detach()
+
+        def forward(self, x):
+            self.weight = (self.kept[0] if self.kept else self.original) * 0.5
+            return x + self.weight
+
+    model, twin = Scaled(), Scaled()
+    compiled = torch.compile(model)
+    with torch.no_grad():
+        for i in range(4):
+            x = torch.full((3,), float(i))
+            assert torch.equal(compiled(x), twin(x)) and torch.equal(model.weight, twin.weight)
+            assert torch.equal(model.original, twin.original)
+
+
 def test_state_that_lies_in_two_places_is_known_by_who_it_is():
     class Twice(nn.Module):
         def __init__(self):
