@@ -27,11 +27,11 @@ from .arguments import Arguments
 from .breaks import Break
 from .checks import Guards
 from .frames import functions_of
-from .holders import Answer, Effect, Fields, held_by, plain
+from .holders import Answer, Effect, Fields, held_by, plain, same
 from .lookups import BY_NAME, OF_ALL, TRANSPARENT, Lookups
 from .moment import Moment
 from .names import names_of
-from .numbers import Numbers, is_live, is_own
+from .numbers import Numbers, found_at, is_live, is_own
 from .reach import CALLS, IMPORT, LIBRARY, OURS, TRUSTED, USERS, Reach, Unguarded, results_of, trust
 from .said import CHANGING, Said, is_telling, tells
 
@@ -438,11 +438,16 @@ class Trail:
         self.numbers.check(self.reach.codes, keys | cells)
         for answered, answer in self.numbers.decisions:
             self.arguments.need_answer(answered, answer, "a number decides as it did")
-        for (owner, key, kind), old, _ in self.numbers.planted:
+        for (owner, key, kind), old, number in self.numbers.planted:
             if not self.reach.loosen(owner, key):
                 self.numbers.refused.append((owner, key, kind))
                 raise Break("a number may be read by a name that nobody knows")
             self.arguments.number(owner, key, kind, type(old).__name__, str(key))
+            now = found_at((owner, key, kind))
+            if now is not number and same(
+                now, old
+            ):  # the run has put there what was there: the next one finds another number
+                self.effects.append(Effect(owner, key, old, now, str(key), kind))
 
     def check_origins(self, effects: Iterable[Effect]) -> None:
         """Raises `Break` if the run left something that was neither there before nor is a number of its own, and may be made of one."""

@@ -290,7 +290,7 @@ class Numbers:
     def plant(self, places: Sequence[Place]) -> None:
         """Puts numbers that tell into places."""
         for place in places:
-            old = _get(place)
+            old = found_at(place)
             if old.__class__ is float or old.__class__ is int:
                 number = self.new(old, place)
                 put(place, number)
@@ -333,7 +333,8 @@ def _held_elsewhere(objects: list[Any]) -> list[Any]:
     return [one for one, count in zip(objects, counts) if count > counts[-1] + 1]
 
 
-def _get(place: Place) -> Any:
+def found_at(place: Place) -> Any:
+    """What is in a place; MISSING if there is none."""
     try:
         return held_at(*place)
     except (AttributeError, KeyError, IndexError, ValueError):

@@ -280,6 +280,27 @@ def test_state_whose_memory_another_tensor_has_is_not_mistaken_for_that(place):
             assert torch.equal(model.original, twin.original)
 
 
+def test_a_number_is_put_where_the_recorded_run_has_found_the_same():
+    """A layer that says how many groups it has, and is called with other batches in between."""
+
+    class Modulated(nn.Conv2d):
+        def forward(self, x, style):
+            n = len(x)
+            weight = (self.weight * style.view(n, 1, 2, 1, 1)).view(n * 2, 2, 1, 1)
+            self.groups = n
+            return self._conv_forward(x.view(1, n * 2, 3, 3), weight, None).view(n, 2, 3, 3)
+
+    torch.manual_seed(0)
+    model = Modulated(2, 2, 1, bias=False)
+    compiled = torch.compile(model)
+    with torch.no_grad():
+        for n in (2, 2, 2, 3, 2, 3, 3, 2):
+            x, style = torch.rand(n, 2, 3, 3), torch.rand(n, 2)
+            out = compiled(x, style)
+            assert model.groups == n
+            torch.testing.assert_close(out, model(x, style))
+
+
 def test_state_that_lies_in_two_places_is_known_by_who_it_is():
     class Twice(nn.Module):
         def __init__(self):
