@@ -9,7 +9,6 @@ from math import inf
 from operator import attrgetter
 from sys import getrefcount
 from threading import RLock, Thread
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -545,8 +544,10 @@ def accumulate(leaf: Tensor, g: Tensor, create_graph: bool = False, may_keep: bo
         for key, hook in list(meta.post_hooks.items()):
             if key.__class__ is tuple:  # of the node that stands for the leaf
                 hook((), (g,))
-            elif not isinstance(made := hook(leaf), (Tensor, NoneType)):  # a tensor changes nothing
-                raise TypeError(f"expected Variable, but hook returned '{type(made).__name__}'")
+            elif (made := hook(leaf)) is not None and made is not leaf:  # as what updates it in place gives
+                if not isinstance(made, Tensor):
+                    raise TypeError(f"expected Variable, but hook returned '{type(made).__name__}'")
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def _call_leaf_hooks(leaf: Tensor, g: Tensor, of_node: bool) -> Tensor:

@@ -114,7 +114,7 @@ def test_post_accumulate_hook_runs_when_the_gradient_is_there():
 
 def test_post_accumulate_hooks_may_give_the_tensor_that_they_changed():
     x = leaf(1.0)
-    handle = x.register_post_accumulate_grad_hook(lambda t: t.data.add_(t.grad, alpha=-0.5))
+    handle = x.register_post_accumulate_grad_hook(lambda t: t.add_(t.grad, alpha=-0.5))
     (x * 4).sum().backward()
     assert x.tolist() == [-1.0] and x.grad.tolist() == [4.0]
     handle.remove()
