@@ -19,7 +19,7 @@ def argument_advice(text: str) -> str:
     found = re.search(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'", text)
     if found is None or "Did you mean" in text:  # which Python says from 3.14 on
         return ""
-    meant = nearest(found[2], _parameters(found[1]))
+    meant = nearest(found[2], [name for name in _parameters(found[1]) if name != found[2]])
     return f"did you mean {meant!r}?" if meant else ""
 
 

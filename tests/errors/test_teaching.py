@@ -143,6 +143,12 @@ def test_misspelt_names(tmp_path):
         torch.cumsum(torch.ones(3), dmi=0)
 
 
+def test_a_name_is_not_meant_by_itself():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'out'") as caught:
+        torch.relu(torch.ones(3), out=torch.ones(3))
+    assert "did you mean" not in str(caught.value)
+
+
 @pytest.mark.slow
 def test_errors_that_are_not_ours_are_shown_as_ever(tmp_path):
     text = run(tmp_path, "import torch\n{}['a']")
