@@ -11,6 +11,7 @@ from flambeau._ops.layers.convolution.description import describe, output_size, 
 CASES = {  # the way that it is made for: images, weight, stride, padding, dilation, groups
     "lines": ((2, 16, 300), (32, 16, 5), (2,), (2,), (1,), 1),
     "patches": ((2, 3, 35, 33), (48, 3, 8, 8), (8, 8), (0, 0), (1, 1), 1),
+    "patches of volumes": ((2, 6, 7, 13, 12), (48, 6, 2, 4, 4), (2, 4, 4), (0, 0, 0), (1, 1, 1), 1),
     "volumes": ((2, 8, 6, 9, 10), (16, 8, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1),
     "volumes in steps": ((2, 16, 9, 10, 8), (24, 16, 3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1), 1),
     "volumes in long steps": ((2, 16, 11, 10, 8), (24, 16, 2, 3, 3), (4, 1, 2), (1, 0, 1), (2, 1, 1), 1),

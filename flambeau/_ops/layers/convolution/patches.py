@@ -10,14 +10,16 @@ from ...._core.allocation import empty, zeros
 from .description import Conv, Ints
 from .planes import add_bias
 
-_WIDE = 8  # elements of a window's row from which copies are of whole runs
+# Elements of a window's row from which copies pay. The ways that images have are better than that of volumes (2x4x4 windows of 4 clips of
+# 64 frames, one thread: 20 -> 16 ms forward, 120 -> 54 with gradients; 4x4 windows of images: 5 -> 9 ms).
+_WIDE = {1: 8, 2: 8, 3: 4}
 _CHANNELS = 48  # results of a window, and elements of one, from which its copy is made good
 
 
 def suits(conv: Conv, role: str) -> bool:
     """Whether windows neither overlap nor leave anything out, and are large."""
     return (
-        conv.is_large and conv.groups == 1 and conv.kernel[-1] >= _WIDE and conv.stride == conv.kernel
+        conv.is_large and conv.groups == 1 and conv.kernel[-1] >= _WIDE[len(conv.kernel)] and conv.stride == conv.kernel
         and not any(conv.padding) and max(conv.dilation) == 1 and min(conv.outputs, conv.depth) >= _CHANNELS
     )  # fmt: skip
 
