@@ -69,6 +69,9 @@ def _tile(plan: Plan) -> Vectors:
     ], plan)  # fmt: skip
     n, size = plan.lanes, plan.size
     slots = accumulators(r, plan.rows, plan.wide)
+    factors = [r.variable(plan.compute) for _ in range(2)]  # these leave the registers to the sums
+    for name, slot in zip(("%alpha", "%beta"), factors):
+        r.emit(f"store volatile {scalar} {name}, ptr {slot}")
     for i in range(plan.rows):
         ask_ahead(r, r.at("%c", r.i64("%c_row") * i), plan.columns * size, write=True)
 
@@ -98,7 +101,8 @@ def _tile(plan: Plan) -> Vectors:
                 prefetch(r, place, plan.columns * size, write=True)
 
     left_steps(r, r.i64("%depth"), step, None if plan.few else block)
-    alpha, beta = r.splat("%alpha"), r.splat("%beta")
+    factors = [r.raw(f"load volatile {scalar}, ptr {slot}") for slot in factors]
+    alpha, beta = map(r.splat, factors)
     reads = Value(r, "%reads", "b1")
     c_column, d_column = r.i64("%c_column"), r.i64("%d_column")
     beside = (c_column == plan.result_step) & ((d_column == plan.result_step) | ~reads)
@@ -116,7 +120,7 @@ def _tile(plan: Plan) -> Vectors:
             r.store_vector(r.at(sums, (i * plan.columns + v * n) * size), r.raw(f"load {r.vector}, ptr {slot}"))
     places = "%c", r.i64("%c_row"), c_column, "%d", r.i64("%d_row"), d_column
     invoke(r, "store_edge", sums, r.constant("i64", plan.columns * size), *places, r.i64("%rows"), r.i64("%columns"),
-           (scalar, "%alpha"), (scalar, "%beta"), reads)  # fmt: skip
+           *[(scalar, factor) for factor in factors], reads)  # fmt: skip
     r.branch(done)
     r.start_block(done)
     return r
