@@ -10,7 +10,7 @@ from .._compile.breaks import strict
 from .._core.state import local
 from .._tensor import Tensor
 from ..compiler import (
-    _forms,
+    _marks,
     allow_in_graph,
     assume_constant_result,
     is_compiling,
@@ -86,6 +86,9 @@ def mark_dynamic(
 ) -> None:  # fmt: skip
     """Says that sizes of a tensor change between calls: new ones are no reason to record a function again at once.
 
+    A compiled function that is recorded with a size that is not from `min` to `max`, or that takes no other size, raises
+    `ConstraintViolationError`; after `maybe_mark_dynamic` it does not.
+
     >>> import flambeau as torch
     >>> x = torch.ones(3, 2)
     >>> torch._dynamo.mark_dynamic(x, 0)
@@ -98,24 +101,24 @@ def mark_dynamic(
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [{-t.dim()}, {t.dim() - 1}], but got {one})"
             )
-    dims = {one % t.dim() for one in (index if isinstance(index, (list, tuple)) else (index,))}
-    _forms.changing[t] = dims | _forms.changing.get(t, set())
-    _forms.fixed.pop(t, None)
+    _marks.mark(t, _dims(t, index), _marks.Mark(min, max, strict=True))
+
+
+def _dims(t: Any, index: Any) -> set[int]:
+    return {one % t.dim() for one in (index if isinstance(index, (list, tuple)) else (index,))}
 
 
 def maybe_mark_dynamic(t: Any, index: Any) -> None:
     """`mark_dynamic` for dimensions that there may be: others are passed over."""
     places = index if isinstance(index, (list, tuple)) else (index,)
     there = [one for one in places if -t.dim() <= one < t.dim()]
-    if there:
-        mark_dynamic(t, there)
+    _marks.mark(t, _dims(t, there), _marks.Mark(None, None, strict=False))
 
 
 def mark_static(t: Any, index: Any = None) -> Any:
     """Says that the sizes of a tensor never change: others are a reason to record again, and count as such. Also a decorator of modules."""
     if isinstance(t, Tensor):  # sizes of parameters are static anyway
-        _forms.fixed[t] = index
-        _forms.changing.pop(t, None)
+        _marks.fixed[t] = index
         return None
     return t
 
@@ -125,7 +128,7 @@ def mark_unbacked(
     shape_id: str | None = None, min: int | None = None, max: int | None = None,
 ) -> None:  # fmt: skip
     """Says that a function is to do the same for all sizes: here `mark_dynamic`, as a branch on a size is a program of its own."""
-    mark_dynamic(t, index)
+    maybe_mark_dynamic(t, index)
 
 
 def mark_static_address(t: Any, guard: bool = False) -> None:

@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary, ref
 from .._compile.arguments import is_ordinary, is_record
 from .._compile.holders import attributes_of
 from .._tensor import Tensor, meta_of
-from ..utils.weak import WeakTensorKeyDictionary
+from ._marks import changing, check_followed, fixed, marked
 
 MOST_FORMS = 64
 MOST_BYTES = 1 << 30  # of memory in which programs compute
@@ -30,9 +30,6 @@ _MOST_SEEN = 4096
 _MOST_PARTS = 1024  # of one argument that are looked at
 _FIRST, _TIMED = 16, 8  # calls before programs are compared with functions, and those that are timed of each
 _SHORT = 5e-5  # seconds that a program must take for that, at most
-
-# Tensors of which a program said that their sizes change, or that they do not.
-changing, fixed = WeakTensorKeyDictionary(), WeakTensorKeyDictionary()
 
 
 def leaves_in(parts: Iterable[Any], alike: Container[type] = (), loose: Container[str] = ()) -> list[Any]:
@@ -248,12 +245,11 @@ class Forms:
     def recompiles(self, args: Any, named: Any, automatic: bool) -> bool:
         """Whether new sizes are a reason to record again, as any other change is: those of which one is known to change are none."""
         leaves = leaves_in((args, named), self.alike, self.loose)
-        marked = [(i, d) for i, a in enumerate(leaves) if isinstance(a, Tensor) for d in changing.get(a, ())]
-        self._changing.update(marked)
+        self._changing.update(marked(leaves))
         if self.dynamic is False or not (automatic or self.dynamic) or not self.known:
             return True
         form = self.of(args, named)
-        if form in self.known or any([isinstance(a, Tensor) and a in fixed for a in leaves]):
+        if form in self.known or any([isinstance(a, Tensor) and a in fixed and a not in changing for a in leaves]):
             return True
         if self.dynamic:
             return False
@@ -261,6 +257,11 @@ class Forms:
         new = differing - self._changing
         self._changing |= differing
         return bool(new)
+
+    def check_marks(self, function: Any, args: Any, named: Any) -> None:
+        """Raises if a function that changes nothing takes no other size where one was said to change."""
+        if changing:
+            check_followed(function, args, named, self._changing, bool(self.dynamic))
 
     def eagerly(self, function: Any, args: Any, named: Any, form: tuple[Any, ...]) -> Any:
         """Runs a function, and notes how long that took with arguments of a form."""

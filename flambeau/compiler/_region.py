@@ -30,6 +30,7 @@ from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._forms import Forms, leaves_in, nothing, ordinary_in
 from ._inside import Linked, copied_containers, given_back, has_more, inside_form, leads_to, settle, write_back
+from ._marks import changing, check_limits
 from ._pieces import Drawn, Pieces, is_tied, outline, runs_once
 from ._places import INPUT, ITSELF, OUTPUT, Places, Sources, as_tensor, change, first, found, make
 
@@ -275,6 +276,8 @@ class Region:
     def _not_known(self, args: Any, named: Any, stance: str) -> Any:
         if stance == "run_only":
             return self.function(*args, **named)
+        if changing:
+            check_limits(leaves_in((args, named), self.alike))
         if self.problem is not None and (self.unsupported is None or self.scattered or self._is_ours(self.problem)):
             return self._in_parts(args, named) if self.backend is None else self._recorded(args, named)
         self.problem = (
@@ -416,6 +419,8 @@ class Region:
     ) -> Any:  # fmt: skip
         """Keeps what a run did, if it can be a program; gives what it gave."""
         written = settle(inputs, inside)
+        if trail.problem is tape.problem is None and not trail.effects and not any(map(runs_once, tape.graph.nodes)):
+            self.forms.check_marks(self.function, args, named)
         if isinstance(tape, Pieces) and (tape.cuts or tape.problem is not None):
             tape.cut()
             self._broken(tape.cuts)

@@ -355,6 +355,56 @@ def test_marked_sizes():
         torch._dynamo.mark_dynamic(torch.ones(2), 1)
 
 
+def test_marked_sizes_have_limits():
+    from flambeau.fx.experimental.symbolic_shapes import ConstraintViolationError
+
+    def called(compiled, n, mark=torch._dynamo.mark_dynamic, **limits):
+        x = torch.ones(n, 2)
+        mark(x, 0, **limits)
+        return compiled(x)
+
+    compiled = torch.compile(lambda x: x * 2)
+    for n in (3, 4):
+        assert torch.equal(called(compiled, n, min=2, max=10), torch.full((n, 2), 2.0))
+    for n in (1, 11):
+        with pytest.raises(ConstraintViolationError, match=rf"{n} not in range \[2, 10\]"):
+            called(compiled, n, min=2, max=10)
+    assert len(compiled(torch.ones(11, 2))) == 11  # nothing was said of this one
+
+
+SPECIAL = {
+    "branch": lambda x: x * 2 if x.shape[0] == 5 else x * 3,
+    "sum": lambda x: x + torch.ones(5, 2),
+    "view": lambda x: x.view(5, 2) + 1,
+    "loop": lambda x: sum([x * i for i in range(x.shape[0])]),
+}
+FOLLOWED = {
+    "step": lambda x: x.view(2, -1) * 2,
+    "limit": lambda x: x * 2 if x.shape[0] > 5 else x * 3,
+    "float": lambda x: x * x.shape[0] ** -0.5,
+    "new": lambda x: x + torch.ones(x.shape[0], 2),
+    "elements": lambda x: x * 2 if x.sum() > 3 else x,
+}
+
+
+@pytest.mark.parametrize("name", [*SPECIAL, *FOLLOWED])
+def test_marked_sizes_that_cannot_change(name):
+    from flambeau.fx.experimental.symbolic_shapes import ConstraintViolationError
+
+    f = {**SPECIAL, **FOLLOWED}[name]
+    x, perhaps = torch.ones(6 if name == "step" else 5, 2), torch.ones(5, 2)
+    torch._dynamo.mark_dynamic(x, 0)
+    torch._dynamo.maybe_mark_dynamic(perhaps, 0)
+    if name in SPECIAL:
+        with pytest.raises(
+            ConstraintViolationError, match=r"L\['x'\].size\(\)\[0\] as dynamic but your code specialized it .*\(5\)"
+        ):
+            torch.compile(f)(x)
+        assert torch.equal(torch.compile(f)(perhaps), f(perhaps))
+    else:
+        assert torch.equal(torch.compile(f)(x), f(x))
+
+
 def test_programs_that_were_not_used_for_long_go(monkeypatch):
     from flambeau.compiler import _forms
 
