@@ -97,7 +97,8 @@ class Capture(Tape):
             strange, self._strange = self._strange, outer
         if self.problem is not None:
             return out
-        if any([t._array is not array for t, array in zip(given, arrays)]):  # a tensor was turned, or got other memory
+        other = any([t._array is not array for t, array in zip(given, arrays)])
+        if other:  # a tensor was turned, or got other memory
             if not all([t._array is array or self._is_made_as(array) for t, array in zip(given, arrays)]):
                 self.stop(f"{shown(function)} changes a tensor that was there before")
                 return out
@@ -137,7 +138,8 @@ class Capture(Tape):
         unseen = any([version_of(t) - v != sum([_shared(t, w) for w in self._written]) for t, v in before])
         unknown = [t for t in made if self.known(t) is None and not (self.external is not None and self.external(t))]
         strange = strange or bool(unknown) or self._filled_late(mark)
-        if name not in _ABOUT and (strange or unseen or self._reads_elements(function, args, named, given, made, mark)):
+        asks = lambda: not other and self._reads_elements(function, args, named, given, made, mark)
+        if name not in _ABOUT and (strange or unseen or asks()):
             changed = [t for t, version in before if version_of(t) != version]
             self._as_a_whole(function, args, named, out, changed, mark, numbers)
         return out

@@ -16,6 +16,7 @@ from .._core.sizes import Size
 from .._core.state import GRAD, META, local, modes
 from .._ops.basic import empty_array
 from .._ops.making.conversion import tensor_type_name, type_argument
+from .._ops.making.factory import finished
 from .._ops.records.batching import leading
 from .._ops.records.primitive import primitive
 from .._ops.records.rules import SCALAR_NAMES
@@ -35,7 +36,7 @@ def construct(d: dtype, where: Any, args: tuple[Any, ...], any_dtype: bool = Fal
             "expected one sequence, or sizes"
         )
     if len(args) != 1:
-        return wrap(empty_array(_sizes(args) if args else (0,), d, k), d, k)
+        return finished(empty_array(_sizes(args) if args else (0,), d, k), d, k)
     data = args[0]
     if isinstance(data, Tensor):
         if data.dtype is not d and not any_dtype:
@@ -44,7 +45,7 @@ def construct(d: dtype, where: Any, args: tuple[Any, ...], any_dtype: bool = Fal
     if is_storage(data):
         return tensor_of_storage(data, d)
     if isinstance(data, Size) or (isinstance(data, (int, np.integer)) and not isinstance(data, bool)):
-        return wrap(empty_array(_sizes(data if isinstance(data, Size) else args), d, k), d, k)
+        return finished(empty_array(_sizes(data if isinstance(data, Size) else args), d, k), d, k)
     if isinstance(data, str):
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
     if isinstance(data, (bool, np.generic)) or not hasattr(data, "__len__"):

@@ -61,6 +61,32 @@ def test_steps_are_recorded_whole_with_the_bits_of_eager_ones(name):
         assert torch.equal(p.grad, gradient)
 
 
+MADE = {
+    "typed constructor": lambda x: torch.FloatTensor(2, 3).fill_(2) + x.sum(),
+    "constructor": lambda x: torch.Tensor(x.size()).uniform_() + x,
+    "new and resize_": lambda x: x.new().resize_((x.size(0), 5)).fill_(0) + x.sum(),
+    "resize_as_": lambda x: torch.Tensor().resize_as_(x).copy_(x.detach()) + x,
+    "view of what was resized": lambda x: (lambda y: y.view(-1)[:2].add_(1) + y.sum() + x.sum())(
+        torch.Tensor().resize_(4).fill_(1)
+    ),
+    "empty out=": lambda x: torch.cat([x.detach(), x.detach()], out=torch.Tensor()) + x.sum(),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_tensors_that_are_made_empty_and_given_sizes_are_recorded(name):
+    compiled = torch.compile(MADE[name], fullgraph=True)
+    for i in range(3):
+        torch.manual_seed(i)
+        x = torch.randn(3, 4, requires_grad=i < 2)
+        torch.manual_seed(i)
+        expected = MADE[name](x)
+        torch.manual_seed(i)
+        assert torch.equal(compiled(x), expected)
+    assert len(compiled._region.entries) == 2
+
+
 def test_distances_without_gradients_take_the_kernel_of_eager_calls():
     torch.manual_seed(0)
     x, y = torch.randn(7, 4), torch.randn(5, 4)

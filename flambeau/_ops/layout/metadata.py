@@ -20,7 +20,7 @@ from ..._core.layouts import (
     strides_in_order,
 )
 from ..._core.sizes import contiguous_strides
-from ..._core.state import BATCHED, DUAL, META, QUANTIZED, local, modes
+from ..._core.state import BATCHED, CAPTURE, DUAL, META, QUANTIZED, local, modes
 from ..._tensor import Borrowed, Tensor, alias, bump, meta_of, storage_of, wrap
 from ..making.factory import formatted_memory, shape_argument, unwritten
 from ..records.rewriting import renew_views
@@ -106,6 +106,8 @@ def resize_(input: Tensor, *sizes: Any, memory_format: Any = contiguous_format, 
         else:
             storage.array = raw
         input._array = over_bytes(raw, x, shape, strides, start)
+        if modes.on & CAPTURE and local.captures and not x.size:
+            local.captures[-1].born(input)
     return input
 
 
