@@ -29,7 +29,7 @@ MOST_BYTES = 1 << 30  # of memory in which programs compute
 _MOST_SEEN = 4096
 _MOST_PARTS = 1024  # of one argument that are looked at
 _FIRST, _TIMED = 16, 8  # calls before programs are compared with functions, and those that are timed of each
-_SHORT = 5e-5  # seconds that a program must take for that, at most
+_SHORT = 5e-4  # seconds that a program must take for that, at most
 
 
 def leaves_in(parts: Iterable[Any], alike: Container[type] = (), loose: Container[str] = ()) -> list[Any]:
@@ -207,6 +207,11 @@ class Forms:
         """An entry was right for a call: it is asked first the next time."""
         self.recent = ref(entry)
         self._idle.clear()
+
+    @property
+    def are_lost(self) -> bool:
+        """Whether the function itself turned out faster for all arguments that there were."""
+        return bool(self.slow) and self.slow >= self.known.keys()
 
     @property
     def wasted(self) -> int:

@@ -218,7 +218,7 @@ class Region:
         if self.misses > _HOPELESS and self.misses % _HOPELESS and stance == "default":
             self.misses += 1
             return self.function(*args, **named)
-        if forms.trial is not None:
+        if forms.trial is not None and not self.misses:
             return forms.tried(self.function, self, args, named)
         entries = forms.fitting(args, named)
         for entry in entries:
@@ -503,7 +503,8 @@ class Region:
 
     def _in_parts(self, args: Any, named: Any) -> Any:
         """Runs the function eagerly, and modules that it calls as programs."""
-        mine = [(m.__dict__, part) for m, part in self.parts.items() if "_compiled_call_impl" not in m.__dict__]
+        able = [(m.__dict__, part) for m, part in self.parts.items() if not part.forms.are_lost]
+        mine = [(own, part) for own, part in able if "_compiled_call_impl" not in own]
         for own, part in mine:
             own["_compiled_call_impl"] = part
         try:

@@ -536,6 +536,19 @@ def test_short_programs_that_are_slower_than_their_functions_are_left():
     assert compiled._region.forms.trial is None
 
 
+def test_parts_that_are_slower_than_their_modules_are_called_as_they_are():
+    layer = torch.nn.Linear(2, 2)
+    compiled = torch.compile(lambda x: layer(x)[x[:, 0] > 0])  # of a size that depends on elements
+    with torch.no_grad():
+        for _ in range(3):
+            compiled(torch.ones(2, 2))
+        (part,) = compiled._region.parts.values()
+        part.forms.trial = None
+        part.forms.slow.update(part.forms.known)  # as if the trial had ended so
+        part.function = None  # it is not asked
+        assert compiled(torch.ones(2, 2)).equal(layer(torch.ones(2, 2)))
+
+
 @pytest.mark.parametrize(
     ("sizes", "marked", "counts"),
     [
