@@ -61,6 +61,8 @@ class Arguments:
         self._found: list[tuple[str, _Chain]] = []  # expressions for all that is given, and how that is found
         self._kept: set[_Chain] = {()}  # how things are found that matter whether they are named or not
         self._number: dict[int, int] = {}  # of what is given, by ids
+        self._dropped: set[int] = set()  # conditions that a program does without
+        self._plain: list[tuple[int, Any, str]] = []  # conditions of values that never change, with value and path
         self._numbers: dict[tuple[int, Any], tuple[int, str]] = {}  # the conditions and expressions of numbers in there
         self.paths: list[str] = []
         self.count, self.named = len(args), tuple(kwargs)
@@ -85,18 +87,29 @@ class Arguments:
     @property
     def conditions(self) -> list[tuple[str, str]]:
         """All that matter."""
-        return [(condition, words) for condition, words, chain in self._needs if self._matters(chain)]
+        needs = [need for i, need in enumerate(self._needs) if i not in self._dropped]
+        return [(condition, words) for condition, words, chain in needs if self._matters(chain)]
 
     @property
     def covered(self) -> list[tuple[str, str]]:
         """Those of them that need not be looked at if `covering` is true."""
         return [self._needs[i][:2] for i in sorted(self._covered)]
 
+    def droppable(self) -> list[tuple[Any, str, Callable[[], None] | None]]:
+        """Tensors and values that never change, with their paths; the latter with a function that drops their conditions."""
+        found: list[Any] = [(t, path, None) for t, _, path in self.tensors]
+        for i, value, path in self._plain:
+            if self._matters(self._needs[i][2]):
+                found.append((value, path, lambda i=i: self._dropped.add(i)))
+        return found
+
     def _keep(self, chain: _Chain) -> None:
         self._kept.update([chain[:i] for i in range(len(chain) + 1)])
 
     def _describe(self, value: Any, place: str, path: str) -> None:
         kind = type(value)
+        if plain(value):
+            self._plain.append((len(self._needs), value, path))
         if isinstance(value, Tensor):
             self._keep(self._chain)
             self._tensor(value, place, path)
@@ -294,6 +307,7 @@ class Arguments:
         """Any number of a class may be in a place."""
         if self.knows(owner):
             at, found = self._numbers[id(owner), key]
+            self._plain = [known for known in self._plain if known[0] != at]
             self._needs[at] = f"{found}.__class__ is {of}", f"type({path}) is {of}", self._needs[at][2]
             return
         place = {"attribute": ".__dict__[{}]", "item": "[{}]", "cell": ".cell_contents"}[kind].format(

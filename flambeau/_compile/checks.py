@@ -7,6 +7,7 @@ from typing import Any
 
 from .._tensor import Tensor
 from .arguments import Arguments
+from .chosen import Choice, choose
 from .holders import Effect, Holder, grad_of
 from .moment import Moment
 from .reach import Reach
@@ -19,11 +20,12 @@ class Guards:
     `check(args, kwargs)` says whether a call may take the recorded program, `reason` why not. `tensors` are those that the
     run could find besides its arguments, `grads` the gradients among them with the tensors whose they are, `effects` the
     changes to Python objects that the run made. `others` are guards of runs with other arguments: if what was found besides
-    these is the same, it is looked at in one place.
+    these is the same, it is looked at in one place. `choice` says which guards stay.
     """
 
     def __init__(
-        self, arguments: Arguments, moment: Moment, reach: Reach, effects: list[Effect], others: Iterable[Guards] = ()
+        self, arguments: Arguments, moment: Moment, reach: Reach, effects: list[Effect], others: Iterable[Guards] = (),
+        choice: Choice | None = None,
     ):  # fmt: skip
         self.effects = effects
         self.tensors: dict[int, tuple[Tensor, str]] = reach.tensors
@@ -42,7 +44,8 @@ class Guards:
             arguments.guard_inference()
         arguments.guard_identity({type(effect.holder) for effect in effects}, reach.seen)
         self.find = arguments.finder()
-        self._holders: list[Holder] = [*moment.holders, *reach.holders]
+        found = reach.holders if choice is None else choose(choice, arguments, reach.holders)
+        self._holders: list[Holder] = [*moment.holders, *found]
         for holder in self._holders:
             if trains and hasattr(holder, "trains"):
                 holder.trains = True

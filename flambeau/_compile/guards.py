@@ -26,6 +26,7 @@ from .._tensor.methods import _Later
 from .arguments import Arguments
 from .breaks import Break
 from .checks import Guards
+from .chosen import Choice
 from .frames import functions_of
 from .holders import Answer, Effect, Fields, held_by, plain, same
 from .lookups import BY_NAME, OF_ALL, TRANSPARENT, Lookups
@@ -470,13 +471,14 @@ class Trail:
             return {(id(e.holder), e.key): e.new for holder in self.holders for e in holder.changes()}
 
     def guards(
-        self, used: Callable[[Tensor], bool] = lambda t: True, steps: Container[Any] = (), others: Iterable[Guards] = ()
-    ) -> Guards:
+        self, used: Callable[[Tensor], bool] = lambda t: True, steps: Container[Any] = (), others: Iterable[Guards] = (),
+        choice: Choice | None = None,
+    ) -> Guards:  # fmt: skip
         """The guards of everything that was reached; raises `Break` if something cannot be guarded.
 
         Tensors that the run replaced where it found them (`self.state = …`) are `carried`: not the same in each run, only alike.
         `used(tensor)` says whether the program reads one. `steps` are places that steps of the program change. Integers to which the run only
-        adds are `counted`, with what it adds. `others` are guards of other runs.
+        adds are `counted`, with what it adds. `others` are guards of other runs, `choice` says which guards stay.
         """
         if self.problem is not None:
             raise self.problem
@@ -512,7 +514,7 @@ class Trail:
                 self.arguments.number(effect.holder, effect.key, kind, "int", effect.path)
                 self.counted[key] = effect.new - effect.old
         self.reach.add(_methods(self.reach.names))
-        return Guards(self.arguments, self.moment, self.reach, self.effects, others)
+        return Guards(self.arguments, self.moment, self.reach, self.effects, others, choice)
 
 
 _UNSUSPICIOUS = (int, bool, type(None), dtype)  # what is made of a float is none of these, unless it tells

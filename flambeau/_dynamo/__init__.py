@@ -51,13 +51,15 @@ __all__ = [
 
 
 def optimize(
-    backend: Any = "inductor", *, nopython: bool = False, dynamic: bool | None = None, disable: bool = False, **options: Any
+    backend: Any = "inductor", *, nopython: bool = False, dynamic: bool | None = None, disable: bool = False,
+    guard_filter_fn: Any = None, **options: Any
 ) -> Callable[[Any], Any]:  # fmt: skip
     """The older form of `torch.compile`, a decorator."""
     given = [name for name, value in options.items() if value not in (None, False)]
     if given:
         raise NotImplementedError(f"torch._dynamo.optimize: {', '.join(given)} cannot be had; see torch.compile")
-    return lambda fn: compile(fn, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
+    chosen = None if guard_filter_fn is None else {"guard_filter_fn": guard_filter_fn}
+    return lambda fn: compile(fn, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable, options=chosen)
 
 
 def optimize_assert(backend: Any, **options: Any) -> Callable[[Any], Any]:

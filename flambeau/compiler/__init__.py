@@ -117,10 +117,10 @@ class _Options:
 
     def __init__(
         self, fullgraph: bool = False, backend: Any = "inductor", options: dict[str, Any] | None = None, dynamic: bool | None = None,
-        tune: bool = False, limit: int | None = None, graphs: bool = False,
+        tune: bool = False, limit: int | None = None, graphs: bool = False, choice: Any = None,
     ):  # fmt: skip
         self.fullgraph, self.backend, self.options, self.dynamic = fullgraph, backend, options, dynamic
-        self.tune, self.limit, self.graphs = tune, limit, graphs
+        self.tune, self.limit, self.graphs, self.choice = tune, limit, graphs, choice
 
     def region(self, function: Callable[..., Any]) -> Region:
         """A function, compiled."""
@@ -133,7 +133,7 @@ class _Options:
         own = self.limit
         limit = _limit if own is None else lambda: own
         made = Region(function, limit, backend, error, lambda: _state["stance"], self.dynamic)
-        made.tune, made.graphs = self.tune, self.graphs
+        made.tune, made.graphs, made.choice = self.tune, self.graphs, self.choice
         _regions.add(made)
         return made
 
@@ -153,7 +153,7 @@ class _Options:
         return compiled
 
     def __reduce__(self) -> Any:
-        own = self.fullgraph, self.backend, self.options, self.dynamic, self.tune, self.limit, self.graphs
+        own = self.fullgraph, self.backend, self.options, self.dynamic, self.tune, self.limit, self.graphs, self.choice
         return _Options, own
 
 
@@ -200,7 +200,8 @@ def compile(
     returns runs in the place of the graph; of a function that cannot be recorded whole it gets the pieces between breaks. Named backends are all the same here. With the modes
     "reduce-overhead" and "max-autotune" (the option `triton.cudagraphs`, the backend "cudagraphs") programs on a GPU run as CUDA graphs; a
     program on a CPU is one native call anyway. With "max-autotune" (or the option `max_autotune`) programs are tried in several forms, and
-    which one is the fastest is kept on disk. `name` is what messages call the function.
+    which one is the fastest is kept on disk. `name` is what messages call the function. The option `guard_filter_fn` chooses guards of values that
+    never change (see `skip_all_guards_unsafe` and its kind): those that it drops are not asked in later calls.
 
     >>> import flambeau as torch
     >>> @torch.compile
@@ -233,15 +234,17 @@ def compile(
 
     if disable or config.disable or _is_disabled(model):
         return model
+    choice = (options or {}).get("guard_filter_fn")
+    options = {name: value for name, value in (options or {}).items() if name != "guard_filter_fn"}
     tune, graphs = (
         mode is not None and mode.startswith("max-autotune"),
         backend == "cudagraphs" or mode in ("reduce-overhead", "max-autotune"),
     )
     if backend == "inductor":
-        wanted = _wanted(options or {})
+        wanted = _wanted(options)
         tune, graphs = wanted[0] or tune, wanted[1] or graphs
     own = options if not isinstance(backend, str) else None
-    how = _Options(fullgraph, backend, own, dynamic, tune, recompile_limit, graphs)
+    how = _Options(fullgraph, backend, own, dynamic, tune, recompile_limit, graphs, choice)
     if isinstance(model, type):
         return model
     compiled = how(model)

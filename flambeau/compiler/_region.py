@@ -11,6 +11,7 @@ from .._compile.arguments import Arguments, is_ordinary
 from .._compile.breaks import Break, Changing, Otherwise, counters, log, logs, tells
 from .._compile.capture import Capture
 from .._compile.checks import Guards
+from .._compile.chosen import Unchosen
 from .._compile.followed import Followed
 from .._compile.graph import COMPUTES, Graph
 from .._compile.guards import Trail
@@ -163,6 +164,7 @@ class Region:
 
     exact = tune = graphs = False
     name: str | None = None  # what messages call it
+    choice: Any = None  # says which guards stay
 
     def __init__(
         self, function: Callable[..., Any], limit: Callable[[], int] = lambda: 8, backend: Any = None,
@@ -220,7 +222,7 @@ class Region:
             return self.function(*args, **named)
         if forms.trial is not None and not self.misses:
             return forms.tried(self.function, self, args, named)
-        entries = forms.fitting(args, named)
+        entries = forms.fitting(args, named) if self.choice is None else self.entries
         for entry in entries:
             if entry.guards.check(args, named):
                 try:
@@ -432,6 +434,8 @@ class Region:
             if any([t._k & ~v.k & GRAD and t._edge is not None for v, t in there]):
                 raise Break("a tensor that was there before gets a history by what is written to it")
             return self._entry(trail, tape, out, inputs, inside, sizes)
+        except Unchosen as error:
+            raise error.__cause__ or error from None
         except Exception as error:  # the run itself went well, so that its result is good whatever is wrong here
             if self.backend is not None and _is_backends(error):
                 raise
@@ -499,7 +503,7 @@ class Region:
         for module in _modules_of(self.function, args):
             part = Region(module._call_impl, self.limit, self.backend, None, self.stance, self.forms.dynamic)
             self.parts[module] = part
-            part.exact, part.tune, part.graphs = self.exact, self.tune, self.graphs
+            part.exact, part.tune, part.graphs, part.choice = self.exact, self.tune, self.graphs, self.choice
 
     def _in_parts(self, args: Any, named: Any) -> Any:
         """Runs the function eagerly, and modules that it calls as programs."""
@@ -525,7 +529,7 @@ class Region:
         if trail.arguments.holders and tape.keeps([holder.owner for holder in trail.arguments.holders]):
             raise Break("an argument is given to what is a step of its own in the program")
         others = [entry.guards for entry in self.entries[:_FEW]]
-        guards = trail.guards(lambda t: tape.known(t) in tape.graph.constants, tape.by_steps, others)
+        guards = trail.guards(lambda t: tape.known(t) in tape.graph.constants, tape.by_steps, others, self.choice)
         for planted, _, _ in tape.live.planted:
             tape.tensor_of(planted)
         for t, _ in trail.carried:

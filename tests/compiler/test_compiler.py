@@ -169,7 +169,7 @@ def test_the_default_backend_and_limits_of_single_functions():
     with compiler.set_stance("default", force_backend="eager", skip_guard_eval_unsafe=True):
         assert torch.compile(lambda x: x + 1)(torch.ones(1)).item() == 2
     with pytest.raises(NotImplementedError, match="guard"):
-        torch._dynamo.optimize(guard_filter_fn=len)
+        torch._dynamo.optimize(guard_export_fn=len)
     assert torch._inductor.compile(lambda x: x - 1, [torch.ones(1)])(torch.ones(1)).item() == 0
 
 

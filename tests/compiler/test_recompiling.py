@@ -405,6 +405,73 @@ def test_marked_sizes_that_cannot_change(name):
         assert torch.equal(torch.compile(f)(x), f(x))
 
 
+FACTOR = 2
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor, self.norm = 2, nn.LayerNorm(2)
+
+    def forward(self, x):
+        return self.norm(x) * self.factor + FACTOR
+
+
+def _kept(choice, change):
+    """Whether a program is run as it was after a change, if guards were chosen so."""
+    model, x = Scaled(), torch.tensor([[1.0, 2.0], [3.0, 5.0]])
+    compiled = torch.compile(model, options={"guard_filter_fn": choice})
+    before = [compiled(x) for _ in range(2)][1]
+    change(model)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(1)
+    after = compiled(x)
+    stale = torch.equal(after, before)
+    assert stale or torch.equal(after, model(x))
+    assert len(compiled._region.entries) == (1 if stale else 2)
+    return stale
+
+
+def test_guards_are_chosen(monkeypatch):
+    compiler, seen = torch.compiler, []
+
+    def look(entries):
+        seen.extend(entries)
+        return [True] * len(entries)
+
+    factor = lambda model: setattr(model, "factor", 3)
+    eps = lambda model: setattr(model.norm, "eps", 1.0)
+    world = lambda model: monkeypatch.setitem(globals(), "FACTOR", FACTOR + 1)
+    weight = lambda model: setattr(model.norm, "weight", nn.Parameter(torch.tensor([3.0, 4.0])))
+    assert _kept(compiler.skip_guard_on_inbuilt_nn_modules_unsafe, eps)
+    assert not _kept(compiler.skip_guard_on_inbuilt_nn_modules_unsafe, factor)
+    assert not _kept(compiler.skip_guard_on_inbuilt_nn_modules_unsafe, world)
+    assert _kept(compiler.skip_guard_on_all_nn_modules_unsafe, factor)
+    assert not _kept(compiler.skip_guard_on_all_nn_modules_unsafe, world)
+    assert _kept(compiler.skip_guard_on_globals_unsafe, world)
+    assert not _kept(compiler.skip_guard_on_globals_unsafe, factor)
+    for choice in (compiler.keep_tensor_guards_unsafe, compiler.skip_all_guards_unsafe):
+        assert all([_kept(choice, change) for change in (factor, eps, world)])
+        assert not _kept(choice, weight)  # tensors are looked at in any case
+    assert _kept(look, lambda model: None)
+    named = {entry.name: entry for entry in seen}
+    assert (named["G['FACTOR']"].is_global, named["G['FACTOR']"].guard_type) == (True, "CONSTANT_MATCH")
+    assert {"x", "model.factor", "model.norm.weight"} <= named.keys()
+    assert named["x"].guard_type == named["model.norm.weight"].guard_type == "TENSOR_MATCH"
+
+
+def test_a_guard_of_an_argument_is_dropped():
+    @torch.compile(options={"guard_filter_fn": lambda entries: [e.name != "n" for e in entries]}, fullgraph=True)
+    def f(x, n, m):
+        return x * n + m
+
+    assert [f(torch.ones(1), n, m).item() for n, m in ((2, 1), (3, 1), (3, 2), (5, 1))] == [3, 3, 5, 3]
+    assert f(torch.ones(2), 4, 1).tolist() == [5, 5]  # another shape is another program
+    with pytest.raises(AssertionError, match="filter_results length"):
+        torch.compile(lambda x: x + 1, options={"guard_filter_fn": lambda entries: []})(torch.ones(1))
+
+
 def test_programs_that_were_not_used_for_long_go(monkeypatch):
     from flambeau.compiler import _forms
 
