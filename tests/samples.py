@@ -195,7 +195,7 @@ DOMAIN = {
     "pow": [(0.1, 3), (-2, 2)], "xlogy": [(-2, 2), (0.1, 4)], "special_xlog1py": [(-2, 2), (-0.8, 4)],
     "reciprocal": (0.2, 3), "div": [(-2, 2), (0.3, 3)], "true_divide": [(-2, 2), (0.3, 3)], "addcdiv": [(-2, 2), (-2, 2), (0.3, 3)],
     "lgamma": (0.3, 4), "digamma": (0.3, 4), "trigamma": (0.3, 4), "polygamma_of": (0.3, 4), "logit_clamped": (0.1, 0.9), "special_ndtri": (0.1, 0.9), "ndtri": (0.1, 0.9),
-    "entr": (0.1, 3), "special_entr": (0.1, 3), "floor_divide": [(-9, 9), (0.7, 3)], "trunc_divide": [(-9, 9), (0.7, 3)],
+    "entr": (0.1, 3), "special_entr": (0.1, 3), "floor_divide": [(-9, 9), (0.7, 3)], "div_floor": [(-9, 9), (0.7, 3)], "div_trunc": [(-9, 9), (0.7, 3)],
     "remainder": [(-9, 9), (0.7, 3)], "fmod": [(-9, 9), (0.7, 3)], "lerp": [(-2, 2), (-2, 2), (0.1, 0.9)],
     "binary_entropy": (0.1, 0.9), "igamma": (0.5, 3), "igammac": (0.5, 3), "zeta": (1.5, 4), "special_zeta": (1.5, 4),
     "linspace_points": (1, 3), "hypot": (0.2, 2), "div_number": (-2, 2), "clamp": [(-2, 2), (-1.5, -0.5), (0.5, 1.5)],

@@ -75,8 +75,8 @@ def _pointwise_call(op: Pointwise, args: tuple[Any, ...]) -> tuple[Any, tuple[An
         return _aten(name[:3], "Tensor"), args, {}
     if name == "gelu_tanh":
         return _aten("gelu"), args, {"approximate": "tanh"}
-    if name == "trunc_divide":
-        return _aten("div", "Tensor_mode"), args, {"rounding_mode": "trunc"}
+    if name in ("div_floor", "div_trunc"):
+        return _aten("div", "Tensor_mode"), args, {"rounding_mode": name[4:]}
     if name == "square":
         return _aten("pow", "Tensor_Scalar"), (*args, 2), {}
     if name == "where":

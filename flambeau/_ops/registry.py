@@ -111,6 +111,14 @@ def derivative_name(name: str) -> str:
     return "".join(p.title() for p in name.split("_")) + "Backward0"
 
 
+NO_DERIVATIVE = "torch::autograd::NotImplemented"  # what the node of an operation without a derivative is called
+
+
+def no_derivative(name: str) -> RuntimeError:
+    """The error of a backward pass that meets an operation without a derivative."""
+    return RuntimeError(f"derivative for aten::{name} is not implemented")
+
+
 def relabel(t: Tensor, name: str, op: Any = None) -> Tensor:
     """Gives the node that made a tensor (if any, and if it is one of `op`) another name than its operation's."""
     edge = t._edge

@@ -37,7 +37,7 @@ REFERENCE = {
     "logaddexp2": np.logaddexp2, "sinc": np.sinc, "deg2rad": np.deg2rad, "rad2deg": np.rad2deg, "sigmoid": sp.expit,
     "erf": sp.erf, "erfc": sp.erfc, "erfinv": sp.erfinv, "lgamma": sp.gammaln, "digamma": sp.digamma, "xlogy": sp.xlogy,
     "special_xlog1py": sp.xlog1py, "remainder": np.remainder, "fmod": np.fmod, "floor_divide": np.floor_divide,
-    "trunc_divide": lambda x, y: np.trunc(x / y), "heaviside": np.heaviside, "signbit": np.signbit, "gcd": np.gcd, "lcm": np.lcm,
+    "div_floor": np.floor_divide, "div_trunc": lambda x, y: np.trunc(x / y), "heaviside": np.heaviside, "signbit": np.signbit, "gcd": np.gcd, "lcm": np.lcm,
     "nextafter": np.nextafter, "frac": lambda x: x - np.trunc(x), "relu": lambda x: np.maximum(x, 0),
     "silu": lambda x: x * sp.expit(x), "softplus": lambda x, b, t: np.log1p(np.exp(x * b)) / b,
     "gelu": lambda x: x * sp.ndtr(x), "mish": lambda x: x * np.tanh(np.log1p(np.exp(x))),

@@ -607,3 +607,20 @@ def test_frexp_gives_the_named_result():
     made = torch.frexp(torch.tensor([8.0]))
     assert isinstance(made, torch.return_types.frexp)
     assert repr(made).startswith("torch.return_types.frexp(\nmantissa=")
+
+
+def test_operations_without_a_derivative_refuse_the_backward_pass():
+    x = t([3.5, -2.2]).requires_grad_()
+    calls = {
+        "floor_divide": lambda: x // 2 + x,
+        "heaviside": lambda: torch.heaviside(x, x.detach()),
+        "bincount": lambda: torch.bincount(torch.tensor([0, 2]), x),
+    }
+    for name, call in calls.items():
+        for _ in range(3):  # later calls have plans
+            out = call()
+            with pytest.raises(RuntimeError, match=f"derivative for aten::{name} is not implemented"):
+                out.sum().backward()
+    assert (7 // x).grad_fn.name() == "torch::autograd::NotImplemented"
+    torch.div(x, 2, rounding_mode="floor").sum().backward()
+    assert values(x.grad) == [0.0, 0.0]

@@ -27,7 +27,7 @@ _LARGEST = 2**63 - 1
 _NEGATIVE = "bincount only supports 1-d non-negative integral inputs."
 
 
-@primitive(meta=data_dependent, tensors=2, differentiable=False, name="bincount")
+@primitive(meta=data_dependent, tensors=2, name="bincount")
 def bincount_op(backend: Any, x: Any, weights: Any, length: int) -> Any:
     single = weights is not None and weights.dtype == float32.numpy
     if backend is not cpu:

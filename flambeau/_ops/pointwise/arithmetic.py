@@ -206,12 +206,13 @@ rdiv_op.wide_number = pointwise(
     short=lambda m, cut, x, y: cut(1.0 / x) * y, backward_name="MulBackward0",
 )  # fmt: skip
 _no_gradient = {"x": lambda m, g: m.zeros_like(g), "y": lambda m, g: m.zeros_like(g)}
-floor_divide_op = pointwise(
-    "floor_divide", lambda m, x, y: m.floor_divide(x, y), real_numeric, _no_gradient, public=False,
+floor_divide_op = pointwise("floor_divide", lambda m, x, y: m.floor_divide(x, y), real_numeric, {}, public=False)
+div_floor_op = pointwise(
+    "div_floor", lambda m, x, y: m.floor_divide(x, y), real_numeric, _no_gradient, public=False,
     backward_name="DivBackward2",
 )  # fmt: skip
-trunc_divide_op = pointwise(
-    "trunc_divide", lambda m, x, y: m.trunc_divide(x, y), real_numeric, _no_gradient, public=False,
+div_trunc_op = pointwise(
+    "div_trunc", lambda m, x, y: m.trunc_divide(x, y), real_numeric, _no_gradient, public=False,
     short=lambda m, cut, x, y: m.trunc(cut(x / y)),
     backward_name="DivBackward2",
 )  # fmt: skip
@@ -226,7 +227,7 @@ fmod_op = pointwise(
     grad={"x": lambda m, g: g, "y": lambda m, g, x, y: -g * m.trunc_divide(x, y)},
 )  # fmt: skip
 _WHOLE = (int, np.integer, np.bool_)
-_ROUNDED = {"floor": floor_divide_op, "trunc": trunc_divide_op}
+_ROUNDED = {"floor": div_floor_op, "trunc": div_trunc_op}
 
 
 def _check_divisor(input: Any, other: Any) -> None:
@@ -336,7 +337,8 @@ for _op in (
     mul_op,
     div_op,
     floor_divide_op,
-    trunc_divide_op,
+    div_floor_op,
+    div_trunc_op,
     true_divide_op,
 ):
     _op.number_pairs = True

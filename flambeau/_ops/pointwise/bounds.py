@@ -166,7 +166,7 @@ def _heaviside(m: Any, x: Any, values: Any) -> Any:
     return m.where(x == 0, values, m.cast(x > 0, x.type))
 
 
-heaviside_op = pointwise("heaviside", _heaviside, _no_complex, public=False, numbers="none")
+heaviside_op = pointwise("heaviside", _heaviside, _no_complex, {}, public=False, numbers="none")
 
 
 @public(out=True, inplace=True)

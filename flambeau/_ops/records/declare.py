@@ -28,7 +28,7 @@ def pointwise(
     """Declares one pointwise operation.
 
     `body(m, x, …)` is the value of one element, `grad[x](m, g, …)` its derivative by x (parameter names say what
-    is kept: inputs, `out`). With `public`, the function, method, in-place and `out=` forms appear under `name`
+    is kept: inputs, `out`; `grad={}`: it has none, and backward() says so). With `public`, the function, method, in-place and `out=` forms appear under `name`
     and `aliases` (`out=False`: PyTorch's has no such argument; `paths` replaces the function's place, e.g. "special.erfcx"); otherwise only `ops.name`.
     An alias with a dot is a function only.
     """

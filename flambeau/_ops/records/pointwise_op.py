@@ -22,7 +22,7 @@ from ..._core.state import BATCHED, CUDA, GRAD, META, local
 from ..._dispatch import backend_of
 from ..._kernel.native.walks import arranged, arrangement
 from ..._tensor import Tensor, alias, wrap
-from ..registry import derivative_name, ops, parameter_names, records, relabel
+from ..registry import NO_DERIVATIVE, derivative_name, no_derivative, ops, parameter_names, records, relabel
 from .casting import as_tensor, broadcast_error, cast_array, combine, operand_arrays
 from .pointwise_call import calling
 from .rules import Rule, arithmetic
@@ -62,15 +62,17 @@ class Derivative:
 
 
 class _Missing:
-    """The derivative that an operation does not have."""
+    """The derivative that an operation does not have by one of its operands, or (`name` is "") by any."""
 
     identity = False
 
-    def __init__(self, what: str):
-        self.what = what
+    def __init__(self, op: str, name: str):
+        self.op, self.name = op, name
 
     def apply(self, node: Node, g: Tensor) -> Tensor:
-        raise NotImplementedError(f"the derivative for {self.what} is not implemented")
+        if self.name:
+            raise NotImplementedError(f"the derivative for {self.op} by {self.name} is not implemented")
+        raise no_derivative(self.op)
 
     uses, formula = (), property(lambda self: self.apply(None, None))
 
@@ -215,7 +217,8 @@ class Pointwise:
         self.variants: dict[Any, Any] = {}  # (backend, common dtype) -> (callable, result dtype, compute dtype)
         self.fast: dict[dtype, Any] = {}  # CPU: operand dtype -> (callable, result dtype), when no operand is cast
         self.fast_cuda: dict[dtype, Any] = {}  # the same on a GPU
-        self.backward_name = backward_name or derivative_name(name)
+        refuses = grad is not None and not grad  # it has a history, through which nothing can go
+        self.backward_name = backward_name or (NO_DERIVATIVE if refuses else derivative_name(name))
         # of the derivative of the in-place form: PyTorch's other name, or what a comparison in place, which forgets, begins with
         self.in_place_name = in_place_name
         self.second_name = second_name  # of the derivative's derivative, where PyTorch has an operation for the first
@@ -225,7 +228,7 @@ class Pointwise:
         for key, formula in (grad or {}).items():
             index = self.names.index(key)
             self.grads[index] = Derivative(self, index, formula)
-        self.derivatives = [d or _Missing(f"{name} by {n}") for d, n in zip(self.grads, self.names)]
+        self.derivatives = [d or _Missing(name, "" if refuses else n) for d, n in zip(self.grads, self.names)]
         self.differentiable = grad is not None
         self.save_plans = [self._save_plan(mask) for mask in range(1 << self.arity)] if self.arity <= 4 else None
         if not derived:

@@ -30,7 +30,7 @@ from ..._tensor import (
     storage_of,
 )
 from ..plans.sites import LONGEST_CHAIN, planned_call
-from ..registry import derivative_name, parameter_names, records
+from ..registry import NO_DERIVATIVE, derivative_name, no_derivative, parameter_names, records
 from . import tangents
 from .primitive_call import arrays_call, derivative, fitted, plain_call, single_backward, view_call, wrapped
 from .replay import replayed
@@ -78,7 +78,7 @@ class Primitive:
                 grad, own_uses = replayed(formula, tensors), self._everything()
         self.differentiable = differentiable and grad is not None
         self.missing = differentiable and grad is None  # raises when differentiated
-        named = "torch::autograd::NotImplemented" if self.missing else derivative_name(self.name)
+        named = NO_DERIVATIVE if self.missing else derivative_name(self.name)
         self.backward_name = backward_name or named
         self.grad = grad
         self.joint = callable(grad)  # one function gives the gradients of all inputs
@@ -302,7 +302,7 @@ class Primitive:
 
     def backward(self, node: Node, g: Any, create_graph: bool) -> Any:
         if self.missing:
-            raise NotImplementedError(f"the derivative for '{self.name}' is not implemented.")
+            raise no_derivative(self.name)
         info, edges = node.info, node.edges
         results: Any = []
         if self.joint:

@@ -168,7 +168,7 @@ def _mul(op: Any, x: Any, y: Any) -> Tensor:
     return to_sparse(rebuild(ops.mul(left, values_at(y, places)), places), layout=kind)
 
 
-@rule("div", "true_divide", "floor_divide", "trunc_divide", "div_number")
+@rule("div", "true_divide", "floor_divide", "div_floor", "div_trunc", "div_number")
 def _div(op: Any, x: Any, y: Any) -> Tensor:
     if not is_sparse(x) or not _is_number(y):
         kind = "floor division" if op.name == "floor_divide" else "division"
@@ -176,7 +176,7 @@ def _div(op: Any, x: Any, y: Any) -> Tensor:
         raise RuntimeError(
             f"Sparse {kind} requires a scalar or zero-dim dense tensor divisor (got shape {shape} for divisor)"
         )
-    if op.name in ("floor_divide", "trunc_divide"):  # of the sums of what lies at one place
+    if op.name in ("floor_divide", "div_floor", "div_trunc"):  # of the sums of what lies at one place
         x = _settled(x)
     return rebuild(op.call(values_of(x), y), x._array)
 
