@@ -124,6 +124,18 @@ def test_blocks_of_depth_rows_and_columns(dtype):
         np.testing.assert_allclose(blas.product(x, y).astype("f8"), reference(x, y), rtol=2e-2, atol=0.3)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4"], ids=str)
+def test_some_rows_take_dense_rows_of_the_right_operand_in_short_blocks(dtype):
+    """From one panel of rows to the last that is not worth packing for, over whole tiles and a rest, in blocks of each length."""
+    rng = np.random.default_rng(9)
+    for n in (256, 333, 1024, 1025):
+        for m, k in ((17, 31), (40, 70), (64, 300), (65, 300)):
+            x, y = values(rng, (m, k), dtype), values(rng, (k, n), dtype)
+            check(blas.product(x, y), reference(x, y), dtype)
+            turned = np.ascontiguousarray(x.T).T
+            check(blas.product(turned, y), reference(x, y), dtype)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f4", "i8"])
 @pytest.mark.parametrize("rows", [1, 2, 5, 8, 16])

@@ -41,6 +41,7 @@ _FEW_STRIPS = 2  # for which panels are packed again sooner than fetched from fu
 _RESULT_ROWS = 2  # that are asked for before each block of the depth
 _APART = 256 << 10  # bytes from the first row of a right operand to the last, whose pages a core does not know at once
 _SHORT = 32  # steps along the depth that few rows go at a time then, over all columns: what lies in rows is foreseen
+_SOME = 64  # rows that do not pay for packing dense rows, as long as steps enough of these stay near
 _LATER = 256  # bytes of the next product's right operand that are asked for there
 
 
@@ -234,14 +235,24 @@ def _loops(plan: Plan, added: bool) -> Vectors:
         even = n == across(n) * tile_columns
         alike = b_row == tile_columns * size  # packing would leave it as it is
         plain = plain & (once | (even & ((near <= _SMALL) | alike)))
+    log = r.constant("i64", plan.depth.bit_length() - 1)  # of the steps along the depth that are taken at a time
+    some = r.constant("b1", False)
+    if not plan.few:
+        some = r.constant("b1", plan.step == size) & (b_column == size) & (b_row == n * size) & ~plain
+        some = some & (m <= _SOME) & (n * (_SHORT * size) <= 2 * _SMALL)
+        twice, four_times = (
+            r.select(n * (_SHORT * t * size) <= 2 * _SMALL, r.constant("i64", 1), zero) for t in (2, 4)
+        )
+        plain, log = plain | some, r.select(some, twice + four_times + (_SHORT.bit_length() - 1), log)
     packed_step = tile_columns * size
     strip = maximum(across(plan.strip_bytes_at_run_time(r) // (plan.depth * size)), 1) * tile_columns
-    length = r.constant("i64", plan.depth)
+    strip = r.select(some, maximum(n, 1), strip)
+    block = length = r.constant("i64", 1) << log
     if plan.few:
         strip = r.select(plain, maximum(n, 1), strip)
         length = r.select(plain & (minimum(k, plan.depth) * b_row > _APART), r.constant("i64", _SHORT), length)
     # A turned left operand is packed once for all strips if there is room: to fetch its rows from afar each time takes long.
-    strips, depths = (n + strip - 1) // strip, (maximum(k, 1) + (plan.depth - 1)) // plan.depth
+    strips, depths = (n + strip - 1) // strip, (maximum(k, 1) + (block - 1)) >> log
     store = left_bytes * (TOGETHER + 1) + strip * (plan.depth * size)
     room = store + (panels_of(m + tile_rows - 1) + 1) * left_bytes + 64
     keeps = r.constant("b1", not plan.few) & turned & (strips > _FEW_STRIPS) & (room <= word("%dims", 4))
@@ -293,8 +304,8 @@ def _loops(plan: Plan, added: bool) -> Vectors:
             r.branch(end)
             r.start_block(packing)
         with r.loop(zero, slowly) as slow, r.loop(zero, quickly) as fast:
-            jc, pc = r.select(keeps, fast, slow) * strip, r.select(keeps, slow, fast) * plan.depth
-            depth, columns = minimum(k - pc, plan.depth), minimum(n - jc, strip)
+            jc, pc = r.select(keeps, fast, slow) * strip, r.select(keeps, slow, fast) * block
+            depth, columns = minimum(k - pc, block), minimum(n - jc, strip)
             source = r.at(b, pc * b_row, jc * b_column)
             packed = r.select(plain, across(columns) * tile_columns, zero)  # columns from here on are
             with r.when(packed < columns):
@@ -342,7 +353,7 @@ def _loops(plan: Plan, added: bool) -> Vectors:
                         several = minimum(m - ic, tile_rows * TOGETHER)
                         invoke(r, "pack_turned", panel, left_source, a_row, a_column, several, depth, *sizes)
                     # while tiles are computed, the rows of the next panel come nearer
-                    after = either(r, pc + plan.depth < k, r.at(a, (pc + plan.depth) * a_column), next_a)
+                    after = either(r, pc + block < k, r.at(a, (pc + block) * a_column), next_a)
                     following = either(r, ic + tile_rows < m, r.at(left_source, a_row * tile_rows), after)
                     next_panel = either(r, by_rows, following, left)
                     wide = across(columns + tile_columns - 1)
