@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib
 import sys
 import types
 import unittest
@@ -77,12 +78,31 @@ def _forgiving(importing: Any, checkout: Path) -> Any:
     return forgiving
 
 
+def _with_every_operator(kind: type, checkout: Path) -> None:
+    """While tests are collected, files of a checkout can name operators and overloads that are missing here."""
+    found, places = kind.__getattr__, str(checkout.resolve())  # type: ignore[attr-defined]
+
+    def __getattr__(self: Any, name: str) -> Any:
+        try:
+            return found(self, name)
+        except AttributeError:
+            asks = sys._getframe(1).f_code.co_filename
+            if name.startswith("__") or not collecting or not asks.startswith(places):
+                raise
+            return placeholder(name)
+
+    kind.__getattr__ = __getattr__  # type: ignore[attr-defined]
+
+
 _importing = builtins.__import__
 
 
 def install(checkout: Path) -> None:
     """While tests are collected, files of the checkout can import every module and name of PyTorch."""
     builtins.__import__ = _forgiving(_importing, checkout)
+    aten = importlib.import_module("torch").ops.aten
+    for kind in (type(aten), type(aten.cat)):
+        _with_every_operator(kind, checkout)
 
 
 def collected() -> None:

@@ -83,12 +83,6 @@ NAMES = {
     "utils._python_dispatch": "TorchDispatchMode return_and_correct_aliasing _get_current_dispatch_mode",
     "utils.checkpoint": "CheckpointPolicy create_selective_checkpoint_contexts",
 }
-# Operators of `torch.ops.aten` that helpers name.
-OPERATORS = """
-    _batch_norm_with_update _efficient_attention_forward _flash_attention_forward _safe_softmax _softmax_backward_data
-    _upsample_bilinear2d_aa copy max_pool2d_with_indices_backward native_dropout_backward slice
-    _new_zeros_with_same_feature_meta
-""".split()  # noqa: SIM905
 
 
 # The operations that masked tensors know, by name.
@@ -203,6 +197,8 @@ VALUES: dict[str, dict[str, Any]] = {
     "backends.python_native": {"available_dsls": []},
     "_utils": {"_is_privateuse1_backend_available": lambda: False},
     "_vendor.packaging": {"version": packaging.version},
+    "_export.db.case": {"SupportLevel": types.SimpleNamespace(SUPPORTED=True)},
+    "_export.db.examples": {"all_examples": lambda: {"fn_with_kwargs": types.SimpleNamespace(support_level=True)}},
     "autograd": {"kineto_available": lambda: False},
     "utils._pytree": {"_cxx_pytree_dynamo_traceable": False},
     "utils._mode_utils": {"no_dispatch": contextlib.nullcontext},
@@ -226,10 +222,6 @@ def install(checkout: Path) -> None:
     flambeau.ops.load_library = lambda path: (
         None
     )  # tests that use operators of PyTorch's own libraries fail by themselves
-    aten = flambeau.ops.aten
-    for name in OPERATORS:
-        if not hasattr(aten, name):
-            setattr(aten, name, placeholder(name))
     importlib.import_module("flambeau.testing._utils")
     for name in MODULES:
         importlib.import_module("flambeau." + name)
