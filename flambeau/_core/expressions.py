@@ -8,6 +8,8 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 _QUOTIENTS: dict[str, Callable[[int, int], int]] = {
     "FloorDiv": lambda a, b: a // b,
     "Mod": lambda a, b: a % b,
@@ -355,7 +357,7 @@ def fitted(values: list[int], atoms: Iterable[tuple[Expr, list[int]]]) -> Expr |
     for e, found in atoms:
         if e.constant is None:
             known.setdefault(e, found)
-    for form in (_affine, _combined, _divided_fit):
+    for form in (_affine, _combined, _divided_fit, _of_shifted):
         made = form(values, list(known.items()))
         if made is not None:
             return made
@@ -392,6 +394,22 @@ def _combined(values: list[int], atoms: list[tuple[Expr, list[int]]]) -> Expr | 
                 z = [a * b * c for a, b, c in zip(x, y, w)]
                 if len(set(z)) > 1 and (found := _affine(values, [(e * f * g, z)])) is not None:
                     return found
+    return None
+
+
+def _of_shifted(values: list[int], atoms: list[tuple[Expr, list[int]]]) -> Expr | None:
+    """Products of two affine numbers, as `(h - 1) * (w - 1)`: how many windows an image has."""
+    for i, (e, x) in enumerate(atoms):
+        for f, y in atoms[i + 1 :]:
+            table = np.array([[1, a, b, a * b] for a, b in zip(x, y)])
+            distinct = len(set(zip(x, y)))
+            if distinct <= 4:  # any four values would do
+                continue
+            factors, _, rank, _ = np.linalg.lstsq(table, np.array(values), rcond=None)
+            whole = np.rint(factors).astype(int)
+            if rank == 4 and (table @ whole).tolist() == values:
+                a, b, c, d = whole.tolist()
+                return e * f * d + e * b + f * c + a
     return None
 
 

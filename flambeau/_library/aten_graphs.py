@@ -9,6 +9,7 @@ from .._autograd.modes import enable_grad
 from .._core.state import META, local
 from .._ops.layers.interpolation import upsampled
 from .._ops.registry import functions, ops
+from .._ops.signal.fft import fft_c2c, fft_c2r, fft_r2c
 from .._tensor import Tensor
 from .aten_backward import gradients
 
@@ -161,6 +162,34 @@ def _adaptive_avg_pool2d(self: Tensor, output_size: Any) -> Tensor:
     return functions[_F + "adaptive_avg_pool2d"](self, output_size)
 
 
+def _adaptive_avg_pool3d(self: Tensor, output_size: Any) -> Tensor:
+    return functions[_F + "adaptive_avg_pool3d"](self, output_size)
+
+
+def _cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) -> Tensor:
+    return ops.cdist(x1, x2, p, compute_mode or 0)
+
+
+def _pdist_forward(self: Tensor, p: float = 2.0) -> Tensor:
+    return functions[_F + "pdist"](self, p)
+
+
+def _fft_c2c(self: Tensor, dim: Any, normalization: int, forward: bool) -> Tensor:
+    return fft_c2c(self, _dims(self, dim), normalization, forward)
+
+
+def _fft_r2c(self: Tensor, dim: Any, normalization: int, onesided: bool) -> Tensor:
+    return fft_r2c(self, _dims(self, dim), normalization, onesided)
+
+
+def _fft_c2r(self: Tensor, dim: Any, normalization: int, last_dim_size: int) -> Tensor:
+    return fft_c2r(self, _dims(self, dim), normalization, last_dim_size)
+
+
+def _dims(x: Tensor, dims: Any) -> tuple[int, ...]:
+    return tuple(d % x.ndim for d in dims)
+
+
 def _native_batch_norm_legit_no_training(
     input: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -192,8 +221,8 @@ def _native_batch_norm_legit_functional(
 _OWN = (
     item, nonzero_numpy, _assert_scalar, _assert_async, sym_constrain_range, sym_constrain_range_for_size,
     _assert_tensor_metadata, lift_fresh_copy, copy, numpy_T, log_sigmoid,
-    cross_entropy_loss, nll_loss_nd, im2col, col2im, _weight_norm, _adaptive_avg_pool2d, _native_batch_norm_legit,
-    _native_batch_norm_legit_no_training, _native_batch_norm_legit_functional,
+    cross_entropy_loss, nll_loss_nd, im2col, col2im, _weight_norm, _adaptive_avg_pool2d, _adaptive_avg_pool3d, _cdist_forward,
+    _pdist_forward, _fft_c2c, _fft_r2c, _fft_c2r, _native_batch_norm_legit, _native_batch_norm_legit_no_training, _native_batch_norm_legit_functional,
 )  # fmt: skip
 _UPSAMPLINGS = {"linear": (1,), "bilinear": (2,), "trilinear": (3,), "bicubic": (2,)}
 _UPSAMPLE: dict[str, Any] = {
@@ -226,6 +255,12 @@ im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] 
 col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor
 _weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
 _adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor
+_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor
+_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor
+_pdist_forward(Tensor self, float p=2.) -> Tensor
+_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor
+_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor
+_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor
 _native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
 _native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
 _native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)

@@ -165,8 +165,9 @@ class Recorder(Tracer):
     exports = True
 
     def __init__(
-        self, root: Module, instead: Mapping[int, int | float] = MappingProxyType({}), preserved: tuple[str, ...] = ()
-    ):
+        self, root: Module, instead: Mapping[int, int | float] = MappingProxyType({}), preserved: tuple[str, ...] = (),
+        filled: bool = False,
+    ):  # fmt: skip
         super().__init__(root)
         self._history = is_grad_enabled()
         self.preserved: dict[str, list[tuple[Any, Any, list[str]]]] = {path: [] for path in preserved}
@@ -174,6 +175,8 @@ class Recorder(Tracer):
         self.facts: list[Asked] = []  # stated by the program
         self.found: list[Found] = []
         self.instead = instead  # other values for what is found, by number
+        self.filled = filled or bool(instead)  # elements of the run are made up: they need not fit each other
+        self.refused = False  # whether they did not
         self.part = 0  # of the program, where it is cut into several (pipelining)
         self.literals: dict[str, Tensor] = {}  # constants by their names in the graph
         self._names = dict(_tensors_of(root))
@@ -273,12 +276,13 @@ class Recorder(Tracer):
         return self.record("scalar_tensor", [number], {"dtype": kind}, made)
 
     def compute(self, function: Any, args: Any, named: dict[str, Any]) -> Any:
-        """Calls a function of tensors; elements that do not fit a number that stands in the place of another are no error."""
+        """Calls a function of tensors; made-up elements that do not fit are no error."""
         try:
             return function(*args, **named)
         except Exception:
-            if not self.instead:
+            if not self.filled:
                 raise
+            self.refused = True
             with self._paused():
                 return shaped_as(function, args, named)
 
@@ -357,7 +361,7 @@ def _run(root: Module, args: Any, kwargs: Any) -> Any:
 def unchanged(root: Module) -> Iterator[None]:
     """Gives parameters, buffers and the random stream back as they were: exporting changes nothing."""
     kept = [(t, t._array.copy()) for t in (*root.parameters(), *root.buffers()) if isinstance(t._array, np.ndarray)]
-    versions = [t._storage.version if t._storage is not None else None for t, _ in kept]
+    histories = [(t._k, t._edge, t._storage.version if t._storage is not None else None) for t, _ in kept]
     plain = [(t, t._array.copy()) for m in root.modules() for t in vars(m).values() if isinstance(t, Tensor)]
     attributes = [(table, dict(table)) for m in root.modules() for table in (vars(m), m._parameters, m._buffers)]
     state = get_rng_state()
@@ -371,7 +375,8 @@ def unchanged(root: Module) -> Iterator[None]:
         for t, array in (*kept, *plain):
             if t._array.flags.writeable and not np.array_equal(t._array, array, equal_nan=array.dtype.kind == "f"):
                 np.copyto(t._array, array)
-        for (t, _), version in zip(kept, versions):
+        for (t, _), (k, edge, version) in zip(kept, histories):
+            t._k, t._edge = k, edge
             if version is not None and t._storage is not None:
                 t._storage.version = version
         set_rng_state(state)
@@ -410,12 +415,14 @@ def recorded(
     instead: Mapping[int, int | float] = MappingProxyType({}),
     preserved: tuple[str, ...] = (),
     numbers: Collection[int] = (),
+    filled: bool = False,
 ) -> tuple[Recorder, list[Any], list[Any], Any]:
     """Runs a module: (recording, values of the inputs' leaves, leaves of the result, their structure). Numbers that elements decide
-    may have other values in the run. Whole numbers among the inputs are values if they are named by their places."""
+    may have other values in the run. Whole numbers among the inputs are values if they are named by their places. `filled` says that
+    elements of the arguments are made up."""
     given = tree_map(_copied, (tuple(args), dict(kwargs)))
     with unchanged(root):
-        recorder = Recorder(root, instead, preserved)
+        recorder = Recorder(root, instead, preserved, filled)
         leaves, structure = tree_flatten(given)
         for i in numbers:
             leaves[i] = SizeInt(leaves[i])

@@ -54,7 +54,7 @@ class Run:
         self.args, self.kwargs = tree_unflatten(changed, spec)
         numbers = [i for i, dim in sizes if dim < 0]
         self.recorder, self.inputs, self.results, self.out_spec = recorded(
-            mod, self.args, self.kwargs, instead, preserved, numbers
+            mod, self.args, self.kwargs, instead, preserved, numbers, any(a is not b for a, b in zip(changed, leaves))
         )
         self.nodes: list[Node] = list(self.recorder.top.nodes())
         self.places: dict[int, Any] = {id(v): ("input", i) for i, v in enumerate(self.inputs) if isinstance(v, Value)}

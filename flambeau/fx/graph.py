@@ -220,6 +220,8 @@ class Graph:
         copied._codegen = self._codegen
         values: dict[Node, Node] = {}
         result = copied.graph_copy(self, values, return_output_node=True)
+        for node, made in values.items():
+            made.name = node.name  # those of an exported program may be builtins: `input`
         if memo is not None:
             memo[id(self)] = copied
         if isinstance(result, tuple):

@@ -39,10 +39,8 @@ def _embedding_bag(
             offsets = ops.arange(0, rows * columns, columns, device=input.device)
             input = input.reshape(-1)
             per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
-    out = functions["nn.functional.embedding_bag"](
-        input, weight, offsets, None, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights,
-        include_last_offset, padding_idx,
-    )  # fmt: skip
+    given = input, weight, offsets, None, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights
+    out = s.tracer.compute(functions["nn.functional.embedding_bag"], (*given, include_last_offset, padding_idx), {})
     kind = ("sum", "mean", "max").index(mode)
     rest = [scale_grad_by_freq, kind, sparse, per_sample_weights, include_last_offset, padding_idx]
     s.note("embedding_bag", [weight, input, offsets, *rest], (out, ops.empty(0), ops.empty(0), ops.empty(0)))

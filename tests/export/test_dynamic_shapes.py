@@ -331,3 +331,23 @@ def test_branches_by_sizes():
     for n, m in ((3, 3), (6, 2), (5, 9)):
         given = torch.ones(n), torch.ones(m)
         assert all(map(torch.equal, module(*given), Branches()(*given)))
+
+
+def test_products_of_shifted_sizes_are_found():
+    class Windows(nn.Module):
+        def forward(self, x):
+            return nn.functional.unfold(x, 2).sum(1), x.unfold(2, 2, 1).sum(-1)
+
+    ep = export(Windows(), (torch.randn(2, 3, 5, 6),), dynamic_shapes={"x": {0: Dim.AUTO, 2: Dim.AUTO, 3: Dim.AUTO}})
+    x = torch.randn(4, 3, 7, 5)
+    for got, wanted in zip(ep.module()(x), Windows()(x), strict=True):
+        torch.testing.assert_close(got, wanted)
+
+
+def test_made_up_elements_that_an_operator_refuses_do_not_keep_a_size_from_changing():
+    bag = nn.EmbeddingBag(20, 3)
+    words, offsets = torch.arange(9), torch.tensor([0, 3, 5])
+    shapes = {"input": {0: Dim.AUTO}, "offsets": {0: Dim.AUTO}}
+    module = export(bag, (words, offsets), dynamic_shapes=shapes).module()
+    more = torch.arange(12), torch.tensor([0, 3, 5, 9])
+    torch.testing.assert_close(module(*more), bag(*more))

@@ -294,3 +294,27 @@ def test_blocks_without_gradients_give_none():
     with torch.no_grad():
         graph = torch.export.export(Half(), (torch.ones(3),)).graph
     assert "aten.detach.default" not in [str(n.target) for n in graph.nodes]
+
+
+def test_a_copied_program_keeps_the_names_of_its_inputs():
+    linear = nn.Linear(2, 1)
+    ep = copy.deepcopy(torch.export.export(linear, (torch.ones(3, 2),)))  # its argument is called `input`
+    ep.validate()
+    torch.testing.assert_close(ep.module()(torch.ones(3, 2)), linear(torch.ones(3, 2)))
+
+
+def test_buffers_that_the_module_writes_into_have_no_history_after_the_export():
+    class Cache(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("rows", torch.zeros(4, 2))
+            self.linear = nn.Linear(2, 2)
+
+        def forward(self, x, i):
+            self.rows[i] = self.linear(x)
+            return self.rows.sum(0)
+
+    model = Cache()
+    ep = torch.export.export(model, (torch.ones(1, 2), torch.tensor([1])))
+    assert not model.rows.requires_grad and model.rows.is_leaf and not ep.state_dict["rows"].requires_grad
+    assert copy.deepcopy(ep).module()(torch.ones(1, 2), torch.tensor([2])).requires_grad

@@ -349,3 +349,10 @@ def test_queries_that_see_nothing_have_no_gradients(wanted, dropout):
     found = torch.autograd.grad(out.square().sum(), [q, k, v, *[mask] * wanted])
     assert not any(g.isnan().any() for g in found) and found[0][:, 1:].any()
     assert not out[:, 0].any() and not found[0][:, 0].any() and not (wanted and found[3][0].any())
+
+
+@pytest.mark.parametrize("width", [4, 16])
+def test_results_lie_as_the_queries(width):
+    """Heads of a width that is no whole number of vectors too: what joins them copies nothing."""
+    q = torch.randn(2, 5, 3, width).transpose(1, 2)
+    assert F.scaled_dot_product_attention(q, q, q).stride() == q.stride()

@@ -264,3 +264,11 @@ def test_stft_errors(error, call) -> None:
 def test_real_transforms_refuse_complex_numbers(name):
     with pytest.raises(RuntimeError, match=r"expects a real(-valued)? input tensor, but got ComplexFloat"):
         getattr(torch.fft, name)(torch.ones(2, 2) + 0j)
+
+
+def test_operators_of_graphs():
+    aten, x = torch.ops.aten, torch.randn(2, 3, 8)
+    half = aten._fft_r2c(x, [-1], 0, True)
+    torch.testing.assert_close(half, torch.fft.rfft(x))
+    torch.testing.assert_close(aten._fft_c2r(half, [2], 2, 8), x)
+    torch.testing.assert_close(aten._fft_c2c(half, [0, 1], 1, False), torch.fft.ifftn(half, dim=(0, 1), norm="ortho"))

@@ -62,7 +62,7 @@ def _order(a: Any) -> tuple[int, ...]:
 def _cut(a: Any, width: int, shape: tuple[int, ...]) -> Any:
     """A result without what it was filled up with."""
     if a.shape[3] != width:
-        a = np.ascontiguousarray(a[..., :width])
+        a = a[..., :width].copy(order="K")
     return a if len(shape) == 4 else a.reshape(shape)
 
 
@@ -70,8 +70,6 @@ def result_strides(q: Any, shape: tuple[int, ...], gradient: bool = False) -> tu
     """Strides in elements of the result for the queries `q`, or of a gradient."""
     order = _BESIDE if gradient else _order(_four(q))
     four = (1,) * (4 - len(shape)) + tuple(shape)
-    if q.dtype in _CODES and shape[-1] % _layout(_CODES[q.dtype], q.shape[-2]).unit:
-        order = _PLAIN  # what was filled up is copied
     return strides_in_order(four, (*order, 3))[4 - len(shape) :]
 
 
