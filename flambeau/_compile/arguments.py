@@ -298,10 +298,31 @@ class Arguments:
             self.inputs = inputs
         self._looks.append(range(first, len(self._needs)))
 
-    def carried(self, t: Tensor, owner: Any, key: Any, attribute: bool, path: str) -> Callable[[Any], Tensor]:
-        """Describes a tensor that each run finds in a place and replaces there; gives a function that gets it."""
-        self._tensor(t, f"{self.constant(owner)}{'.__dict__' if attribute else ''}[{self.constant(key)}]", path)
-        return lambda given: (owner.__dict__ if attribute else owner)[key]
+    def carried(self, owner: Any, key: Any, kind: str, value: Any, path: str) -> list[tuple[Any, Callable[[Any], Any]]]:
+        """Describes what each run finds in a place and replaces there, a tensor or containers of tensors; gives all of these with functions
+        that get them."""
+        found: list[tuple[Any, Callable[[Any], Any]]] = []
+
+        def describe(a: Any, place: str, path: str, get: Callable[[Any], Any]) -> None:
+            if isinstance(a, Tensor):
+                self._tensor(a, place, path)
+            found.append((a, get))
+            if isinstance(a, Tensor):
+                return
+            self.need(f"{place}.__class__ is {self.constant(type(a))}", f"type({path}) is {type(a).__name__}")
+            self.need(f"len({place}) == {len(a)}", f"len({path}) == {len(a)}")
+            if isinstance(a, dict):
+                self.need(f"same((*{place},), {self.constant(tuple(a))})", f"keys of {path}")
+            for k, part in a.items() if isinstance(a, dict) else enumerate(a):
+                describe(part, f"{place}[{self.constant(k)}]", f"{path}[{k!r}]", lambda given, k=k: get(given)[k])  # type: ignore[misc]
+
+        describe(value, self._place(owner, key, kind), path, lambda given: held_at(owner, key, kind))
+        return found
+
+    def _place(self, owner: Any, key: Any, kind: str) -> str:
+        """A place, as text."""
+        place = {"attribute": ".__dict__[{}]", "item": "[{}]", "cell": ".cell_contents"}[kind]
+        return f"{self.constant(owner)}{place.format(self.constant(key))}"
 
     def number(self, owner: Any, key: Any, kind: str, of: str, path: str) -> None:
         """Any number of a class may be in a place."""
@@ -310,10 +331,7 @@ class Arguments:
             self._plain = [known for known in self._plain if known[0] != at]
             self._needs[at] = f"{found}.__class__ is {of}", f"type({path}) is {of}", self._needs[at][2]
             return
-        place = {"attribute": ".__dict__[{}]", "item": "[{}]", "cell": ".cell_contents"}[kind].format(
-            self.constant(key)
-        )
-        self.need(f"{self.constant(owner)}{place}.__class__ is {of}", f"type({path}) is {of}")
+        self.need(f"{self._place(owner, key, kind)}.__class__ is {of}", f"type({path}) is {of}")
 
     def guard_leaves(self) -> None:
         """Code asks which tensors are leaves."""

@@ -19,12 +19,13 @@ from typing import Any
 
 from .._core.dtypes import dtype
 from .._core.once import found_once
-from .._core.state import GRAD, unobserved
+from .._core.state import unobserved
 from .._kernel.native.site import Site
 from .._tensor import Tensor
 from .._tensor.methods import _Later
 from .arguments import Arguments
 from .breaks import Break
+from .carried import Carried
 from .checks import Guards
 from .chosen import Choice
 from .frames import functions_of
@@ -99,7 +100,7 @@ class Trail:
         self.breaks: Callable[[str, tuple[str, int]], None] | None = None
         self.effects: list[Effect] = []
         self._compared: list[Any] = []  # all holders when the run was over; not all that a holder knows is guarded
-        self.carried: list[tuple[Tensor, Callable[[Any], Tensor]]] = []
+        self.carried: Carried | None = None  # what the run found and replaced
         self.counted: dict[tuple[int, Any], int] = {}
         self.appends: list[tuple[Any, int]] = []  # instructions that appended to a list, as (code, where)
         self.grown: list[Any] = []  # lists that are only appended to
@@ -471,13 +472,13 @@ class Trail:
             return {(id(e.holder), e.key): e.new for holder in self.holders for e in holder.changes()}
 
     def guards(
-        self, used: Callable[[Tensor], bool] = lambda t: True, steps: Container[Any] = (), others: Iterable[Guards] = (),
+        self, used: Callable[[Tensor], bool] = lambda t: True, use: Callable[[Tensor], Any] = bool, steps: Container[Any] = (), others: Iterable[Guards] = (),
         choice: Choice | None = None,
     ) -> Guards:  # fmt: skip
         """The guards of everything that was reached; raises `Break` if something cannot be guarded.
 
         Tensors that the run replaced where it found them (`self.state = …`) are `carried`: not the same in each run, only alike.
-        `used(tensor)` says whether the program reads one. `steps` are places that steps of the program change. Integers to which the run only
+        `used(tensor)` says whether the program reads one, `use(tensor)` has it do so. `steps` are places that steps of the program change. Integers to which the run only
         adds are `counted`, with what it adds. `others` are guards of other runs, `choice` says which guards stay.
         """
         if self.problem is not None:
@@ -488,19 +489,7 @@ class Trail:
             for owner in lists.values()
             if all([e.kind == "append" for e in self.effects if e.holder is owner]) and self.reach.let_grow(owner)
         ]
-        for effect in self.effects:
-            old, place = effect.old, effect.kind == "attribute"
-            if (
-                type(old) is not Tensor
-                or type(effect.new) is not Tensor
-                or not (place or isinstance(effect.holder, dict))
-            ):
-                continue
-            if old.__dict__ or (old._k & GRAD and used(old)) or not self.reach.release(effect):
-                continue
-            get = self.arguments.carried(old, effect.holder, effect.key, place, effect.path)
-            if used(old):
-                self.carried.append((old, get))
+        self.carried = Carried(self.reach, self.arguments, self.effects, used, use)
         self._check_numbers()
         for effect in self.effects:
             key, kind = (id(effect.holder), effect.key), effect.kind

@@ -428,16 +428,20 @@ def _short(key: Any) -> Any:
 
 
 class Sequence(Holder):
-    """The elements of a list or a deque."""
+    """The elements of a list or a deque; those whose positions are `free` may be others."""
 
-    __slots__ = ("before", "owner")
+    __slots__ = ("before", "free", "owner")
 
     def __init__(self, owner: Any, path: str):
         super().__init__(path)
         self.owner, self.before = owner, _elements(owner)
+        self.free: set[int] = set()
 
     def close(self) -> None:
-        self.seal(self.before)
+        self.seal(self._fixed(self.before))
+
+    def _fixed(self, held: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([MISSING if i in self.free else a for i, a in enumerate(held)]) if self.free else held
 
     def labels(self) -> Iterable[str]:
         return [f"{self.path}[{i}]" for i in range(len(self.before))]
@@ -448,7 +452,7 @@ class Sequence(Holder):
         return dict(enumerate(_elements(self.owner)))
 
     def now(self) -> tuple[Any, ...]:
-        return tuple(self.owner) if type(self.owner) is list else _elements(self.owner)
+        return self._fixed(tuple(self.owner) if type(self.owner) is list else _elements(self.owner))
 
     def changes(self) -> Iterator[Effect]:
         after = _elements(self.owner)
@@ -625,6 +629,8 @@ def held_by(holder: Holder) -> Iterable[Any]:
             if part
             for value in (part.values() if isinstance(part, dict) else part)
         ]
+    if isinstance(holder, Cell):
+        return (holder.before,)
     if isinstance(holder, External):
         return holder.before[6:]
     before: Any = getattr(holder, "before", holder.expected)

@@ -431,23 +431,6 @@ class Reach:
 
     # -- what the run replaced ---------------------------------------------------------------------------------------
 
-    def release(self, effect: Effect) -> bool:
-        """No longer guards who a tensor is that the run found in one place and replaced there; False if it, or another tensor of its
-        memory (`detach`), lies elsewhere, too."""
-        old = effect.old
-        kinds = (Fields, Items, Namespace)
-        found = next((h for h in self.holders if isinstance(h, kinds) and h.owner is effect.holder), None)
-        held = [one for h in self.holders for one in held_by(h) if isinstance(one, Tensor) and one._array is old._array]
-        if found is None or len(self._places(old)) != 1 or any(one is not old for one in held):
-            return False
-        if isinstance(found, Items):
-            found.free.add(effect.key)
-        else:
-            (found.names if isinstance(found, Fields) else found.before).pop(effect.key, None)
-        self.holders = [h for h in self.holders if not (isinstance(h, External) and h.owner is old)]
-        self.tensors.pop(id(old._array), None)
-        return True
-
     def only_counts(self, effect: Effect) -> bool:
         """Whether code that ran does nothing with an integer in a place but add to it."""
         kind, key = effect.kind, effect.path if effect.kind == "cell" else effect.key
@@ -470,16 +453,21 @@ class Reach:
                 (holder.names if isinstance(holder, Fields) else holder.before).pop(key, None)
         return True
 
-    def _places(self, value: Any) -> list[Any]:
+    def places(self, value: Any) -> list[Any]:
         """What holds a value, as often as it does."""
+        return [place for held, place in self._met() if held is value]
+
+    def tensors_met(self) -> list[tuple[Tensor, Any]]:
+        """The tensors that were found, each with what holds it."""
+        return [(held, place) for held, place in self._met() if isinstance(held, Tensor)]
+
+    def _met(self) -> list[tuple[Any, Any]]:
         fixed = [held for held in self.seen.values() if held.__class__ in (tuple, frozenset)]
-        return [h for h in self.holders for held in held_by(h) if held is value] + [
-            one for one in fixed for held in one if held is value
-        ]
+        return [(held, h) for h in self.holders for held in held_by(h)] + [(held, one) for one in fixed for held in one]
 
     def let_grow(self, owner: Any) -> bool:
         """No longer guards what is in a list to which the run has only appended: code that ran names its one place for that alone."""
-        places = self._places(owner)
+        places = self.places(owner)
         if type(owner) is not list or len(places) != 1 or self.everything:
             return False
         (place,) = places

@@ -211,7 +211,8 @@ def words_of(holder: Holder, closely: bool) -> tuple[list[Pair], list[Pair], Any
     if kind is Sequence and isinstance(owner, list):
         items = word_at(id(owner) + _ITEMS)
         words = [(id(owner) + _SIZE, len(owner)), (id(owner) + _ITEMS, items)]
-        return words + [(items + 8 * i, id(value)) for i, value in enumerate(owner)], [], owner
+        fixed = [(i, a) for i, a in enumerate(owner) if i not in holder.free]  # type: ignore[attr-defined]
+        return words + [(items + 8 * i, id(a)) for i, a in fixed], [], owner
     if kind is Cell:
         return [(id(owner) + HEAD, word_at(id(owner) + HEAD))], [], owner
     if kind is Code:

@@ -66,12 +66,15 @@ class Shown:
     def __call__(self, sources: Sources) -> Tensor:
         if self.place is None:
             return sources[OUTPUT][self.own]
+        if self in sources[-1]:
+            return sources[-1][self]
         before, local.grad = local.grad, self.recorded
         try:
             chain = self.chain
             if self.moves:
                 chain = replaced(chain, _Also, lambda also: found(also.place, sources))
-            return replay(chain, found(self.place, sources))
+            sources[-1][self] = made = replay(chain, found(self.place, sources))
+            return made
         finally:
             local.grad = before
 
@@ -82,6 +85,7 @@ class Places:
     def __init__(self, tape: Capture, trail: Trail, inside: list[Tensor]):
         self.tape, self.trail, self.inside = tape, trail, inside
         self.outputs: list[Tensor] = []
+        self.asks_containers = False  # whether those that the run found and replaced are needed
         self._shown: list[Shown] = []
         self._made: dict[int, Place | None] = {}  # by ids of objects; None while the parts of one are looked for
 
@@ -139,6 +143,10 @@ class Places:
         number = trail.arguments.number_of(a)
         if number is not None:
             return GIVEN, number
+        for i, (container, _) in enumerate(trail.carried.containers if trail.carried is not None else ()):
+            if container is a:
+                self.asks_containers = True
+                return GIVEN, len(trail.arguments.given) + i
         if isinstance(a, Tensor):
             return self._tensor(a)
         if a.__class__ is str and any([f"{id(b):x}" in a for b in trail.arguments.given]):

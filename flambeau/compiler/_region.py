@@ -86,14 +86,26 @@ class Foreign:
 class Entry:
     """One state of the world in which a function was recorded: guards, a program, and how its results are put together."""
 
-    __slots__ = ("__weakref__", "carried", "effects", "form", "guards", "only", "places", "program", "said")
+    __slots__ = (
+        "__weakref__",
+        "carried",
+        "containers",
+        "effects",
+        "form",
+        "guards",
+        "only",
+        "places",
+        "program",
+        "said",
+    )
 
     def __init__(
         self, guards: Guards, program: Any, form: Any, places: list[tuple[int, Any]], effects: list[Any], carried: list[Any],
-        said: list[tuple[list[Any], Any]],
+        said: list[tuple[list[Any], Any]], containers: list[Any],
     ):  # fmt: skip
         self.guards, self.program, self.form, self.places, self.effects = guards, program, form, places, effects
         self.carried = carried  # functions that get further inputs from where the last run left them
+        self.containers = containers  # the same for containers that it returns or keeps elsewhere
         self.said = said  # statements that tell somebody something, each with what the run has changed before
         self.only = None if effects or said or form is not None else places[0]  # one object is all that there is
 
@@ -101,6 +113,8 @@ class Entry:
         inputs, given = self.guards.find(args, named)
         if self.carried:
             inputs = [*inputs, *[get(given) for get in self.carried]]
+        if self.containers:
+            given = [*given, *[get(given) for get in self.containers]]
         outputs = self.program.run(inputs)
         if self.only is not None:
             kind, what = self.only
@@ -529,14 +543,17 @@ class Region:
         if trail.arguments.holders and tape.keeps([holder.owner for holder in trail.arguments.holders]):
             raise Break("an argument is given to what is a step of its own in the program")
         others = [entry.guards for entry in self.entries[:_FEW]]
-        guards = trail.guards(lambda t: tape.known(t) in tape.graph.constants, tape.by_steps, others, self.choice)
+        guards = trail.guards(
+            lambda t: tape.known(t) in tape.graph.constants, tape.value, tape.by_steps, others, self.choice
+        )
         for planted, _, _ in tape.live.planted:
             tape.tensor_of(planted)
-        for t, _ in trail.carried:
+        found_again = trail.carried.tensors
+        for t, _ in found_again:
             value = tape.value(t)
             del tape.graph.constants[value]
             tape.graph.inputs.append(value)
-        carried = [*[(t, as_tensor(trail.arguments.finding(place))) for place, t in tape.held], *trail.carried]
+        carried = [*[(t, as_tensor(trail.arguments.finding(place))) for place, t in tape.held], *found_again]
         inputs, inside = [[*own, *[t for t, _ in carried]] for own in (inputs, inside)]
         if not tape.graph.nodes and self.backend is not None:  # there is nothing to show it
             return given_back(out, inputs, inside, trail)
@@ -554,7 +571,9 @@ class Region:
         self._plant(changed, trail)
         kept = where.kept(changed)
         trail.check_origins([effect for effect in changed if id(effect.new) not in kept])
-        of = lambda e: where.of if trail.arguments.knows(e.holder) else where.itself
+        made_again = trail.carried.made
+        is_new = lambda e: trail.arguments.knows(e.holder) or (id(e.holder), e.key) in made_again
+        of = lambda e: where.of if is_new(e) else where.itself
         to = lambda e: (change(e, trail), kept.get(id(e.new)) or where.counted(e) or of(e)(e.new))
         said, done = [], set[Any]()  # what was appended to lists, which is appended once
         for event in trail.said.events if trail.said is not None else ():
@@ -592,6 +611,7 @@ class Region:
             lasting,
             [get for _, get in carried],
             said,
+            [get for _, get in trail.carried.containers] if where.asks_containers else [],
         )
         there = [t for t in tape.graph.constants.values() if id(t._array) in trail.reach.tensors]
         self.forms.add(sizes, entry, next((t for t in there if t._k & GRAD), there[0] if there else None))
@@ -609,7 +629,7 @@ class Region:
         # The run itself has made the changes: only the tensors in them are others now.
         again = [(change(e, trail, made=True), first(e.new, to)) for e, (_, to) in zip(changed, effects)]
         results = [first(a, to) for a, to in zip(leaves, places)]
-        given = list(trail.arguments.given)
+        given = [*trail.arguments.given, *[one for one, _ in trail.carried.containers]]
         trail.arguments.forget()
         return entry.finish(made, inputs, given, again, results)
 
