@@ -14,6 +14,7 @@ CASES = [  # images, groups, inputs, outputs (of each group), size, kernel, stri
     (1, 4, 1, 1, (31, 16), (7, 7), 2, 3, 1), (2, 3, 1, 3, (13, 40), (3, 2), (3, 1), (0, 2), (1, 3)),
     (8, 8, 4, 4, (7, 7), (3, 3), 1, 1, 1), (2, 4, 3, 5, (20, 19), (3, 3), 2, 1, 2), (2, 2, 9, 13, (3, 50), (2, 4), (1, 4), 1, 1),
     (2, 4, 2, 8, (2, 3), (1, 2), 1, 0, 1), (1, 16, 1, 1, (4, 4), (3, 3), (2, 3), (1, 2), 1), (2, 4, 1, 1, (5, 60), (1, 9), (1, 3), 0, 2),
+    (2, 3, 1, 1, (13, 20), (9, 9), 1, 4, 1), (1, 2, 3, 6, (30, 21), (11, 7), (2, 1), (5, 2), (1, 2)),
 ]  # fmt: skip
 
 
@@ -67,6 +68,13 @@ def test_values_and_gradients(case, threads, taken):
     for a, b, c in zip(short, double, wanted):
         assert (a.double() - c).abs().max() <= 4e-6 * c.abs().max()
         assert (b - c).abs().max() <= 1e-13 * c.abs().max()
+
+
+def test_large_windows(taken):
+    """Their columns are a loop of the kernels."""
+    for made, expected in zip(_results(CASES[-2], torch.float32), _results(CASES[-2], torch.float32, dense=True)):
+        torch.testing.assert_close(made, expected, rtol=1e-4, atol=1e-4)
+    assert len(taken) >= 3
 
 
 def test_one_dimension(taken):

@@ -7,7 +7,7 @@ stride. A tile makes a few rows of positions, of a few outputs, together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ..loops.ufunc import rendered
@@ -25,7 +25,7 @@ class Window(NamedTuple):
     """What a kernel has in its code."""
 
     rows: int
-    columns: int
+    columns: int  # 0: as many as the weights have, in a loop
     down: int = 1  # rows and
     across: int = 1  # columns between windows
     apart: int = 1  # rows between a window's elements
@@ -38,6 +38,21 @@ class Window(NamedTuple):
             for row in range(self.rows):
                 meetings.setdefault(position * self.down + row * self.apart, []).append((position, row))
         return sorted(meetings.items())
+
+
+def _columns(
+    r: Vectors, window: Window, places: list[Value], together: int = 1
+) -> Iterator[list[tuple[int | Value, Value]]]:
+    """Some columns of a window at a time, each with its place: what the caller emits for them, once for all in a loop or for each."""
+    for first in range(0, window.columns, together):
+        yield list(enumerate(places[first : first + together], first))
+    if window.columns:
+        return
+    count = r.i64("%count")
+    whole = count - r.value(f"urem i64 {count.name}, {together}", "i64")
+    for low, high, step in ((r.constant("i64", 0), whole, together), (whole, count, 1))[: 1 if together == 1 else 2]:
+        with r.loop(low, high, step) as column:
+            yield [(column + k, r.load(r.at("%columns", (column + k) * 8), "i64")) for k in range(step)]
 
 
 def slack(type: str) -> int:
@@ -113,19 +128,23 @@ def _along(r: Vectors, width: Value, each: Callable[[Value, str | None], None]) 
 
 
 def _tile(plan: Plan, window: Window, rows: int, outputs: int) -> Vectors:
-    """tile(x, columns, pitch, plane, inputs, weights, output stride, bias, bias stride, out, out plane, out row, width):
-    rows of results of some outputs, summed over the group's planes. `columns` are the places of the window's."""
+    """tile(x, columns, count, pitch, plane, inputs, weights, output stride, bias, bias stride, out, out plane, out row, width):
+    rows of results of some outputs, summed over the group's planes. `columns` are the places of the window's `count`."""
     scalar, size = SCALAR[plan.compute], plan.size
     r = Vectors(_name(rows, outputs), [
-        "ptr noalias %x", "ptr noalias %columns", "i64 %pitch", "i64 %plane", "i64 %inputs", "ptr noalias %weights",
+        "ptr noalias %x", "ptr noalias %columns", "i64 %count", "i64 %pitch", "i64 %plane", "i64 %inputs", "ptr noalias %weights",
         "i64 %output", "ptr noalias %bias", "i64 %bias_step", "ptr noalias %out", "i64 %out_plane", "i64 %out_row",
         "i64 %width",
     ], plan)  # fmt: skip
     starts = [r.load(r.at("%columns", 8 * k), "i64") for k in range(window.columns)]
-    elements = window.rows * window.columns
+    wide_window = not window.columns or window.rows * window.columns > _QUICK
+    columns: Any = window.columns or r.i64("%count")
 
-    def factor(base: str, k: int) -> str:
+    def factor(base: str, k: Any) -> str:
         return r.splat(r.raw(f"load {scalar}, ptr {r.at(base, k * size)}, align {size}"))
+
+    def totals(slots: list[list[str]]) -> list[list[str]]:
+        return [[r.raw(f"load {r.vector}, ptr {slot}") for slot in made] for made in slots]
 
     def store(c: Value, mask: str | None, sums: list[list[str]]) -> None:
         for o, made in enumerate(sums):
@@ -137,26 +156,25 @@ def _tile(plan: Plan, window: Window, rows: int, outputs: int) -> Vectors:
     def one_plane() -> None:
         """Rows of the plane that several positions see are read once; what a column of the window is multiplied with stays in
         registers. Sums over large windows go two vectors side by side, as each addition waits for the one before it."""
-        n, width, wide = plan.lanes, r.i64("%width"), 2 if elements > _QUICK else 1
+        n, width, wide = plan.lanes, r.i64("%width"), 2 if wide_window else 1
         with r.loop(r.constant("i64", 0), width, wide * n) as c:
-            columns = [c + v * n for v in range(wide)]
-            sums: list[list[Any]] = [[None] * rows for _ in columns]
-            for column, start in enumerate(starts):
-                factors = [factor("%weights", row * window.columns + column) for row in range(window.rows)]
+            places = [c + v * n for v in range(wide)]
+            slots = accumulators(r, wide, rows)
+            for ((column, start),) in _columns(r, window, starts):
+                factors = [factor("%weights", columns * row + column) for row in range(window.rows)]
                 for y, meetings in window.tile(rows):
-                    for own, place in zip(sums, columns):
+                    for own, place in zip(slots, places):
                         found = r.load_vector(r.at("%x", r.i64("%pitch") * y, start, place * size), aligned=False)
                         for position, row in meetings:
-                            so_far = own[position]
-                            made = (found, factors[row]) if so_far is None else (found, factors[row], so_far)
-                            own[position] = (r.multiply if so_far is None else r.multiply_add)(*made)
+                            accumulate(r, own[position], found, factors[row])
+            sums = totals(slots)
             whole, part, end = r.label(), r.label(), r.label()
-            below = [r.lanes_below(width - place) for place in columns]
+            below = [r.lanes_below(width - place) for place in places]
             r.branch_if(c + wide * n <= width, whole, part)
             for label, masks in ((whole, [None] * wide), (part, below)):
                 r.start_block(label)
-                for own, place, mask in zip(sums, columns, masks):
-                    store(place, mask, [own])
+                for made, place, mask in zip(sums, places, masks):
+                    store(place, mask, [made])
                 r.branch(end)
             r.start_block(end)
 
@@ -165,16 +183,18 @@ def _tile(plan: Plan, window: Window, rows: int, outputs: int) -> Vectors:
         slots = accumulators(r, outputs, rows)
         with r.loop(r.constant("i64", 0), r.i64("%inputs")) as i:
             plane = r.at("%x", i * r.i64("%plane"), c * size)
-            bases = [r.at("%weights", i * (elements * size), r.i64("%output") * o) for o in range(outputs)]
-            for row in range(window.rows):
-                for column, start in enumerate(starts):
+            bases = [
+                r.at("%weights", i * (columns * (window.rows * size)), r.i64("%output") * o) for o in range(outputs)
+            ]
+            for ((column, start),) in _columns(r, window, starts):
+                for row in range(window.rows):
                     lines = [r.i64("%pitch") * (p * window.down + row * window.apart) for p in range(rows)]
                     found = [r.load_vector(r.at(plane, line, start), aligned=False) for line in lines]
                     for o, base in enumerate(bases):
-                        weight = factor(base, row * window.columns + column)
+                        weight = factor(base, columns * row + column)
                         for slot, vector in zip(slots[o], found):
                             accumulate(r, slot, weight, vector)
-        store(c, mask, [[r.raw(f"load {r.vector}, ptr {slot}") for slot in made] for made in slots])
+        store(c, mask, totals(slots))
 
     if outputs > 1:
         _along(r, r.i64("%width"), several_planes)
@@ -208,19 +228,22 @@ def _products(plan: Plan, window: Window) -> Vectors:
         x, weights, bias, numbers, scratch, out = (r.operand(i, item) for i in range(6))
         pitch, plane = r.word(numbers, 0), r.word(numbers, 1)
         starts, places = r.at(numbers, 16), r.at(numbers, 8 * (2 + window.across))
+        count = r.value(f"udiv i64 {r.word('%dims', 6).name}, {window.rows}", "i64")
         with r.loop(zero, groups) as group:
             with r.loop(zero, inputs) as i:
                 source = r.at(x, group * x_group, i * x_plane)
                 invoke(r, "lay", r.at(scratch, i * plane), source, x_row, height, width,
                        pitch * window.spread[0], starts)  # fmt: skip
 
-            def tiles(o: Value, count: int, group: Value = group, given: Any = (scratch, places, pitch, plane)) -> None:
+            def tiles(
+                o: Value, count: int, group: Value = group, given: Any = (scratch, places, count, pitch, plane)
+            ) -> None:
                 factors = r.at(weights, group * w_group, o * w_output)
                 added = r.at(bias, group * b_group, o * b_output)
                 made = r.at(out, group * out_group, o * out_plane)
 
                 def tile(i: Value, height: int) -> None:
-                    source = r.at(given[0], i * given[2] * window.down)
+                    source = r.at(given[0], i * given[3] * window.down)
                     invoke(r, _name(height, count), source, *given[1:], inputs, factors, w_output, added, b_output,
                            r.at(made, i * out_row), out_plane, out_row, columns)  # fmt: skip
 
@@ -259,20 +282,20 @@ def products(type: str, window: Window) -> str:
 
 
 def _sums(plan: Plan, window: Window) -> Vectors:
-    """sums(x, columns, pitch, g, g row, rows, width, out): adds to out[k] the sum over all positions."""
+    """sums(x, columns, count, pitch, g, g row, rows, width, out): adds to out[k] the sum over all positions."""
     scalar, n, size = SCALAR[plan.compute], plan.lanes, plan.size
     r = Vectors("sums", [
-        "ptr noalias %x", "ptr noalias %columns", "i64 %pitch", "ptr noalias %g", "i64 %g_row", "i64 %rows",
+        "ptr noalias %x", "ptr noalias %columns", "i64 %count", "i64 %pitch", "ptr noalias %g", "i64 %g_row", "i64 %rows",
         "i64 %width", "ptr noalias %out",
     ], plan)  # fmt: skip
     zero, rows, pitch = r.constant("i64", 0), r.i64("%rows"), r.i64("%pitch")
-    starts = [r.at("%x", r.load(r.at("%columns", 8 * k), "i64")) for k in range(window.columns)]
+    starts = [r.load(r.at("%columns", 8 * k), "i64") for k in range(window.columns)]
+    columns: Any = window.columns or r.i64("%count")
     whole = rows - r.value(f"urem i64 {rows.name}, {ROWS}", "i64")
     total = f"llvm.vector.reduce.fadd.{r.code}"
     r.declarations.add(f"declare {scalar} @{total}({scalar}, {r.vector})")
     together = max(1, _MOST_SUMS // window.rows)
-    for first in range(0, window.columns, together):
-        chosen = range(first, min(first + together, window.columns))
+    for chosen in _columns(r, window, starts, together):
         slots = accumulators(r, window.rows, len(chosen))
 
         def positions(i: Value, count: int, chosen: Any = chosen, slots: Any = slots) -> None:
@@ -280,8 +303,8 @@ def _sums(plan: Plan, window: Window) -> Vectors:
                 places = [r.at("%g", (i + p) * r.i64("%g_row"), c * size) for p in range(count)]
                 given = [r.load_elements(place, mask) for place in places]
                 for y, meetings in window.tile(count):
-                    for number, column in enumerate(chosen):
-                        place = r.at(starts[column], (i * window.down + y) * pitch, c * size)
+                    for number, (_, start) in enumerate(chosen):
+                        place = r.at("%x", start, (i * window.down + y) * pitch, c * size)
                         found = r.load_vector(place, aligned=False)
                         if mask is not None:  # what lies beyond need not be finite
                             found = r.raw(f"select <{n} x i1> {mask}, {r.vector} {found}, {r.vector} zeroinitializer")
@@ -295,8 +318,8 @@ def _sums(plan: Plan, window: Window) -> Vectors:
         with r.loop(whole, rows) as i:
             positions(i, 1)
         for row in range(window.rows):
-            for number, column in enumerate(chosen):
-                to = r.at("%out", (row * window.columns + column) * size)
+            for number, (column, _) in enumerate(chosen):
+                to = r.at("%out", (columns * row + column) * size)
                 held = r.raw(f"load {r.vector}, ptr {slots[row][number]}")
                 made = r.raw(f"call reassoc {scalar} @{total}({scalar} -0.0, {r.vector} {held})")
                 old = r.raw(f"load {scalar}, ptr {to}, align {size}")
@@ -314,13 +337,14 @@ def _sums_main(plan: Plan, window: Window) -> Vectors:
     with r.loop(zero, batch) as item:
         x, g, numbers, scratch, out = (r.operand(i, item) for i in range(5))
         pitch, starts, places = r.word(numbers, 0), r.at(numbers, 16), r.at(numbers, 8 * (2 + window.across))
+        count = r.value(f"udiv i64 {r.word('%dims', 11).name}, {window.rows}", "i64")
         with r.loop(zero, images) as image, r.loop(zero, groups) as group, r.loop(zero, inputs) as i:
             plane = r.at(x, image * x_image, group * x_group, i * x_plane)
             invoke(r, "lay", scratch, plane, x_row, height, width, pitch, starts)
             with r.loop(zero, outputs) as o:
                 given = r.at(g, image * g_image, group * g_group, o * g_plane)
                 made = r.at(out, group * out_group, o * out_output, i * out_input)
-                invoke(r, "sums", scratch, places, pitch, given, g_row, rows, columns, made)
+                invoke(r, "sums", scratch, places, count, pitch, given, g_row, rows, columns, made)
     r.clear_float_status()
     return r
 

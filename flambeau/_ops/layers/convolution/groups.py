@@ -21,8 +21,10 @@ from ...._kernel.threads import pool
 from ...folds.folding import fold_array
 from .description import CODES, Conv, Ints, nothing
 
-# Elements of a window, which a kernel has in its code; where one group has few results: more take LLVM 8 s.
-_MOST, _MOST_ALONE = 64, 25
+_MOST, _TALL = 64, 32  # elements of a window that a kernel has in its code; of a column of larger ones
+_APART = (
+    4  # times as many elements as lie between larger windows are worth it; elements between results of their adjoint
+)
 _CHANNELS, _ALONE = 32, 4  # of a group; of images or results with one group
 _PLANE, _ROOM = 1 << 18, 1 << 22  # elements of a plane where there are many, and of all planes of a group
 _EVEN = 4  # times as many images as threads are dealt evenly enough
@@ -36,8 +38,10 @@ def suits(conv: Conv, role: str) -> bool:
     """
     inputs, outputs, size = conv.inputs // conv.groups, conv.outputs // conv.groups, math.prod(conv.size)
     few = max(inputs, outputs) <= _CHANNELS if conv.groups > 1 else min(inputs, outputs) <= _ALONE
-    most = _MOST if conv.groups > 1 or inputs <= _ALONE else _MOST_ALONE
-    if not few or not conv.has_kernels or len(conv.kernel) != 2 or conv.window > most:
+    if not few or not conv.has_kernels or len(conv.kernel) != 2:
+        return False
+    apart = math.prod(conv.stride) if conv.window > _MOST else 1
+    if conv.window > _MOST and (conv.kernel[0] > _TALL or conv.window <= _APART * apart):
         return False
     if not conv.is_large and (conv.groups == 1 or not size or not conv.work):
         return False
@@ -46,7 +50,8 @@ def suits(conv: Conv, role: str) -> bool:
         return False
     if conv.groups == 1 and inputs > _ALONE and conv.images * (1 if role == "products" else 2) < conv.cores:
         return False
-    return role != "adjoint" or (min(conv.around) >= 0 and (conv.groups > 1 or max(conv.stride) == 1))
+    few_zeros = apart <= _APART if conv.groups > 1 else max(conv.stride) == 1
+    return role != "adjoint" or (min(conv.around) >= 0 and few_zeros)
 
 
 def _grouped(x: Any, groups: int) -> Any:
@@ -84,7 +89,8 @@ class _Planes(NamedTuple):
 def _plan(planes: _Planes) -> tuple[Window, Any, int]:
     """A kernel's window, its numbers, and the elements of a plane in its scratch memory."""
     code, size, kernel, stride, padding, dilation, spread, counts = planes
-    window = Window(kernel[0], kernel[1], stride[0], stride[1], dilation[0], (spread[0], spread[1]))
+    columns = kernel[1] if math.prod(kernel) <= _MOST else 0  # of larger windows the kernel has one column in its code
+    window = Window(kernel[0], columns, stride[0], stride[1], dilation[0], (spread[0], spread[1]))
     across = stride[1]
     reach = max((size[1] - 1) * spread[1] + padding[1], (counts[1] - 1) * across + (kernel[1] - 1) * dilation[1]) + 1
     half = -(-reach // across)  # columns of one remainder
