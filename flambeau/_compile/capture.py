@@ -28,7 +28,7 @@ from .numbers import BRANCH, Integer, Leaf, _Live, plain
 from .returned import READS, Read, is_asserted, is_only_returned, kept_by
 from .standing import Inside, plain_in, stands, with_others
 from .tape import Tape
-from .unseen import Tried, Unseen, is_certain, is_closed, needs_elements, other_elements, shape_is_known
+from .unseen import Tried, Unseen, is_certain, is_closed, needs_elements, other_elements, shape_holds, shape_is_known
 from .whole import Called, Hooked, Whole, known_to, one_behind_another, tensors_in
 from .writes import WRITES, write
 
@@ -78,7 +78,7 @@ class Capture(Tape):
         if self.live.all and name in position_arguments:
             args, named = self._with_positions(*position_arguments[name], args, named)
         numbers_given = self.live.look_for((args, named))
-        asked = function if not numbers_given else Given(function, args, named, self.tensor_of)
+        asked, own = function if not numbers_given else Given(function, args, named, self.tensor_of), (args, named)
         args, named = replaced((args, named), _Live, plain) if numbers_given else (args, named)
         given = plain_in((args, named))
         before = [(t, version_of(t)) for t in given]
@@ -104,7 +104,8 @@ class Capture(Tape):
                 return out
             before = [pair for pair, array in zip(before, arrays) if pair[0]._array is array]
         if isinstance(asked, Given):
-            if not all([_takes_numbers(node) for node in self.graph.nodes[mark:]]):
+            recent = self.graph.nodes[mark:]
+            if not (all(map(_takes_numbers, recent)) if recent else shape_holds(function, (args, named), own)):
                 self.live.used(*numbers_given)
                 return out
             wrote = [t for t, version in before if version_of(t) != version]

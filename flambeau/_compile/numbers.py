@@ -15,6 +15,8 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .._core.collector import referrers
 from .._errors.frames import users_frame
 from .._tensor import Tensor
@@ -117,6 +119,40 @@ def _deciding(function: Any) -> Any:
     return decide
 
 
+def _array(self: Any, dtype: Any = None, copy: Any = None) -> Any:
+    self.numbers.used(self)
+    return np.array(plain(self), dtype)
+
+
+def _by_universal_function(self: Any, function: Any, method: str, *args: Any, **named: Any) -> Any:
+    """NumPy computes with the numbers themselves: an object that it does not know would be an array of objects."""
+    self.numbers.used(*_numbers_in((args, named)))
+    return getattr(function, method)(*_plainly(args), **_plainly(named))
+
+
+def _by_array_function(self: Any, function: Any, types: Any, args: Any, named: Any) -> Any:
+    self.numbers.used(*_numbers_in((args, named)))
+    return function(*_plainly(args), **_plainly(named))
+
+
+def _plainly(a: Any) -> Any:
+    """The same arguments with the numbers themselves."""
+    if a.__class__ is tuple or a.__class__ is list:
+        return a.__class__(map(_plainly, a))
+    return {key: _plainly(value) for key, value in a.items()} if a.__class__ is dict else plain(a)
+
+
+def _made_plain(a: Any) -> Any:
+    """The same, where lists and dictionaries stay those that they are."""
+    if a.__class__ is list:
+        a[:] = map(_made_plain, a)
+    elif a.__class__ is dict:
+        a.update({key: _made_plain(value) for key, value in a.items()})
+    else:
+        return tuple(map(_made_plain, a)) if a.__class__ is tuple else plain(a)
+    return a
+
+
 _TELLING = ("float", "format", "getnewargs", "hash", "reduce", "reduce_ex", "repr", "str")
 for _class, _base, _more in (
     (Number, float, ("as_integer_ratio", "conjugate", "hex", "is_integer")),
@@ -137,14 +173,19 @@ for _class, _base, _more in (
     ):
         setattr(_class, f"__{_name}__", _deciding(_function))
     deciders[_class] = lambda number, function: _deciding(function)(number)
+    setattr(_class, "__array__", _array)  # noqa: B010
+    setattr(_class, "__array_ufunc__", _by_universal_function)  # noqa: B010
+    setattr(_class, "__array_function__", _by_array_function)  # noqa: B010
     setattr(_class, "__round__", _arithmetic(round))  # noqa: B010
     setattr(_class, "__divmod__", _telling(divmod))  # noqa: B010
     setattr(_class, "__rdivmod__", _telling(lambda a, b: divmod(b, a)))  # noqa: B010
     _bits = ("and_", "or_", "xor", "lshift", "rshift") if _base is int else ()
-    for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", *_bits):
+    for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", *_bits):
         _short = _name.rstrip("_")
         setattr(_class, f"__{_short}__", _arithmetic(getattr(operator, _name)))
         setattr(_class, f"__r{_short}__", _arithmetic(getattr(operator, _name), turned=True))
+    setattr(_class, "__pow__", _arithmetic(pow))  # noqa: B010
+    setattr(_class, "__rpow__", _arithmetic(pow, turned=True))  # noqa: B010
     for _name in ("neg", "pos", "abs", *(("invert",) if _base is int else ())):
         setattr(_class, f"__{_name}__", _arithmetic(getattr(operator, _name)))
 
@@ -248,11 +289,18 @@ class Numbers:
     def given(self, frame: Any, to_users: bool) -> None:
         """A function is called, perhaps with numbers."""
         found = list(_numbers_in(tuple(frame.f_locals.values()))) if self.all else ()
-        if found and frame.f_code.co_filename != __file__:
-            if to_users:
-                self.handled[frame.f_code] = frame.f_globals
-            else:
-                self.used(*found)
+        code = frame.f_code
+        if not found or code.co_filename == __file__:
+            return
+        exact = wants_integers(names_of(code)) and any([type(number) is Integer for number in found])
+        if to_users and not exact and reader_in(code, frame.f_globals) is None:
+            self.handled[code] = frame.f_globals
+            return
+        self.used(*found)  # it gets the numbers themselves, as it may ask for their class
+        told = self.said is not None and (self.said.speaking or self.said.excuses(frame, lambda line: None))
+        own = frame.f_locals
+        for name, value in list(own.items()):
+            own[name] = _plainly(value) if told else _made_plain(value)
 
     def returned(self, value: Any, outer: Any) -> None:
         """A function returns something to a frame."""
@@ -460,7 +508,13 @@ def problem_of(
     names = names_of(code)
     if whole and wants_integers(names):
         return f"{code.co_name}() may want an integer of Python's"
-    for name, chains in names.globals.items():
+    reader = reader_in(code, spaces)
+    return None if reader is None else f"{code.co_name}() names {reader}, which may read it"
+
+
+def reader_in(code: Any, spaces: dict[str, Any]) -> str | None:
+    """The class written in C that code names, and that may look at a number unnoticed, or at its class."""
+    for name, chains in names_of(code).globals.items():
         home = spaces.get("__builtins__", {})
         value = spaces.get(name, (home if isinstance(home, dict) else home.__dict__).get(name, MISSING))
         for chain in chains:
@@ -469,7 +523,7 @@ def problem_of(
                 found = getattr(found, part, MISSING) if isinstance(found, types.ModuleType) else MISSING
             if isinstance(found, type) and not found.__flags__ & _HEAP and found not in _HARMLESS:
                 if not issubclass(found, BaseException):
-                    return f"{code.co_name}() names {found.__name__}, which may read it"
+                    return found.__name__
     return None
 
 

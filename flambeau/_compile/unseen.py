@@ -35,6 +35,8 @@ from .._ops.records.primitive import Primitive
 from .._ops.records.shape_rules import DataDependent
 from .._ops.registry import ops
 from .._tensor import Tensor, detached, wrap
+from .graph import replaced
+from .numbers import _Live, plain
 from .reach import TRUSTED, class_is_trusted, trust
 from .standing import with_others
 from .whole import tensors_in
@@ -144,6 +146,15 @@ def shape_is_known(function: Any, args: Any, named: Any, numbers: bool = False) 
 
     found, other = [_tried(function, args, named, functools.partial(number, value)) for value in (0, -1)]
     return not isinstance(found, Exception) and found == other
+
+
+def shape_holds(function: Any, given: Any, live: Any) -> bool:
+    """Whether the results of a function look the same for other numbers than those it is given, where `live` has numbers that change."""
+    others = replaced(
+        live, _Live, lambda number: plain(number) + 1 if type(plain(number)) is int else plain(number) / 2
+    )
+    found = [_tried(function, args, named, _without) for args, named in (given, others)]
+    return not isinstance(found[0], Exception) and found[0] == found[1]
 
 
 def other_elements(t: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from .._compile.graph import COMPUTES, Graph
 from .._compile.guards import Trail
 from .._compile.holders import Effect, plain, same
 from .._compile.names import catches
-from .._compile.numbers import is_live, is_own, wants_integers
+from .._compile.numbers import is_live, is_own, reader_in, wants_integers
 from .._compile.numbers import plain as plain_number
 from .._compile.pair import Pair
 from .._compile.said import Said
@@ -637,7 +637,9 @@ class Region:
         """Numbers that the run found and left other ones for are others in the next run: then they are looked after from the beginning."""
         places, counted = [], trail.counted
         loose = {e.key for e in changed if (id(e.holder), e.key) in counted and trail.arguments.knows(e.holder)}
-        exact = any([wants_integers(names) for _, names, _ in trail.reach.codes])
+        codes = trail.reach.codes
+        exact = any([wants_integers(names) for _, names, _ in codes])
+        readers = [names for code, names, spaces in codes if reader_in(code, spaces) is not None]
         for e in changed:
             kinds = [type(plain_number(value)) for value in (e.old, e.new)]
             place = trail.arguments.name_of((e.holder, e.key, e.kind))
@@ -650,6 +652,7 @@ class Region:
                     or type(e.holder) in (dict, list)
                 )
                 and not _among(place, (*self.plants, *self.fixed))
+                and not any([e.key in (*names.attributes, *names.globals, *names.cells) for names in readers])
             ):
                 places.append(place)
                 loose |= {e.key} if trail.arguments.knows(e.holder) else set()

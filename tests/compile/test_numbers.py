@@ -1,6 +1,7 @@
 """Numbers that are read from tensors and kept, and numbers that change from call to call, are computed again by compiled programs."""
 
 import collections
+import datetime
 import decimal
 import enum
 import functools
@@ -253,6 +254,36 @@ def test_what_else_is_done_with_a_number(name):
         assert found[0] == found[1]
 
 
+WHOLE = {
+    "json": lambda n: len(json.dumps({"count": n, "all": [n, 2]})),
+    "json in a print": lambda n: print(json.dumps([n])),
+    "mean": lambda n: statistics.mean([n, 2]),
+    "class": lambda n: type(n) is int,
+    "decimal": lambda n: float(decimal.Decimal(n)),
+    "days": lambda n: datetime.timedelta(days=n).days,
+    "power": lambda n: pow(n, 2, 5),
+    "cosine": lambda n: float(np.cos(n)),
+    "array": lambda n: np.array([n, 1]).tolist(),
+    "list that stays": lambda n: (lambda kept: (json.dumps(kept), kept.append(n), kept)[2])([n]),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_is_done_with_a_whole_number(name, capsys):
+    def f(x):
+        box.kept = WHOLE[name]((x > 0).sum().item())
+        return x * 2
+
+    compiled = torch.compile(f)
+    for i in range(5):
+        found = []
+        for run in (f, compiled):
+            box.kept = None
+            run(torch.arange(4.0) - i % 3)
+            found.append((repr(box.kept), capsys.readouterr().out))
+        assert found[0] == found[1]
+
+
 def test_numpy_functions_of_sizes_are_parts_of_programs():
     scaled = torch.compile(lambda x: x / np.sqrt(x.shape[-1]) + float(np.log2(x.shape[0])), fullgraph=True)
     for n in (4, 4, 16):
@@ -333,6 +364,7 @@ def _counted(form):
     """A step that counts its calls and gives what a form makes of the count."""
     own = SimpleNamespace(n=0)
     names = {"own": own, "torch": torch, "math": math, "operator": operator, "functools": functools, "_Kind": _Kind}
+    names |= {"np": np, "F": F, "timedelta": datetime.timedelta}
     names |= {"statistics": statistics, "Decimal": decimal.Decimal, "deque": collections.deque}
     exec(f"def step(x):\n    own.n += 1\n    return {form.replace('#', 'own.n')}\n", names)
     return names["step"]
@@ -348,6 +380,8 @@ def _counted(form):
         "x * (2 if 2.5 < # else 1)", "x * (2 if 3.0 == # else 1)", "x * max(2.5, #)", "x * sum([0.5, #])", "x * pow(2, #, 1000)",
         "x * math.ldexp(1.0, #)", "x * float(Decimal(#))", "x * len(deque(range(9), maxlen=#))", "torch.full((2,), #).sum() * x",
         "x * (torch.tensor(#).dtype == torch.int64)", "(torch.tensor([20]) // #).sum()", "x * [10, 20, 30, 40, 50, 60, 70, 80][#]", "x * abs(1j * #)", "x * abs(1j * (0.5 * #))", "x * statistics.mean([#, 2])", "x * type(#)(2.5)",
+        "x * (2 if type(#) is int else 1)", "x * timedelta(days=#).days", "x * float(np.cos(#))", "x * float(np.maximum(#, 3))", "x * np.clip(#, 2, 4)",
+        "x * (np.float32(2) * #).itemsize", "x * len(np.arange(20)[#:])", "F.one_hot(torch.tensor(1), # + 2).sum(0)",
     ],
 )  # fmt: skip
 def test_counts_beside_numbers_of_other_kinds(form):
