@@ -28,6 +28,7 @@ MOST_FORMS = 64
 MOST_BYTES = 1 << 30  # of memory in which programs compute
 _MOST_SEEN = 4096
 _MOST_PARTS = 1024  # of one argument that are looked at
+_DEEP = 3  # containers in containers that are looked at
 _FIRST, _TIMED = 16, 8  # calls before programs are compared with functions, and those that are timed of each
 _SHORT = 5e-4  # seconds that a program must take for that, at most
 
@@ -65,6 +66,25 @@ def _open(
 
 
 _SIMPLE = frozenset((int, bool, float, str, type(None)))
+
+
+def kinds_of(parts: Iterable[Any], depth: int = 0) -> tuple[Any, ...]:
+    """What kinds of things arguments are, but not their sizes and numbers."""
+    return tuple([
+        (a.dtype, a._k, len(a._array.shape)) if a.__class__ is Tensor else _kind_of(a, depth) for a in parts
+    ])  # fmt: skip
+
+
+def _kind_of(a: Any, depth: int) -> Any:
+    kind = a.__class__
+    if a is None or kind is bool or kind is str:
+        return a
+    if isinstance(a, Tensor):
+        return kind, a.dtype, a._k, len(a._array.shape)
+    if depth < _DEEP and isinstance(a, (tuple, list, dict)) and len(a) <= _FIRST:
+        names = [k if k.__class__ is str else k.__class__ for k in a] if isinstance(a, dict) else ()
+        return kind, *names, kinds_of(a.values() if isinstance(a, dict) else a, depth + 1)
+    return kind
 
 
 def ordinary_in(a: Any) -> list[Any]:

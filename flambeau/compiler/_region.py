@@ -29,7 +29,7 @@ from .._tensor import Tensor
 from ..nn.modules.container import ModuleDict, ModuleList
 from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
-from ._forms import Forms, leaves_in, nothing, ordinary_in
+from ._forms import Forms, kinds_of, leaves_in, nothing, ordinary_in
 from ._inside import Linked, copied_containers, given_back, has_more, inside_form, leads_to, settle, write_back
 from ._marks import changing, check_limits
 from ._pieces import Drawn, Pieces, is_tied, outline, runs_once
@@ -194,6 +194,9 @@ class Region:
         self.loose: set[str] = set()  # their attributes with numbers that change from call to call
         self.forms = Forms(dynamic, self.alike, self.loose)
         self.problem: Break | None = None
+        self.failed: set[Any] = set()  # kinds of calls that could not be recorded
+        own = getattr(function, "__self__", function)
+        self.module = own if isinstance(own, Module) else None
         self.misses = 0  # calls for which none of as many programs as may be kept is right, since one was
         self.scattered = False  # whether elements gave so many answers that it is not recorded any more
         self.surprises = 0  # how often a branch went another way than a program expected
@@ -234,6 +237,8 @@ class Region:
         if self.misses > _HOPELESS and self.misses % _HOPELESS and stance == "default":
             self.misses += 1
             return self.function(*args, **named)
+        if self.failed and not forms.known and stance == "default" and not changing and self._fails(args, named):
+            return self._in_parts(args, named)
         if forms.trial is not None and not self.misses:
             return forms.tried(self.function, self, args, named)
         entries = forms.fitting(args, named) if self.choice is None else self.entries
@@ -288,13 +293,14 @@ class Region:
         self.surprises = self.hits = self.lost = self.misses = 0
         self.scattered = False
         self.pieces.clear()
+        self.failed.clear()
 
     def _not_known(self, args: Any, named: Any, stance: str) -> Any:
         if stance == "run_only":
             return self.function(*args, **named)
         if changing:
             check_limits(leaves_in((args, named), self.alike))
-        if self.problem is not None and (self.unsupported is None or self.scattered or self._is_ours(self.problem)):
+        if self._fails(args, named):
             return self._in_parts(args, named) if self.backend is None else self._recorded(args, named)
         self.problem = (
             None  # what must be recorded whole is tried again: other arguments may go another way, or it raises
@@ -322,6 +328,20 @@ class Region:
             return self._recorded(args, named)
         finally:
             self.forms.cost = 1.5 * (perf_counter() - start)  # what was recorded is lowered later
+
+    def _fails(self, args: Any, named: Any) -> bool:
+        """Whether a function that could not be recorded cannot be for these arguments either, as far as one knows."""
+        if self.backend is not None:
+            return self.problem is not None and (self.unsupported is None or self.scattered)
+        few = len(self.failed) < self.limit()
+        return self.scattered or (bool(self.failed) and not (few and self._kind(args, named) not in self.failed))
+
+    def _kind(self, args: Any, named: Any) -> tuple[Any, ...]:
+        """What kind of call it is: what is recorded for one may fail for another."""
+        mode = None if self.module is None else self.module.__dict__.get("training")
+        if named:
+            return mode, local.grad, kinds_of(args), tuple(named), kinds_of(named.values())
+        return mode, local.grad, kinds_of(args)
 
     def _learn(self, args: Any, named: Any) -> None:
         """Finds classes of which there is another object where one was: from now on these are known by what they hold."""
@@ -469,6 +489,8 @@ class Region:
             if isinstance(tape, Pieces) and not tape.given:
                 tape.cut()
             self._broken([problem])
+            if self.backend is None and (self.unsupported is None or self._is_ours(problem)):
+                self.failed.add(self._kind(args, named))
             known_before = problem in (trail.problem, tape.problem)
             if self.unsupported is not None and not self._is_ours(problem) and (known_before or tape.graph.nodes):
                 raise self.unsupported(problem) from None
@@ -515,12 +537,16 @@ class Region:
 
     def _find_parts(self, args: Any) -> None:
         for module in _modules_of(self.function, args):
+            if module in self.parts:
+                continue
             part = Region(module._call_impl, self.limit, self.backend, None, self.stance, self.forms.dynamic)
             self.parts[module] = part
             part.exact, part.tune, part.graphs, part.choice = self.exact, self.tune, self.graphs, self.choice
 
     def _in_parts(self, args: Any, named: Any) -> Any:
         """Runs the function eagerly, and modules that it calls as programs."""
+        if not self.parts:
+            return self.function(*args, **named)
         able = [(m.__dict__, part) for m, part in self.parts.items() if not part.forms.are_lost]
         mine = [(own, part) for own, part in able if "_compiled_call_impl" not in own]
         for own, part in mine:

@@ -636,3 +636,49 @@ def test_a_size_is_a_reason_to_record_again_once(sizes, marked, counts):
         assert compiled(x, torch.ones(3)).tolist() == [2.0 * size[0] + 3] * size[1]
         found.append(counter.frame_count)
     assert found == counts
+
+
+def _sorts(x, flag=False, mode=None):
+    if flag:
+        x = x[x > 0]
+    if mode is not None:
+        time.time()
+    return x.exp() + 1
+
+
+def test_what_fails_for_one_kind_of_call_is_recorded_for_others():
+    x = torch.tensor([1.0, -2.0, 3.0])
+    compiled = torch.compile(_sorts)
+    for flag in (True, True, False, True, False, False):
+        assert torch.equal(compiled(x, flag), _sorts(x, flag))
+    assert programs(compiled) == 1
+    assert compiled._region.attempts == 1  # the other kind is not tried again
+    for mode in "abcdefghijk":  # at some time it is enough
+        assert torch.equal(compiled(x, mode=mode), x.exp() + 1)
+    assert compiled._region.attempts == compiled._region.limit()
+    again = torch.compile(_sorts)
+    assert torch.equal(again(x), x.exp() + 1) and torch.equal(again(x, True), _sorts(x, True))
+    nest = [x]
+    nest.append(nest)
+    assert torch.equal(again(x, nest), _sorts(x, True))
+    assert torch.equal(again(x.double()), x.double().exp() + 1)
+    assert programs(again) == 2
+
+
+def test_a_model_that_cannot_be_recorded_in_training_is_in_evaluation():
+    class Drops(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(2, 2)
+
+        def forward(self, x):
+            out = self.inner(x)
+            return out * (time.time() > 0) if self.training else out + 1
+
+    model = Drops()
+    compiled = torch.compile(model)
+    for training in (True, True, False, True, False):
+        model.train(training)
+        assert torch.equal(compiled(torch.ones(1, 2)), model(torch.ones(1, 2)))
+    assert programs(compiled) == 1 and len(compiled._region.parts) == 1
+    assert compiled._region.attempts == 1
