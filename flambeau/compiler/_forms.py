@@ -30,6 +30,10 @@ _MOST_SEEN = 4096
 _MOST_PARTS = 1024  # of one argument that are looked at
 _DEEP = 3  # containers in containers that are looked at
 _FIRST, _TIMED = 16, 8  # calls before programs are compared with functions, and those that are timed of each
+_MUCH, _TINY = (
+    1.25,
+    1e-4,
+)  # by how much a function must be faster if gradients follow, and seconds that its program takes
 _SHORT = 5e-4  # seconds that a program must take for that, at most
 
 
@@ -112,10 +116,13 @@ def nothing() -> None:
 
 
 class Trial:
-    """Whether a program is faster than the function that it stands for, with arguments of a form."""
+    """Whether a program is faster than the function that it stands for, with arguments of a form.
 
-    def __init__(self, form: tuple[Any, ...]):
-        self.form, self.calls = form, 0
+    That of one `entry` (a weak reference) runs the function where its guards hold, if it is not: other states of the world are others.
+    """
+
+    def __init__(self, form: tuple[Any, ...], entry: Any = None):
+        self.form, self.calls, self.entry = form, 0, entry
         self.times: tuple[list[float], list[float]] = [], []  # of the program, and of the function
 
     def run(self, function: Any, program: Any, args: Any, named: Any) -> Any:
@@ -129,11 +136,13 @@ class Trial:
 
     @property
     def is_over(self) -> bool:
-        return len(self.times[0]) >= _TIMED or (bool(self.times[0]) and min(self.times[0]) > _SHORT)
+        short = _SHORT if self.entry is None else _TINY
+        return len(self.times[0]) >= _TIMED or (bool(self.times[0]) and min(self.times[0]) > short)
 
     @property
     def is_lost(self) -> bool:
-        return len(self.times[0]) >= _TIMED and median(self.times[1]) < median(self.times[0])
+        much = 1.0 if self.entry is None else _MUCH
+        return len(self.times[0]) >= _TIMED and much * median(self.times[1]) < median(self.times[0])
 
 
 def _differing(form: tuple[Any, ...], other: tuple[Any, ...]) -> set[tuple[int, int]]:
@@ -246,10 +255,10 @@ class Forms:
                 own.insert(0, ref(entry))
                 return
 
-    def compare(self, form: tuple[Any, ...]) -> None:
-        """Has programs for arguments of this form compared with the function in later calls."""
+    def compare(self, form: tuple[Any, ...], entry: Any = None) -> None:
+        """Has programs for arguments of this form, or one of them, compared with the function in later calls."""
         if self.trial is None:
-            self.trial = Trial(form)
+            self.trial = Trial(form, None if entry is None else ref(entry))
 
     def tried(self, function: Any, program: Any, args: Any, named: Any) -> Any:
         """Runs one or the other, if there is a trial for these arguments."""
@@ -260,6 +269,9 @@ class Forms:
         finally:
             if trial is None or not trial.is_over:
                 self.trial = trial
+            elif trial.is_lost and trial.entry is not None:
+                if (entry := trial.entry()) is not None and entry is self.recent():
+                    entry.function = function
             elif trial.is_lost:
                 self.slow.add(trial.form)
                 self.recent = nothing

@@ -92,6 +92,7 @@ class Entry:
         "containers",
         "effects",
         "form",
+        "function",
         "guards",
         "only",
         "places",
@@ -107,9 +108,12 @@ class Entry:
         self.carried = carried  # functions that get further inputs from where the last run left them
         self.containers = containers  # the same for containers that it returns or keeps elsewhere
         self.said = said  # statements that tell somebody something, each with what the run has changed before
+        self.function: Any = None  # runs in the place of a program that is slower
         self.only = None if effects or said or form is not None else places[0]  # one object is all that there is
 
     def run(self, args: Any, named: Any) -> Any:
+        if self.function is not None:
+            return self.function(*args, **named)
         inputs, given = self.guards.find(args, named)
         if self.carried:
             inputs = [*inputs, *[get(given) for get in self.carried]]
@@ -164,6 +168,7 @@ _COMPILING = {"is_compiling", "is_dynamo_compiling"}  # names of functions that 
 _ATTEMPTS = 4  # to record what may go better the next time
 _PIECES = 16  # pieces of a function, for each time that it may be recorded
 _HOPELESS = 16  # calls without a program in a row, after which only every so many look for one
+_LITTLE = 8  # operations with gradients that may take longer as a program than eagerly
 _FEW = 4  # programs that may be wrong more often than right
 
 
@@ -642,9 +647,12 @@ class Region:
         there = [t for t in tape.graph.constants.values() if id(t._array) in trail.reach.tensors]
         self.forms.add(sizes, entry, next((t for t in there if t._k & GRAD), there[0] if there else None))
         # What computes nothing in one state of the world (dropout in evaluation) may compute much in another with the same sizes.
-        small = bool(tape.graph.nodes) and self.backend is None and program.backward_program is None
-        if small and not _COMPILING & trail.reach.names:
-            self.forms.compare(sizes)
+        goes_back = self.backend is None and program.backward_program is not None
+        if self.backend is None and not _COMPILING & trail.reach.names:
+            if tape.graph.nodes and not goes_back:
+                self.forms.compare(sizes)
+            elif len(tape.graph.nodes) <= _LITTLE:
+                self.forms.compare(sizes, entry)
         counters["stats"].update(unique_graphs=bool(tape.graph.nodes), calls_captured=len(tape.graph.nodes))
         once = carried or any([changes(node) or runs_once(node) for node in tape.graph.nodes])
         if tape.drawn is not None and (once or tape.drawn.more()):  # it would find what this run has left

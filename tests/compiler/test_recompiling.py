@@ -603,6 +603,34 @@ def test_short_programs_that_are_slower_than_their_functions_are_left():
     assert compiled._region.forms.trial is None
 
 
+@pytest.mark.parametrize("f", [lambda x: x.view(-1)[1:], lambda x: x.exp().chunk(2), lambda x: (x * 2, x.t())])
+def test_small_programs_that_are_lost_run_the_function_where_their_guards_hold(f):
+    flags = {"twice": False}
+
+    def g(x):
+        calls.append(x)
+        found = f(x)
+        return (found, found) if flags["twice"] else found
+
+    calls, compiled = [], torch.compile(g)
+    shown = lambda out: [t.tolist() for t in torch.utils._pytree.tree_leaves(out)]
+    x = torch.ones(2, 2, requires_grad=True)
+    expected = shown(g(x))
+    for _ in range(3):
+        assert shown(compiled(x)) == expected
+    trial, region = compiled._region.forms.trial, compiled._region
+    trial.times[0][:], trial.times[1][:] = [3e-6] * _TIMED, [2e-6] * _TIMED
+    compiled(x)
+    assert region.forms.trial is None and region.entries[0].function is g
+    before = len(calls)
+    for _ in range(3):
+        assert shown(compiled(x)) == expected
+    assert len(calls) == before + 3
+    flags["twice"] = True
+    assert [shown(compiled(x)) for _ in range(2)] == [shown(g(x))] * 2
+    assert programs(compiled) == 2 and region.entries[0].function is None
+
+
 def test_parts_that_are_slower_than_their_modules_are_called_as_they_are():
     layer = torch.nn.Linear(2, 2)
     compiled = torch.compile(lambda x: layer(x)[x[:, 0] > 0])  # of a size that depends on elements
