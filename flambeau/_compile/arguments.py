@@ -57,6 +57,7 @@ class Arguments:
         self._looks: list[range] = []  # which of these say what each tensor looks like
         self._covered: set[int] = set()  # those of which one native call knows whether they hold
         self.covering: str | None = None  # that call
+        self.others: set[int] = set()  # ids of what is known by who it is
         self._chain: _Chain = ()  # how what is described now is found
         self._found: list[tuple[str, _Chain]] = []  # expressions for all that is given, and how that is found
         self._kept: set[_Chain] = {()}  # how things are found that matter whether they are named or not
@@ -192,6 +193,7 @@ class Arguments:
         self._describe(value, place, path)
 
     def _by_identity(self, value: Any, path: str) -> None:
+        self.others.add(id(value))
         if not self._chain:
             self.objects.append((value, path))
         else:

@@ -346,8 +346,8 @@ def _outline(nodes: Any) -> list[Any]:
 _ABOUT = frozenset(
     [
         "__get__", "__set__", "size", "dim", "ndimension", "numel", "nelement",
-        "stride", "storage_offset", "is_contiguous", "element_size", "get_device", "type", "is_tensor",
-        "is_floating_point", "is_complex", "is_signed", "is_same_size", "is_conj", "is_neg", "is_inference",
+        "stride", "storage_offset", "is_contiguous", "element_size", "get_device", "type_", "is_tensor",
+        "is_floating_point", "is_complex", "is_signed", "is_same_size", "is_conj", "is_neg", "is_inference", "is_distributed",
         "is_storage", "is_set_to", "is_pinned", "result_type", "can_cast", "promote_types", "__len__",
         "__hash__", "__dir__", "dense_dim", "sparse_dim", "has_names", "is_coalesced", "is_shared",
         "__format__", "__repr__", "requires_grad_", "retain_grad", "broadcast_shapes", "typename",

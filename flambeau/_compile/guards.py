@@ -24,6 +24,7 @@ from .._kernel.native.site import Site
 from .._tensor import Tensor
 from .._tensor.methods import _Later
 from .arguments import Arguments
+from .arrays import computes, is_pure
 from .breaks import Break
 from .carried import Carried
 from .checks import Guards
@@ -127,6 +128,7 @@ class Trail:
         self.moment = Moment()
         self.arguments = arguments
         try:
+            self.reach.others = arguments.others
             self.reach.give(arguments.holders, {id(value) for value in arguments.given})
             self.reach.root(function, _name(function))
             for value, path in self.arguments.objects:
@@ -231,7 +233,7 @@ class Trail:
             whose = asked
         elif asked == IMPORT or code.co_name == "<module>":
             whose = IMPORT
-        elif id(code) in _HARMLESS or code.co_filename in _HARMLESS_FILES:
+        elif id(code) in _HARMLESS or code.co_filename in _HARMLESS_FILES or computes(code.co_filename):
             whose = TRUSTED
         elif whose == LIBRARY:  # it does what its caller wants of it
             whose = USERS if asked == USERS or (asked == OURS and code.co_filename == random.__file__) else TRUSTED
@@ -318,7 +320,7 @@ class Trail:
                 return None if name in _PURE else f"{name}() cannot be part of a compiled program"
             if module in _PURE_MODULES or (module == "sys" and name in _PURE_OF_SYS) or name == "fspath":
                 return None
-            if whose == OURS and module not in _WORLD:
+            if (whose == OURS and module not in _WORLD) or is_pure(owner, module, name):
                 return None
             if module is None and isinstance(getattr(function, "__objclass__", None), type):
                 if issubclass(function.__objclass__, _DATA):
@@ -336,9 +338,15 @@ class Trail:
         kind = owner if isinstance(owner, type) else type(owner)
         home = getattr(kind, "__module__", None)
         if isinstance(owner, type):
-            if name in _MADE_BY or issubclass(owner, _DATA):
+            if name in _MADE_BY or issubclass(owner, _DATA) or is_pure(owner, None, name):
                 return None
-        elif isinstance(owner, _DATA) or home in _PURE_MODULES or home == "re" or name in _OF_ALL:
+        elif (
+            is_pure(owner, None, name)
+            or isinstance(owner, _DATA)
+            or home in _PURE_MODULES
+            or home == "re"
+            or name in _OF_ALL
+        ):
             return None
         if whose == OURS and home not in _WORLD:
             return None

@@ -471,7 +471,7 @@ def wants_integers(names: Any) -> bool:
 
 def reads(module: str | None, name: str) -> bool:
     """Whether a function written in C may look at a number without its noticing."""
-    return module in _READERS or (module == "builtins" and name in _READING)
+    return module in _READERS or module == "numpy" or (module == "builtins" and name in _READING)
 
 
 def _others(code: Any, told: tuple[Any, ...]) -> list[Any]:

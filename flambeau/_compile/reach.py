@@ -29,6 +29,8 @@ import numpy as np
 from .._core.state import GRAD
 from .._kernel.native.site import Site
 from .._tensor import Tensor
+from .arrays import DISPATCHER, Elements
+from .arrays import MOST as MOST_BYTES
 from .holders import (
     MISSING,
     TABLES,
@@ -152,6 +154,8 @@ class Reach:
             self.space(builtins.__dict__, "builtins").add(name)
         self._kinds: dict[type, bool] = {}
         self._loose: list[types.ModuleType] = []
+        self._bytes = 0  # of arrays
+        self.others: Container[int] = ()  # ids of arguments that are known by who they are
         self.given: Container[int] = ()  # ids of arguments that are known by what they hold
         self.met: dict[int, Any] = {}  # those of them that were found elsewhere, too
         self._waiting: list[tuple[Any, str]] = []
@@ -572,6 +576,13 @@ class Reach:
         for i, held in enumerate(value):
             self.reach(held, f"{path}[{i}]")
 
+    def _array(self, value: Any, path: str) -> None:
+        """An array of NumPy's; one that is an argument is most likely another in each call."""
+        self._bytes += value.nbytes
+        if value.dtype.hasobject or self._bytes > MOST_BYTES or id(value) in self.others:
+            raise Unguarded(f"{path} is a ndarray, whose state cannot be guarded")
+        self.add(Elements(value, path))
+
     def _weak(self, value: Any, path: str) -> None:
         self.add(Answer(value, f"{path}()"))
         self.reach(value(), f"{path}()")
@@ -627,7 +638,7 @@ _OPENED: dict[type, Any] = {
     types.BuiltinFunctionType: _parts_of("__self__"), property: _parts_of("fget", "fset", "fdel"), staticmethod: _parts_of("__func__"),
     classmethod: _parts_of("__func__"), type(functools.lru_cache(len)): Reach._cached, OrderedDict: Reach._dictionary,
     functools.cached_property: _parts_of("func"), types.SimpleNamespace: lambda reach, value, path: reach._have(Fields(value, path)),
-    defaultdict: Reach._dictionary, types.MappingProxyType: Reach._dictionary,
+    defaultdict: Reach._dictionary, types.MappingProxyType: Reach._dictionary, np.ndarray: Reach._array,
 }  # fmt: skip
 _CONTENTS: dict[Any, Any] = {
     dict: Reach._dictionary,
@@ -655,5 +666,5 @@ _BASES = {
 # What cannot change and has no parts of interest.
 _CONSTANTS = {
     types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
-    types.MethodWrapperType, object, operator.itemgetter, operator.attrgetter, operator.methodcaller, types.ClassMethodDescriptorType, types.CodeType, types.GenericAlias, type(int | str), re.Pattern, np.ufunc,
+    types.MethodWrapperType, object, operator.itemgetter, operator.attrgetter, operator.methodcaller, types.ClassMethodDescriptorType, types.CodeType, types.GenericAlias, type(int | str), re.Pattern, np.ufunc, DISPATCHER,
 }  # fmt: skip

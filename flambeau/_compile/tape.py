@@ -6,7 +6,7 @@ from __future__ import annotations
 import gc
 import operator
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -70,6 +70,7 @@ class Tape:
         self.existed: Callable[[Any], bool] = lambda a: not isinstance(a, Tensor) or self._made_here(a) is a
         self.by_steps: dict[Any, Any] = {}  # what steps changed of those, and to what: they do it again
         self.gradients: dict[int, Any] = {}  # tensors whose gradients steps changed, with those of before
+        self.borrowed: set[Value] = set()  # tensors over the memory of arrays of NumPy's
         self._births: list[tuple[Node, Any]] = []  # nodes of tensors that were made from numbers, and their arrays
         self._written: list[Tensor] = []  # by nodes, of the function that runs
         self._numbers: int = 0 if of is None else of._numbers
@@ -229,6 +230,7 @@ class Tape:
         several = isinstance(out, (tuple, list))
         if opaque or writes:
             self._disturb()
+            self._written_to(writes)
         node = Node(op, args, (), several, named, opaque, writes, users_line())
         node.outs = tuple([self._out(t, node) if isinstance(t, Tensor) else None for t in (out if several else (out,))])
         self.graph.nodes.append(node)
@@ -242,6 +244,7 @@ class Tape:
         if self.problem is None:
             self._disturb()
             value, source = self.value(target), self._encoded(source)
+            self._written_to((value,))
             tracked = local.grad and target._k & GRAD
             op = write if self._counts(target, value) else write_data
             detached = self.detaches and value.k & GRAD and not tracked and op is write
@@ -276,6 +279,18 @@ class Tape:
         if self.problem is None and self.known(t) is None:
             self._append(Born(t), (), t)
             self._births.append((self.graph.nodes[-1], t._array))
+
+    def borrowed_from(self, t: Tensor) -> None:
+        """A tensor was made over an array of NumPy's, whose elements are the same in each run."""
+        self.born(t)
+        value = self.known(t)
+        if value is not None:
+            self.borrowed.add(value)
+
+    def _written_to(self, values: Iterable[Value]) -> None:
+        """Values are written to: of what arrays of NumPy's have in their memory nobody would know then."""
+        if self.borrowed and any([whole_of(value) in self.borrowed for value in values]):
+            self.stop("a tensor over the memory of an array is written to")
 
     def step(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Runs a function that is a step of its own in the program: Python calls it each time."""

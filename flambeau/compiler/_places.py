@@ -14,6 +14,7 @@ from .._compile.guards import Trail
 from .._compile.holders import MISSING, Effect, base_of, plain, put_attribute, put_item
 from .._compile.numbers import Leaf, computed, is_live
 from .._compile.numbers import plain as plain_number
+from .._compile.writes import whole_of
 from .._core.state import GRAD, local
 from .._ops.records.rewriting import replay
 from .._tensor import MADE_IN_INFERENCE, MADE_WITHOUT_GRAD, Tensor
@@ -178,6 +179,8 @@ class Places:
             if was_there:
                 return ITSELF, a
             raise Break("a result that was made in a way that cannot be recorded")
+        if whole_of(value) in tape.borrowed:
+            raise Break("a result over the memory of an array")
         if a.__dict__:
             raise Break(f"a result with attributes of its own ({', '.join(a.__dict__)})")
         if type(a) is not Tensor or (a._k & GRAD and a._edge is None):

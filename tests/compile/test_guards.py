@@ -26,7 +26,8 @@ from flambeau._compile.holders import MISSING, same
 from flambeau._compile.lookups import Lookups
 from flambeau._core.collector import uncollected
 
-ARRAY, LOCK, COUNTER = np.ones(3), threading.Lock(), itertools.count()
+ARRAY, OBJECTS = np.ones(3), np.array([None])
+LOCK, COUNTER = threading.Lock(), itertools.count()
 MANY = dict.fromkeys(range(20_000))
 LOGGER = logging.getLogger("flambeau.test")
 
@@ -88,9 +89,9 @@ BREAKS = {
     "perf_counter": (lambda x: x + time.perf_counter(), "time.perf_counter()"),
     "random": (lambda x: x + random.random(), "random"),
     "randint": (lambda x: x + random.randint(0, 3), "random.randint"),
-    "numpy_function": (lambda x: np.mean([1.0]), "np.mean"),
+    "numpy_file": (lambda x: np.loadtxt(["1"]), "numpy.lib"),
     "numpy_random": (lambda x: np.random.rand(2), "np.random"),
-    "numpy_array": (lambda x: x * ARRAY.size, "ARRAY is a ndarray"),
+    "numpy_array": (lambda x: x * OBJECTS.size, "OBJECTS is a ndarray"),
     "logging": (logs, "logging.warning()"),
     "warning": (warns, "warn"),
     "lock": (lambda x: LOCK.locked(), "LOCK"),

@@ -12,7 +12,7 @@ from ..._backend.copies import duplicate
 from ..._backend.placement import pinned
 from ..._core.devices import _local as current
 from ..._core.dtypes import FLOATING, INTEGER, default, dtype, from_numpy_dtype, int64, promote_types, scalar_dtype
-from ..._core.state import CUDA, META, local
+from ..._core.state import CAPTURE, CUDA, META, local, modes
 from ..._dispatch import backend_of
 from ..._errors.frames import warn_user
 from ..._tensor import Borrowed, Tensor, wrap
@@ -43,7 +43,14 @@ def from_numpy(ndarray: Any) -> Tensor:
     if array.dtype is not dtype.numpy:  # unpickled arrays have a copy of it, which kernels do not know
         array = array.view(dtype.numpy)
     made = wrap(array, dtype)
-    made._storage = Borrowed(ndarray)
+    return _over(ndarray, made)
+
+
+def _over(array: Any, made: Tensor) -> Tensor:
+    """A tensor over an array's memory."""
+    made._storage = Borrowed(array)
+    if modes.on & CAPTURE and local.captures:
+        local.captures[-1].borrowed_from(made)
     return made
 
 
@@ -497,6 +504,4 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
             "raises. Copy the buffer first if it is to be changed."
         )
     array = np.frombuffer(buffer, np.uint8, count * size, offset).view(d.numpy)
-    made = finished(array, d, 0, requires_grad)
-    made._storage = Borrowed(array)
-    return made
+    return _over(array, finished(array, d, 0, requires_grad))
