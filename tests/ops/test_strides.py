@@ -356,10 +356,14 @@ def test_a_format_is_kept_or_made_by_how_strides_look():
         ("ij,jk->k", (1,)),
         ("ij,kl->ilkj", (36, 3, 9, 1)),
         ("ij,jk->jik", (4, 12, 1)),
+        ("ijk,jl->ilk", (12, 1, 3)),
+        ("lj,ijk->ilk", (4, 8, 1)),
+        ("mjk,jl->mlk", (12, 4, 1)),
+        ("imk,ml->ilk", (12, 4, 1)),
     ],
 )
 def test_results_of_einsum_lie_as_they_are_written(equation, strides):
-    sizes = {"i": 2, "j": 3, "k": 4, "l": 3}
+    sizes = {"i": 2, "j": 3, "k": 4, "l": 3, "m": 1}
     shapes = [[sizes[k] for k in term] for term in equation.split("->")[0].split(",")]
     assert torch.einsum(equation, *[torch.zeros(shape) for shape in shapes]).stride() == strides
 

@@ -249,9 +249,9 @@ def _contract(a: _Term, b: _Term, kept: set[Any], wanted: Sequence[Any]) -> _Ter
     x, y = a.sizes(), b.sizes()
     if not any(k in y and k not in kept for k in x):  # elements are multiplied as they will lie
         a, b = (_Term(recipe, t.arranged(in_order(t.labels)), in_order(t.labels)) for t in (a, b))
-    # an extent of 1 broadcasts: such a dimension is dropped where the other term has the real one
-    a = a.without([k for k in a.labels if (k not in kept and k not in y) or (x[k] == 1 and y.get(k, 1) != 1)])
-    b = b.without([k for k in b.labels if (k not in kept and k not in x) or (y[k] == 1 and x.get(k, 1) != 1)])
+    # a dimension of extent 1 is dropped: the other term may have the real one, and it does not decide how the product lies
+    a = a.without([k for k in a.labels if (k not in kept and k not in y) or x[k] == 1])
+    b = b.without([k for k in b.labels if (k not in kept and k not in x) or y[k] == 1])
     a = a.without([k for k in a.labels if k not in kept and k not in b.labels])
     b = b.without([k for k in b.labels if k not in kept and k not in a.labels])
     x, y = a.sizes(), b.sizes()
@@ -263,7 +263,7 @@ def _contract(a: _Term, b: _Term, kept: set[Any], wanted: Sequence[Any]) -> _Ter
         one, two = a.among(labels), b.among(labels)
         shape = tuple([max(n, m) if n and m else 0 for n, m in zip(recipe.shapes[one], recipe.shapes[two])])
         return _Term(recipe, recipe.step(ops.mul, shape, one, two), labels)
-    if left and right and places.get(right[-1], after) < places.get(left[-1], after):
+    if left and right and places.get(right[-1], after) < places.get(left[0], after):
         a, b, x, y, left, right = b, a, y, x, right, left
 
     def grouped(term: _Term, *groups: list[Any]) -> int:
