@@ -368,6 +368,20 @@ def test_results_of_einsum_lie_as_they_are_written(equation, strides):
     assert torch.einsum(equation, *[torch.zeros(shape) for shape in shapes]).stride() == strides
 
 
+def test_selected_elements_lie_as_the_index():
+    x, index = torch.arange(120).reshape(2, 3, 4, 5), torch.tensor([[0, 1, 1], [1, 0, 0]])
+    for made, strides in (
+        (x[index.t()], (60, 180, 20, 5, 1)),
+        (x[:, index.t()], (120, 20, 60, 5, 1)),
+        (x[index.t(), index.t()], (20, 60, 5, 1)),
+        (x[..., index.t()], (72, 24, 6, 1, 3)),
+        (x[index], (180, 60, 20, 5, 1)),
+    ):
+        assert made.stride() == strides
+    assert torch.equal(x[index.t()], x[index].transpose(0, 1))
+    assert torch.equal(x[:, index.t()], x[:, index].transpose(1, 2))
+
+
 def test_tensors_of_arrays_lie_as_the_arrays():
     array = np.arange(6.0).reshape(2, 3)
     made = torch.tensor(array.T)

@@ -125,12 +125,17 @@ def _linear(x_shape: Any, arrays: Any, dims: Any, common: Any) -> Any:
 def read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
     """x indexed by arrays (masks or integers) at the dimensions `dims`, as a new array."""
     made = _read(backend, x, arrays, dims)
-    if made.ndim < 2 or not made.size or backend is not cpu or in_rows(x):
+    if made.ndim < 2 or not made.size or backend is not cpu or (in_rows(x) and are_in_rows(arrays)):
         return made
     arrays, dims = without_masks(x.shape, arrays, dims)
     out = empty_strided(made.shape, made.dtype, _result_strides(x, arrays, dims, made.shape))
     place(out, made)
     return out
+
+
+def are_in_rows(arrays: Any) -> bool:
+    """Whether no index lies in memory otherwise than row by row, as results of others do not."""
+    return all([a.ndim < 2 or a.flags.c_contiguous for a in arrays])
 
 
 def _result_strides(x: Any, arrays: Any, dims: Any, shape: Any) -> tuple[int, ...]:
@@ -155,7 +160,7 @@ def _indexed_shape(x: Any, arrays: Any, dims: Any) -> Any:
     if any(a.dtype == bool or a.dtype == np.uint8 for a in arrays):
         data_dependent()
     shape = _result_shape(x.shape, dims, _broadcast(arrays))
-    if x.flags.c_contiguous or len(shape) < 2 or 0 in shape:
+    if (x.flags.c_contiguous and are_in_rows(arrays)) or len(shape) < 2 or 0 in shape:
         return shape, dtype_of(x)
     return shape, dtype_of(x), _result_strides(x, arrays, dims, shape)
 
@@ -188,7 +193,8 @@ def _read(backend: Any, x: Any, arrays: Any, dims: Any) -> Any:
             raise IndexError("index is out of bounds for dimension with size 0")
         return kernels.empty_array(backend, shape, x.dtype)
     if backend is not cpu:
-        order = joint_order(shape, _lines(x, arrays, dims, shape)) if not x.flags.c_contiguous else None
+        rows = x.flags.c_contiguous and are_in_rows(arrays)
+        order = None if rows else joint_order(shape, _lines(x, arrays, dims, shape))
         return device_places.read(backend, x, _on_device(backend, x, arrays, dims, common), order)
     if threads.pay(count):
         if len(dims) == 1:

@@ -220,6 +220,8 @@ def _plain_selection(x: Tensor, key: tuple[Any, ...]) -> Tensor:
         if kind is Tensor and not part._k and (part.dtype is int64 or part.dtype is bool_):
             if part._array.ndim:
                 found, index, dim = found + 1, part._array, len(arrays)
+                if index.ndim > 1 and not index.flags.c_contiguous:
+                    return _general(x, key)  # results lie as the index
                 arrays.append(index)
                 basic.append(ALL)
                 continue
