@@ -74,8 +74,15 @@ class Shown:
             chain = self.chain
             if self.moves:
                 chain = replaced(chain, _Also, lambda also: found(also.place, sources))
-            sources[-1][self] = made = replay(chain, found(self.place, sources))
-            return made
+            base, made = found(self.place, sources), sources[-1]
+            if not self.moves and chain[0][2] is not None:  # one of several, which are taken together
+                op, static, number = chain[0]
+                key = op, id(base), repr(static)
+                if key not in made:
+                    made[key] = op(base, *static)
+                base, chain = made[key][number], chain[1:]
+            made[self] = replay(chain, base)
+            return made[self]
         finally:
             local.grad = before
 

@@ -123,6 +123,29 @@ def test_parts_of_what_nobody_has_share_a_storage():
         ]
 
 
+def test_parts_that_are_taken_together_have_one_node():
+    compiled = torch.compile(lambda x: [*(x * 2).unbind(1), *x.split(1)])
+    for _ in range(4):
+        x = X.clone().requires_grad_()
+        *columns, first, second = compiled(x)
+        assert len({t.grad_fn for t in columns}) == len({first.grad_fn, second.grad_fn}) == 1
+        (columns[0].sum() * 3 + first.sum() + columns[2][1]).backward()
+        assert x.grad.tolist() == [[7.0, 1.0, 1.0], [6.0, 0.0, 2.0]]
+
+
+def test_one_view_in_two_places_is_one_tensor():
+    state = {"a": None, "b": None}
+
+    def step(x):
+        state["a"] = state["b"] = x[1:]
+        return state["a"]
+
+    compiled = torch.compile(step)
+    for _ in range(4):
+        out = compiled(X.clone())
+        assert out is state["a"] is state["b"]
+
+
 def test_tensors_of_the_recorded_run_are_not_kept():
     compiled = torch.compile(base_and_view)
     held = [weakref.ref(t._array) for t in compiled(X.clone().requires_grad_())]
