@@ -70,6 +70,10 @@ def run(tracer: Any, function: Any, args: Any, named: dict[str, Any]) -> Any:
     if inside is not None and (fact(name, "composite") is not None or name.startswith(("masked.", "signal."))):
         with tracer.again():
             return inside(*args, **named)
+    if not _writes(function) and named.get("out") is None:
+        parts = tracer.in_parts(name, plain, args, named)
+        if parts is not None:
+            return parts
     out = tracer.compute(plain, args, named)
     if not _has_tensors(out) and not _writes(function):
         return out

@@ -253,6 +253,10 @@ class Tracer(TorchFunctionMode):
         """Calls the function of an operator."""
         return function(*args, **named)
 
+    def in_parts(self, op: str, function: Any, args: Any, named: dict[str, Any]) -> Any:
+        """The result of an operator that is not recorded whole, but as those that it calls; None for all others."""
+        return None
+
     def record(self, op: str, args: list[Any], named: dict[str, Any], out: Any) -> Any:
         """Adds an operator with its result, and gives what the program is to get."""
         arguments = [self._encoded(a) for a in args]

@@ -107,10 +107,11 @@ def record(
     strict: bool = True,
     constants: list[Any] | None = None,
     scripts: Scripts | None = None,
+    kind: type[Tracer] = Tracer,
 ) -> tuple[Any, ...]:
     """Runs a function in a recording: (tracer, [(name, values of an input)], values of the results)."""
     args, options = _copied(as_tuple(example)) if named is None else (), None if named is None else _copied(named)
-    tracer = Tracer(root, constants, scripts)
+    tracer = kind(root, constants, scripts)
     if named is None:
         parameters = [(n, declare(tracer, a, n)) for n, a in zip(_parameter_names(function, len(args)), args)]
     else:
@@ -126,7 +127,9 @@ def _is_traced(value: Any) -> bool:
     return isinstance(value, Tensor)
 
 
-def record_call(model: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+def record_call(
+    model: Any, args: tuple[Any, ...], named: dict[str, Any], kind: type[Tracer] = Tracer
+) -> tuple[Any, ...]:
     """Like `record`, for a call in which arguments that are no tensors are part of the program."""
     names = _parameter_names(model, len(args))
     fixed = {k: v for k, v in (*enumerate(args), *named.items()) if not _is_traced(v)}
@@ -136,7 +139,8 @@ def record_call(model: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tup
         placed = [fixed[i] if i in fixed else given.pop(str(i)) for i in range(len(args))]
         return model(*placed, **given, **{k: v for k, v in fixed.items() if isinstance(k, str)})
 
-    tracer, parameters, out = record(model if isinstance(model, Module) else None, call, None, examples, strict=False)
+    root = model if isinstance(model, Module) else None
+    tracer, parameters, out = record(root, call, None, examples, strict=False, kind=kind)
     return tracer, [(names[int(n)] if n.isdigit() else n, v) for n, v in parameters], out
 
 

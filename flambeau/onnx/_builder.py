@@ -23,6 +23,7 @@ class Builder:
 
     def __init__(self, onnx: Any, opset: int):
         self.onnx, self.opset = onnx, opset
+        self.open = False  # whether sizes of inputs may change
         self.nodes: list[Any] = []
         self.initializers: dict[str, Any] = {}
         self.names: dict[Value, str] = {}
@@ -138,8 +139,12 @@ class Builder:
             return self.add(kind, x, axes=axes, keepdims=int(keep))
         return self.add(kind, x, self.constant(axes), keepdims=int(keep))
 
-    def split(self, x: str, sizes: list[int], axis: int) -> list[str]:
-        if self.opset < 13:
+    def split(self, x: str, sizes: list[int], axis: int, even: bool = False) -> list[str]:
+        """Parts of a dimension; if they are `even`, as many of a dimension that has another size."""
+        if even and self.open and (len(set(sizes)) == 1 or self.opset >= 18):
+            count = {"num_outputs": len(sizes)} if self.opset >= 18 else {}
+            made = self.add("Split", x, outputs=len(sizes), axis=axis, **count)
+        elif self.opset < 13:
             made = self.add("Split", x, outputs=len(sizes), axis=axis, split=sizes)
         else:
             made = self.add("Split", x, self.constant(sizes), outputs=len(sizes), axis=axis)

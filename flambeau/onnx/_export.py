@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
 import warnings
@@ -11,21 +12,29 @@ from typing import Any, NamedTuple
 from .._autograd.modes import no_grad
 from .._compile.graph import values_in
 from .._core.symbolic import SymInt
-from .._library.schema_texts import gives_view
+from .._kernel.native.site import Site
+from .._library.schema_texts import gives_view, schemas_of
 from .._ops.registry import ops
 from .._tensor import Tensor
 from ..export.exported_program import ExportedProgram
 from ..jit._trace_code import prune
-from ..jit._tracer import TracerWarning, Value
+from ..jit._tracer import ARITHMETIC, Tracer, TracerWarning, Value
 from ..jit._tracing import record_call
 from ..nn.modules.module import Module
-from . import _table_layers, _table_shapes
+from ..utils._pytree import tree_leaves
+from . import _table_folds, _table_layers, _table_places, _table_shapes
 from ._builder import Builder
 from ._load import load
 from ._table import row_of
+from ._table_places import put_between
 from .errors import OnnxExporterError, OnnxExporterWarning, UnsupportedOperatorError
 
-_FILES = (_table_layers, _table_shapes)  # their rows are in the table once they are imported
+_FILES = (
+    _table_folds,
+    _table_layers,
+    _table_places,
+    _table_shapes,
+)  # their rows are in the table once they are imported
 _VERSIONS = range(11, 22)
 _DEFAULT = 18
 _LAST = (1 << 63) - 1
@@ -169,7 +178,7 @@ def export(
         args = (args,)
     args = tuple(args)
     named = dict(kwargs or {})
-    if args and isinstance(args[-1], dict) and not named and all(isinstance(k, str) for k in args[-1]):
+    if args and isinstance(args[-1], dict) and not named and _are_names(model, args[-1]):
         args, named = args[:-1], args[-1]  # the last dictionary names arguments
     tracer, parameters, out = _recorded(model, args, named, training)
     axes = _dynamic(dynamic_axes, dynamic_shapes, parameters, input_names)
@@ -184,6 +193,16 @@ def export(
     if f is not None:
         _write(proto, f, external_data)
     return program if dynamo or f is None else None
+
+
+def _are_names(model: Any, given: dict[Any, Any]) -> bool:
+    """Whether the keys of a dictionary are arguments of a model; otherwise it is one itself."""
+    try:
+        parameters = inspect.signature(model.forward if isinstance(model, Module) else model).parameters.values()
+    except (TypeError, ValueError):
+        return all(isinstance(k, str) for k in given)
+    names = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return all(k in names for k in given) or any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 def check(program: ONNXProgram) -> None:
@@ -219,13 +238,51 @@ def _of_program(ep: ExportedProgram, args: Any, kwargs: Any, dynamic_shapes: Any
     return ep.module(check_guards=False), tuple(args), kwargs, dynamic_shapes, _Mode("PRESERVE")
 
 
+def _has_form(op: str) -> bool:
+    """Whether an operator, or a number computed from sizes, can be written."""
+    name = op if "::" in op else f"aten::{op}"
+    return op in ARITHMETIC or row_of(op) is not None or any(n == name for n, _ in custom)
+
+
+class _Recorder(Tracer):
+    """A recording of operators that have a form in ONNX, as far as there are any."""
+
+    exports = True  # conditions choose among the results of both branches
+
+    def __init__(self, *given: Any):
+        super().__init__(*given)
+        self._taken_apart: set[str] = set()  # operators that are being recorded in parts
+
+    def in_parts(self, op: str, function: Any, args: Any, named: dict[str, Any]) -> Any:
+        if _has_form(op) or op in self._taken_apart:
+            return None
+        function = function.__self__.slow if isinstance(getattr(function, "__self__", None), Site) else function
+        inside = getattr(function, "__wrapped__", None)  # the function itself, behind what asks
+        if inside is None:
+            return None
+        items, nodes, constants = self.call.items, len(self.call.items), len(self.constants)
+        self._taken_apart.add(op)
+        try:
+            with self.again():
+                out = inside(*args, **named)
+            told = all(self.is_known(t) for t in tree_leaves(out) if isinstance(t, Tensor))
+            if told and len(self.constants) == constants and all(_has_form(n.op) for n in items[nodes:]):
+                return out
+        except Exception:  # the operator itself says what is wrong
+            pass
+        finally:
+            self._taken_apart.discard(op)
+        del items[nodes:], self.constants[constants:]
+        return None
+
+
 def _recorded(model: Any, args: tuple[Any, ...], named: dict[str, Any], training: Any) -> tuple[Any, ...]:
     """A recording of the model."""
     _state.exporting = True
     try:
         with no_grad(), select_model_mode_for_export(model, training), warnings.catch_warnings():
             warnings.simplefilter("default", TracerWarning)
-            return record_call(model, args, named)
+            return record_call(model, args, named, _Recorder)
     finally:
         _state.exporting = False
 
@@ -267,6 +324,7 @@ class _Writer:
         export_params: bool, as_inputs: bool, domains: dict[str, int],
     ) -> Any:  # fmt: skip
         b, helper = self.b, self.onnx.helper
+        b.open = bool(axes)
         outputs = list(values_in(out))
         prune(self.tracer.top, set(outputs))
         inputs = self._inputs(parameters, input_names, axes)
@@ -339,6 +397,8 @@ class _Writer:
 
     def _node(self, node: Any) -> None:
         row = self._row(node.op)
+        if row is None and self._is_constant(node):
+            return
         if row is None:
             name = node.op if "::" in node.op else f"aten::{node.op}"
             raise UnsupportedOperatorError(name, self.opset)
@@ -348,6 +408,15 @@ class _Writer:
             self.b.names[value] = name
         if node.op.endswith("_") and not node.op.endswith("__") and isinstance(node.args[0], Value):
             self._written(node.args[0], results[0])
+
+    def _is_constant(self, node: Any) -> bool:
+        """Whether a node depends on nothing (`linspace`, a window); if so its results are stored."""
+        random = any(a.name == "generator" for s in schemas_of(node.op).values() for a in s.arguments)
+        if random or "::" in node.op or next(values_in([*node.args, *node.named.values()]), None) is not None:
+            return False
+        for value in node.outs:
+            self.b.names[value] = self.b.constant(value.example.numpy(), value.example.dtype.numpy)
+        return True
 
     def _row(self, op: str) -> Any:
         name = op if "::" in op else f"aten::{op}"
@@ -366,20 +435,17 @@ class _Writer:
         if not gives_view(maker.op) or value.example._view is None:
             return
         base = maker.args[0]
-        if maker.op not in ("select", "slice") or any(isinstance(a, Value) for a in maker.args[1:]):
+        if maker.op not in ("select", "slice") or (maker.op == "select" and isinstance(maker.args[2], Value)):
             raise OnnxExporterError(f"a write in place into a part made by {maker.op} cannot be exported")
         dim = maker.args[1] % len(base.example.shape)
         if maker.op == "select":
             start, part = maker.args[2], b.unsqueeze(name, [dim])
-            end = None if start == -1 else start + 1
+            end = _LAST if start == -1 else start + 1
         else:
             (start, end, step), part = (*maker.args[2:5], *(None, None, 1)[len(maker.args[2:5]) :]), name
             if step != 1:
                 raise OnnxExporterError("a write in place into every second element cannot be exported")
-        whole = b.name(base)
-        pieces = [b.slice(whole, dim, 0, start)] if start else []
-        pieces += [part] + ([b.slice(whole, dim, end, _LAST)] if end is not None and end < _LAST else [])
-        self._written(base, b.add("Concat", *pieces, axis=dim) if len(pieces) > 1 else part)
+        self._written(base, put_between(b, b.name(base), part, dim, start, _LAST if end is None else end))
 
 
 def _custom_row(function: Any) -> Any:

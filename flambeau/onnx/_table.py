@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .._core.dtypes import BY_NAME
 from .._library.schema_texts import facts
 from .._ops.registry import functions
@@ -51,7 +53,7 @@ def _unary(kind: str) -> Row:
     return row
 
 
-def _number(b: Builder, n: Node, value: float) -> str:
+def number_of(b: Builder, n: Node, value: float) -> str:
     return b.constant(value, result_kind(n).numpy)
 
 
@@ -72,22 +74,58 @@ def _rsqrt(b: Builder, n: Node, x: Any) -> str:
 
 @op("exp2")
 def _exp2(b: Builder, n: Node, x: Any) -> str:
-    return b.add("Pow", _number(b, n, 2.0), b.t(x))
+    return b.add("Pow", number_of(b, n, 2.0), b.t(x))
 
 
 @op("log2", "log10", "log1p", "expm1")
 def _logs(b: Builder, n: Node, x: Any) -> str:
     value = b.t(x, result_kind(n))
     if n.op == "expm1":
-        return b.add("Sub", b.add("Exp", value), _number(b, n, 1.0))
+        return b.add("Sub", b.add("Exp", value), number_of(b, n, 1.0))
     if n.op == "log1p":
-        return b.add("Log", b.add("Add", value, _number(b, n, 1.0)))
-    return b.add("Div", b.add("Log", value), _number(b, n, math.log(2 if n.op == "log2" else 10)))
+        return b.add("Log", b.add("Add", value, number_of(b, n, 1.0)))
+    return b.add("Div", b.add("Log", value), number_of(b, n, math.log(2 if n.op == "log2" else 10)))
 
 
 @op("silu", "silu_")
 def _silu(b: Builder, n: Node, x: Any) -> str:
     return b.add("Mul", b.t(x), b.add("Sigmoid", b.t(x)))
+
+
+@op("trunc", "frac")
+def _trunc(b: Builder, n: Node, x: Any) -> str:
+    whole = b.add("Mul", b.add("Floor", b.add("Abs", b.t(x))), b.add("Sign", b.t(x)))
+    return whole if n.op == "trunc" else b.add("Sub", b.t(x), whole)
+
+
+@op("erfc")
+def _erfc(b: Builder, n: Node, x: Any) -> str:
+    return b.add("Sub", number_of(b, n, 1.0), b.add("Erf", b.t(x, result_kind(n))))
+
+
+@op("logit")
+def _logit(b: Builder, n: Node, x: Any, eps: Any = None) -> str:
+    value, one = b.t(x, result_kind(n)), number_of(b, n, 1.0)
+    if eps is not None:
+        value = b.add("Clip", value, number_of(b, n, eps), number_of(b, n, 1 - eps))
+    return b.add("Log", b.add("Div", value, b.add("Sub", one, value)))
+
+
+@op("isfinite")
+def _isfinite(b: Builder, n: Node, x: Any) -> str:
+    value = b.t(x) if kind_of(x).is_floating_point else b.t(x, DTYPES[6])
+    return b.add("Not", b.add("Or", b.add("IsNaN", value), b.add("IsInf", value)))
+
+
+@op("nan_to_num")
+def _nan_to_num(b: Builder, n: Node, x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> str:
+    value, limits = b.t(x), np.finfo(kind_of(x).numpy)
+    made = b.add("Where", b.add("IsNaN", value), number_of(b, n, nan or 0.0), value)
+    ends = ("detect_negative", posinf, limits.max), ("detect_positive", neginf, limits.min)
+    for other, given, end in ends:
+        found = b.add("IsInf", value, **{other: 0})
+        made = b.add("Where", found, number_of(b, n, end if given is None else given), made)
+    return made
 
 
 @op("mish", "mish_")
@@ -108,13 +146,13 @@ def _hardswish(b: Builder, n: Node, x: Any) -> str:
 @op("gelu")
 def _gelu(b: Builder, n: Node, x: Any, approximate: str = "none") -> str:
     value = b.t(x)
-    half, one = _number(b, n, 0.5), _number(b, n, 1.0)
+    half, one = number_of(b, n, 0.5), number_of(b, n, 1.0)
     if approximate == "tanh":
         cube = b.add("Mul", b.add("Mul", value, value), value)
-        inner = b.add("Add", value, b.add("Mul", cube, _number(b, n, 0.044715)))
-        bent = b.add("Tanh", b.add("Mul", inner, _number(b, n, math.sqrt(2 / math.pi))))
+        inner = b.add("Add", value, b.add("Mul", cube, number_of(b, n, 0.044715)))
+        bent = b.add("Tanh", b.add("Mul", inner, number_of(b, n, math.sqrt(2 / math.pi))))
     else:
-        bent = b.add("Erf", b.add("Mul", value, _number(b, n, math.sqrt(0.5))))
+        bent = b.add("Erf", b.add("Mul", value, number_of(b, n, math.sqrt(0.5))))
     return b.add("Mul", b.add("Mul", value, half), b.add("Add", bent, one))
 
 
@@ -126,7 +164,7 @@ def _leaky(b: Builder, n: Node, x: Any, negative_slope: float = 0.01) -> str:
 @op("elu", "elu_")
 def _elu(b: Builder, n: Node, x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> str:
     made = b.add("Elu", b.t(x), alpha=float(alpha))
-    return made if scale == 1 else b.add("Mul", made, _number(b, n, scale))
+    return made if scale == 1 else b.add("Mul", made, number_of(b, n, scale))
 
 
 @op("celu")
@@ -138,7 +176,7 @@ def _celu(b: Builder, n: Node, x: Any, alpha: float = 1.0) -> str:
 def _softplus(b: Builder, n: Node, x: Any, beta: float = 1, threshold: float = 20) -> str:
     if beta == 1:
         return b.add("Softplus", b.t(x))
-    factor = _number(b, n, float(beta))
+    factor = number_of(b, n, float(beta))
     return b.add("Div", b.add("Softplus", b.add("Mul", b.t(x), factor)), factor)
 
 
@@ -157,15 +195,14 @@ def _prelu(b: Builder, n: Node, x: Any, weight: Any) -> str:
 
 @op("glu")
 def _glu(b: Builder, n: Node, x: Any, dim: int = -1) -> str:
-    size = x.example.shape[dim] // 2
-    first, second = b.split(b.t(x), [size, size], dim)
+    first, second = b.split(b.t(x), [x.example.shape[dim] // 2] * 2, dim, even=True)
     return b.add("Mul", first, b.add("Sigmoid", second))
 
 
 @op("threshold")
 def _threshold(b: Builder, n: Node, x: Any, threshold: float, value: float) -> str:
-    test = b.add("Greater", b.t(x), _number(b, n, threshold))
-    return b.add("Where", test, b.t(x), _number(b, n, value))
+    test = b.add("Greater", b.t(x), number_of(b, n, threshold))
+    return b.add("Where", test, b.t(x), number_of(b, n, value))
 
 
 @op("hardshrink", "softshrink")
@@ -209,7 +246,7 @@ def _not(b: Builder, n: Node, x: Any) -> str:
 # -- two operands ------------------------------------------------------------------------------------------------
 
 
-def _pair(b: Builder, x: Any, y: Any) -> tuple[str, str, Any]:
+def pair_of(b: Builder, x: Any, y: Any) -> tuple[str, str, Any]:
     if not any(isinstance(v, Value) and isinstance(v.example, Tensor) for v in (x, y)):
         whole = not any(isinstance(v.example if isinstance(v, Value) else v, float) for v in (x, y))
         kind = DTYPES[4] if whole else DTYPES[6]
@@ -220,7 +257,7 @@ def _pair(b: Builder, x: Any, y: Any) -> tuple[str, str, Any]:
 
 def _binary(kind: str) -> Row:
     def row(b: Builder, n: Node, x: Any, y: Any, alpha: Any = 1, **named: Any) -> str:
-        left, right, like = _pair(b, x, y)
+        left, right, like = pair_of(b, x, y)
         if like.name == "bool" and kind == "Add":
             return b.add("Or", left, right)
         if like.name == "bool" and kind == "Mul":
@@ -243,7 +280,7 @@ def _rsub(b: Builder, n: Node, x: Any, y: Any, alpha: Any = 1) -> str:
 
 @op("div", "div_", "true_divide", "floor_divide", "floordiv")
 def _div(b: Builder, n: Node, x: Any, y: Any, rounding_mode: Any = None) -> str:
-    left, right, kind = _pair(b, x, y)
+    left, right, kind = pair_of(b, x, y)
     mode = "floor" if n.op.startswith("floor") else rounding_mode
     if mode is None:
         if isinstance(n.outs[0].example, Tensor):
@@ -265,7 +302,7 @@ def _div(b: Builder, n: Node, x: Any, y: Any, rounding_mode: Any = None) -> str:
 
 @op("remainder", "fmod")
 def _mod(b: Builder, n: Node, x: Any, y: Any) -> str:
-    left, right, kind = _pair(b, x, y)
+    left, right, kind = pair_of(b, x, y)
     if not kind.is_floating_point:
         return b.add("Mod", left, right, fmod=int(n.op == "fmod"))
     if n.op == "fmod":
@@ -280,17 +317,30 @@ def _pow(b: Builder, n: Node, x: Any, y: Any) -> str:
     return b.add("Pow", b.t(x, like), b.t(y, like))
 
 
+@op("logaddexp", "hypot", "xlogy")
+def _of_two(b: Builder, n: Node, x: Any, y: Any) -> str:
+    like = result_kind(n)
+    left, right = b.t(x, like), b.t(y, like)
+    if n.op == "hypot":
+        return b.add("Sqrt", b.add("Add", b.add("Mul", left, left), b.add("Mul", right, right)))
+    if n.op == "xlogy":
+        zero = number_of(b, n, 0.0)
+        return b.add("Where", b.add("Equal", left, zero), zero, b.add("Mul", left, b.add("Log", right)))
+    apart = b.add("Neg", b.add("Abs", b.add("Sub", left, right)))
+    return b.add("Add", b.add("Max", left, right), b.add("Softplus", apart))
+
+
 @op("atan2", "arctan2")
 def _atan2(b: Builder, n: Node, y: Any, x: Any) -> str:
     angle = b.add("Atan", b.add("Div", b.t(y), b.t(x)))
-    zero = _number(b, n, 0.0)
-    turn = b.add("Where", b.add("Less", b.t(y), zero), _number(b, n, -math.pi), _number(b, n, math.pi))
+    zero = number_of(b, n, 0.0)
+    turn = b.add("Where", b.add("Less", b.t(y), zero), number_of(b, n, -math.pi), number_of(b, n, math.pi))
     return b.add("Where", b.add("Less", b.t(x), zero), b.add("Add", angle, turn), angle)
 
 
 @op("eq", "ne", "lt", "gt", "le", "ge")
 def _compare(b: Builder, n: Node, x: Any, y: Any) -> str:
-    left, right, kind = _pair(b, x, y)
+    left, right, kind = pair_of(b, x, y)
     if kind.name == "bool" and n.op not in ("eq", "ne"):
         left, right = b.cast(left, DTYPES[3]), b.cast(right, DTYPES[3])
     if n.op in ("le", "ge") and b.opset < 12:
@@ -316,12 +366,14 @@ def _logic(b: Builder, n: Node, x: Any, y: Any) -> str:
     if n.op.startswith("logical") or result_kind(n).name == "bool":
         truth = BY_NAME["bool"]
         return b.add(word, b.t(x, truth), b.t(y, truth))
-    left, right, _ = _pair(b, x, y)
+    left, right, _ = pair_of(b, x, y)
     return b.add("Bitwise" + word, left, right)
 
 
 @op("where")
-def _where(b: Builder, n: Node, condition: Any, x: Any, y: Any) -> str:
+def _where(b: Builder, n: Node, condition: Any, x: Any = None, y: Any = None) -> Any:
+    if x is None:
+        return TABLE["nonzero_numpy"](b, n, condition)
     like = result_kind(n)
     return b.add("Where", b.t(condition, BY_NAME["bool"]), b.t(x, like), b.t(y, like))
 
@@ -340,7 +392,7 @@ def _lerp(b: Builder, n: Node, x: Any, y: Any, weight: Any) -> str:
 @op("addcmul", "addcdiv")
 def _addc(b: Builder, n: Node, x: Any, y: Any, z: Any, value: Any = 1) -> str:
     made = b.add("Mul" if n.op == "addcmul" else "Div", b.t(y), b.t(z))
-    made = made if value == 1 else b.add("Mul", made, _number(b, n, value))
+    made = made if value == 1 else b.add("Mul", made, number_of(b, n, value))
     return b.add("Add", b.t(x), made)
 
 
@@ -355,8 +407,8 @@ def _matmul(b: Builder, n: Node, x: Any, y: Any) -> str:
 @op("addmm", "baddbmm", "addmv")
 def _addmm(b: Builder, n: Node, x: Any, y: Any, z: Any, beta: Any = 1, alpha: Any = 1) -> str:
     made = b.add("MatMul", b.t(y), b.t(z))
-    made = made if alpha == 1 else b.add("Mul", made, _number(b, n, alpha))
-    first = b.t(x) if beta == 1 else b.add("Mul", b.t(x), _number(b, n, beta))
+    made = made if alpha == 1 else b.add("Mul", made, number_of(b, n, alpha))
+    first = b.t(x) if beta == 1 else b.add("Mul", b.t(x), number_of(b, n, beta))
     return b.add("Add", made, first)
 
 
@@ -433,8 +485,14 @@ def variance(b: Builder, x: Any, dim: Any, correction: Any, keepdim: bool, like:
     centred = b.add("Sub", value, b.reduce("ReduceMean", value, axes, True))
     made = b.reduce("ReduceMean", b.add("Mul", centred, centred), axes, keepdim)
     if correction:
-        count = math.prod(x.example.shape[a] for a in (range(rank(x)) if axes is None else axes))
-        made = b.add("Mul", made, b.constant(count / (count - correction), like.numpy))
+        dims = range(rank(x)) if axes is None else axes
+        count = math.prod(x.example.shape[a] for a in dims)
+        if b.open:
+            sizes = b.add("Gather", b.add("Shape", value), b.constant(list(dims)), axis=0)
+            whole = b.cast(b.add("ReduceProd", sizes, keepdims=0), like)
+            made = b.add("Div", b.add("Mul", made, whole), b.add("Sub", whole, b.constant(correction, like.numpy)))
+        else:
+            made = b.add("Mul", made, b.constant(count / (count - correction), like.numpy))
     return made
 
 
@@ -456,8 +514,8 @@ def _norm(b: Builder, n: Node, x: Any, ord: float = 2, dim: Any = None, keepdim:
     size = b.add("Abs", b.t(x))
     if math.isinf(ord):
         return b.reduce("ReduceMax" if ord > 0 else "ReduceMin", size, axes, keepdim)
-    total = b.reduce("ReduceSum", b.add("Pow", size, _number(b, n, ord)), axes, keepdim)
-    return b.add("Pow", total, _number(b, n, 1 / ord))
+    total = b.reduce("ReduceSum", b.add("Pow", size, number_of(b, n, ord)), axes, keepdim)
+    return b.add("Pow", total, number_of(b, n, 1 / ord))
 
 
 @op("cumsum")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..jit._operators import DTYPES
 from ..jit._tracer import Node, Value
 from ._builder import Builder, kind_of, rank, result_kind
 from ._table import op, refuse
@@ -327,3 +328,85 @@ def _nms(b: Builder, n: Node, boxes: Any, scores: Any, iou_threshold: float) -> 
     many = b.unsqueeze(b.t(boxes), [0]), b.unsqueeze(b.t(scores), [0, 1])
     kept = b.add("NonMaxSuppression", *many, b.size(b.t(boxes), 0), b.constant([iou_threshold], np.float32))
     return b.squeeze(b.slice(kept, 1, 2, 3), [1])
+
+
+@op("gru_cell", "lstm_cell", "rnn_tanh_cell", "rnn_relu_cell")
+def _cell(
+    b: Builder, n: Node, x: Any, state: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
+) -> str | list[str]:
+    hidden = state[0] if n.op == "lstm_cell" else state
+    rows = hidden.example.shape[-1]
+    given, kept = (
+        b.add("Gemm", b.t(v), b.t(w), *([] if bias is None else [b.t(bias)]), transB=1)
+        for v, w, bias in ((x, w_ih, b_ih), (hidden, w_hh, b_hh))
+    )
+    if n.op.startswith("rnn"):
+        return b.add("Tanh" if "tanh" in n.op else "Relu", b.add("Add", given, kept))
+    if n.op == "lstm_cell":
+        i, f, g, o = b.split(b.add("Add", given, kept), [rows] * 4, -1)
+        old = b.add("Mul", b.add("Sigmoid", f), b.t(state[1]))
+        cell = b.add("Add", old, b.add("Mul", b.add("Sigmoid", i), b.add("Tanh", g)))
+        return [b.add("Mul", b.add("Sigmoid", o), b.add("Tanh", cell)), cell]
+    (r, z, new), (r_, z_, new_) = (b.split(v, [rows] * 3, -1) for v in (given, kept))
+    reset, update = (b.add("Sigmoid", b.add("Add", u, v)) for u, v in ((r, r_), (z, z_)))
+    made = b.add("Tanh", b.add("Add", new, b.add("Mul", reset, new_)))
+    return b.add("Add", made, b.add("Mul", update, b.add("Sub", b.t(hidden), made)))
+
+
+# -- tables and images ---------------------------------------------------------------------------------------------
+
+
+@op("embedding_bag")
+def _embedding_bag(
+    b: Builder, n: Node, weight: Any, words: Any, offsets: Any, by_count: bool = False, mode: int = 0, sparse: bool = False,
+    factors: Any = None, include_last: bool = False, padding_idx: Any = None,
+) -> list[str]:  # fmt: skip
+    if mode == 2 or padding_idx not in (None, -1):
+        refuse("bags of embeddings of which the largest is taken, or with words that do not count")
+    like, count = kind_of(weight), b.add("Shape", b.t(words))
+    starts = b.t(offsets, DTYPES[4])
+    if include_last:
+        starts = b.slice(starts, 0, 0, -1)
+    places = b.add("Range", b.constant(0), b.squeeze(count, [0]), b.constant(1))
+    ends = b.add("Concat", b.slice(starts, 0, 1, (1 << 63) - 1), count, axis=0)
+    begun, over = (b.add("Less", places, b.unsqueeze(v, [1])) for v in (starts, ends))
+    member = b.cast(b.add("And", b.add("Not", begun), over), like)  # (bags, words)
+    rows = b.add("Gather", b.t(weight), b.t(words), axis=0)
+    if factors is not None:
+        rows = b.add("Mul", rows, b.unsqueeze(b.t(factors), [1]))
+    made = b.add("MatMul", member, rows)
+    if mode == 1:
+        size = b.reduce("ReduceSum", member, [1], True)
+        made = b.add("Div", made, b.add("Max", size, b.constant(1, like.numpy)))
+    return [made]
+
+
+@op("grid_sampler")
+def _grid_sampler(b: Builder, n: Node, x: Any, grid: Any, mode: int, padding: int, corners: bool) -> str:
+    if b.opset < 16:
+        refuse("grid_sample needs opset 16")
+    names = ("bilinear", "nearest", "bicubic") if b.opset < 20 else ("linear", "nearest", "cubic")
+    around = ("zeros", "border", "reflection")[padding]
+    return b.add("GridSample", b.t(x), b.t(grid), mode=names[mode], padding_mode=around, align_corners=int(corners))
+
+
+@op("channel_shuffle", "native_channel_shuffle")
+def _channel_shuffle(b: Builder, n: Node, x: Any, groups: int) -> str:
+    value = b.add("Reshape", b.t(x), b.constant([0, groups, x.example.shape[1] // groups, -1]))
+    return b.add("Reshape", b.add("Transpose", value, perm=[0, 2, 1, 3]), b.add("Shape", b.t(x)))
+
+
+@op("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d")
+def _nearest_exact(b: Builder, n: Node, x: Any, size: Any, factors: Any = None, *rest: Any) -> str:
+    return _resize(b, x, size, factors, "nearest", "half_pixel", nearest_mode="round_prefer_ceil")
+
+
+@op("binary_cross_entropy_with_logits")
+def _binary_loss(
+    b: Builder, n: Node, x: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 1
+) -> str:
+    if pos_weight is not None:
+        refuse("binary_cross_entropy_with_logits with pos_weight")
+    made = b.add("Sub", b.add("Softplus", b.t(x)), b.add("Mul", b.t(x), b.t(target)))
+    made = made if weight is None else b.add("Mul", made, b.t(weight))
+    return made if not reduction else b.reduce("ReduceMean" if reduction == 1 else "ReduceSum", made, None, False)

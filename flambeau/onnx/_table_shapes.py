@@ -132,7 +132,7 @@ def _cat(b: Builder, n: Node, tensors: Any, dim: int = 0, **named: Any) -> str:
 @op("split", "split_with_sizes", "chunk", "tensor_split")
 def _split(b: Builder, n: Node, x: Any, how: Any, dim: int = 0) -> list[str]:
     sizes = [v.example.shape[dim] for v in n.outs]
-    return b.split(b.t(x), sizes, dim % rank(x))
+    return b.split(b.t(x), sizes, dim % rank(x), even=n.op == "chunk")
 
 
 @op("unbind")
@@ -143,10 +143,16 @@ def _unbind(b: Builder, n: Node, x: Any, dim: int = 0) -> list[str]:
 
 @op("slice", "narrow")
 def _slice(b: Builder, n: Node, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> str:
+    first = b.number(0 if start is None else start)
     if n.op == "narrow":
-        whole = isinstance(start, Value) or isinstance(end, Value)
-        end = start + end if not whole else refuse("narrow with sizes that depend on inputs")
-    return b.slice(b.t(x), dim % rank(x), 0 if start is None else start, _LAST if end is None else end, step)
+        last = (
+            b.add("Add", first, b.number(end))
+            if isinstance(start, Value) or isinstance(end, Value)
+            else b.number(start + end)
+        )
+    else:
+        last = b.number(_LAST if end is None else end)
+    return b.add("Slice", b.t(x), first, last, b.constant([dim % rank(x)]), b.number(step))
 
 
 @op("select")
@@ -183,27 +189,6 @@ def _scatter(b: Builder, n: Node, x: Any, dim: int, index: Any, src: Any = None,
         updates = b.t(src, like)
     reduction = "add" if "add" in n.op else None
     return b.add("ScatterElements", b.t(x), b.t(index), updates, axis=dim % rank(x), reduction=reduction)
-
-
-@op("index")
-def _index(b: Builder, n: Node, x: Any, indices: Any) -> str:
-    given = [(d, i) for d, i in enumerate(indices) if i is not None]
-    if len(given) == 1:
-        dim, index = given[0]
-        if kind_of(index).name == "bool":
-            if dim:
-                refuse("a mask in the middle of an index")
-            places = b.add("Transpose", b.add("NonZero", b.t(index)), perm=[1, 0])
-            return b.add("GatherND", b.t(x), places)
-        return b.add("Gather", b.t(x), b.t(index), axis=dim)
-    if [d for d, _ in given] != list(range(len(given))) or any(kind_of(i).name == "bool" for _, i in given):
-        refuse("an index by several tensors that are not the first dimensions")
-    shape = b.constant(list(np.broadcast_shapes(*(tuple(i.example.shape) for _, i in given))))
-    parts = [
-        b.unsqueeze(b.add("Expand", b.t(i), shape), [len(n.outs[0].example.shape) - rank(x) + len(given)])
-        for _, i in given
-    ]
-    return b.add("GatherND", b.t(x), b.add("Concat", *parts, axis=-1))
 
 
 @op("tril", "triu")
@@ -326,3 +311,10 @@ def _pixel_unshuffle(b: Builder, n: Node, x: Any, factor: int) -> str:
     value = b.add("Reshape", b.t(x), b.constant([-1, c, h // factor, factor, w // factor, factor]))
     value = b.add("Transpose", value, perm=[0, 1, 3, 5, 2, 4])
     return b.add("Reshape", value, b.constant([-1, c * factor**2, h // factor, w // factor]))
+
+
+@op("atleast_1d", "atleast_2d", "atleast_3d")
+def _atleast(b: Builder, n: Node, x: Any) -> str:
+    wanted = len(n.outs[0].example.shape)
+    places = {(0, 1): [0], (0, 2): [0, 1], (1, 2): [0], (0, 3): [0, 1, 2], (1, 3): [0, 2], (2, 3): [2]}
+    return b.t(x) if rank(x) == wanted else b.unsqueeze(b.t(x), places[rank(x), wanted])

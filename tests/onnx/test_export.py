@@ -160,25 +160,105 @@ def test_layers(layer):
         lambda x: (x.reshape(x.size(0) * 2, -1) * x.shape[1] / x.size(0), torch.einsum("bi,ci->bc", x, x)),
         lambda x: (F.pad(x, (1, 2), value=0.5), F.one_hot(x.argmax(1), 4), F.cross_entropy(x, x.argmax(1))),
         lambda x: (x.gather(1, x.argsort(1)), x.unbind(1)[0], x.double().select(1, 0), (x > 0).any(1), x.t() @ x),
+        lambda x: (
+            torch.nonzero(x > 0),
+            torch.where(x > 0)[1],
+            torch.masked_select(x, x > 0),
+            x.isfinite(),
+            x.trunc(),
+            x.frac(),
+        ),
+        lambda x: (
+            x[:, x[0] > 0],
+            x[:, None][:, :, torch.tensor([0, 2])],
+            x[torch.tensor([[0], [1]]), torch.tensor([1, 2])],
+        ),
+        lambda x: (
+            x.var(),
+            torch.var_mean(x, 0),
+            torch.std_mean(x, 1),
+            x.median(1),
+            x.kthvalue(2, 1),
+            torch.count_nonzero(x > 0),
+        ),
+        lambda x: (
+            torch.cdist(x, x),
+            F.cosine_similarity(x, x.flip(1)),
+            F.pairwise_distance(x, x.flip(1)),
+            torch.isin(x, x[0]),
+        ),
+        lambda x: (
+            x.repeat_interleave(2, 1),
+            x.repeat_interleave(x.argmax(1), 0),
+            torch.diag(x[0]),
+            torch.diag_embed(x),
+        ),
+        lambda x: (x[:, :3].diagonal(0, 0, 1)[:3], x.unfold(1, 2, 1), torch.cross(x[:, 1:], x[:, :3], dim=1), x.erfc()),
+        lambda x: (x.index_add(1, torch.tensor([0, 2]), x[:, :2]), x.index_copy(0, torch.tensor([1]), x[:1])),
+        lambda x: (torch.select_scatter(x, x[:, 0], 1, -1), torch.slice_scatter(x, x[:, :2], 1, 1, 3)),
+        lambda x: (
+            x.index_put((x > 0,), torch.tensor(2.0)),
+            x.index_put((torch.tensor([0, 1]),), x[:2], accumulate=True),
+        ),
+        lambda x: (
+            torch.outer(x[:, 0], x[0]),
+            torch.hstack((x, x)),
+            torch.diff(x),
+            x * torch.linspace(0, 1, 4),
+            x.rot90(),
+        ),
+        lambda x: (
+            torch.logaddexp(x, x.flip(1)),
+            torch.hypot(x, x),
+            torch.xlogy(x.abs(), x.abs()),
+            x.sigmoid().logit(),
+        ),
+        lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,)),
+        lambda x: (x[:, None, :, None].expand(-1, 4, -1, 2).chunk(2, 0)[0], F.glu(x.repeat(2, 1), 0)),
     ],
 )
 def test_operations(f):
-    if "nan_to_num" in f.__code__.co_names:
-        with pytest.raises(errors.UnsupportedOperatorError, match="aten::nan_to_num"):
-            _same(f, torch.rand(3, 4), torch.rand(5, 4))
-    else:
-        _same(f, torch.randn(3, 4), torch.randn(5, 4))
+    _same(f, torch.randn(4, 4), torch.randn(6, 4), opset=18)
+
+
+@pytest.mark.parametrize(
+    "cell", [nn.GRUCell(3, 4), nn.LSTMCell(3, 4), nn.RNNCell(3, 4)], ids=lambda cell: type(cell).__name__
+)
+def test_cells(cell):
+    _same(cell, torch.randn(2, 3), torch.randn(5, 3))
+
+
+def test_bags_of_embeddings():
+    bag = nn.EmbeddingBag(9, 3)
+    data = io.BytesIO()
+    names = {"input_names": ["words", "offsets"], "dynamic_axes": {"words": [0], "offsets": [0]}}
+    torch.onnx.export(bag, (torch.arange(5), torch.tensor([0, 2])), data, **names)
+    words, offsets = torch.tensor([1, 2, 5, 6, 8, 3]), torch.tensor([0, 3, 3])
+    (got,) = _run(data.getvalue(), {"words": words.numpy(), "offsets": offsets.numpy()})
+    torch.testing.assert_close(torch.tensor(got), bag(words, offsets))
+
+
+def test_a_dictionary_may_be_an_argument():
+    class Model(nn.Module):
+        def forward(self, batch):
+            return batch["a"] + batch["b"]
+
+    program = torch.onnx.export(Model(), ({"a": torch.ones(2), "b": torch.ones(2)},), dynamo=True)
+    assert [i.name for i in program.model_proto.graph.input] == ["batch.0", "batch.1"]
 
 
 def test_writes_in_place():
     def f(x):
         y = x.clone()
         y[:, 0] = 1.0
+        y[: x.shape[0] // 2] += 1
+        y[x > 2] = 0.5
+        y[:, torch.tensor([1, 2])] = x[:, :2]
         y[0] += 2
         y[1:3, 1] = 7.0
         return y.relu_() * 2
 
-    _same(f, torch.randn(3, 4), torch.randn(5, 4))
+    _same(f, torch.randn(4, 4), torch.randn(6, 4))
 
 
 def test_what_has_no_form_names_itself():
