@@ -54,7 +54,8 @@ if _log:
 
         pytorch_insides.install(Path(os.environ["PYTORCH_TESTS_CHECKOUT"]))
     pytorch_imports.install(Path(os.environ["PYTORCH_TESTS_CHECKOUT"]))
-    if any(f"test{os.sep}{name}" in " ".join(sys.argv) or name in sys.argv[-1] for name in ("dynamo", "inductor", "export")):
+    given = " ".join(sys.argv)
+    if any(f"test{os.sep}{name}" in given or name in sys.argv[-1] for name in ("dynamo", "inductor", "export")):
         import pytorch_dynamo
 
         pytorch_dynamo.install()
