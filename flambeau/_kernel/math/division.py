@@ -106,7 +106,7 @@ def _squared(m: Any, x: Value, y: Value, bits: int) -> Value:
 
 register(
     {
-        "fmod": fmod, "remainder": remainder, "floor_divide": floor_divide, "trunc_divide": trunc_divide,
+        "fmod": fmod, "remainder": remainder, "floor_divide": floor_divide, "div_floor": floor_divide, "div_trunc": trunc_divide,
         "integer_power": integer_power,
     },
     {},

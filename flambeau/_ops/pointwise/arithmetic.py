@@ -212,19 +212,19 @@ div_floor_op = pointwise(
     backward_name="DivBackward2",
 )  # fmt: skip
 div_trunc_op = pointwise(
-    "div_trunc", lambda m, x, y: m.trunc_divide(x, y), real_numeric, _no_gradient, public=False,
+    "div_trunc", lambda m, x, y: m.div_trunc(x, y), real_numeric, _no_gradient, public=False,
     short=lambda m, cut, x, y: m.trunc(cut(x / y)),
     backward_name="DivBackward2",
 )  # fmt: skip
 remainder_op = pointwise(
     "remainder", lambda m, x, y: m.remainder(x, y), real_numeric, public=False,
     backward_name="RemainderBackward1", number_names={"y": "RemainderBackward0"},
-    grad={"x": lambda m, g: g, "y": lambda m, g, x, y: -g * m.floor_divide(x, y)},
+    grad={"x": lambda m, g: g, "y": lambda m, g, x, y: -g * m.div_floor(x, y)},
 )  # fmt: skip
 fmod_op = pointwise(
     "fmod", lambda m, x, y: m.fmod(x, y), real_numeric, public=False, numbers="right",
     backward_name="FmodBackward1", number_names={"y": "FmodBackward0"},
-    grad={"x": lambda m, g: g, "y": lambda m, g, x, y: -g * m.trunc_divide(x, y)},
+    grad={"x": lambda m, g: g, "y": lambda m, g, x, y: -g * m.div_trunc(x, y)},
 )  # fmt: skip
 _WHOLE = (int, np.integer, np.bool_)
 _ROUNDED = {"floor": div_floor_op, "trunc": div_trunc_op}

@@ -171,7 +171,7 @@ def _gcd(m: Any, x: Value, y: Value) -> Value:
 
 def _lcm(m: Any, x: Value, y: Value) -> Value:
     divisor = _gcd(m, x, y)
-    quotient = m.trunc_divide(x, divisor)  # which takes the least integer by -1 too
+    quotient = m.div_trunc(x, divisor)  # which takes the least integer by -1 too
     if x.type in ("i8", "i16"):  # as C computes: the product of short integers is an int
         product = m.cast(m.real_abs(m.cast(quotient, "i32") * m.cast(y, "i32")), x.type)
     else:
