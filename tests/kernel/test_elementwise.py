@@ -1,5 +1,6 @@
 """Pointwise calls past NumPy's preparations give what the ufunc gives, whatever the operands look like."""
 
+import itertools
 import math
 
 import numpy as np
@@ -145,3 +146,27 @@ def _layouts_of(operands):
 def test_only_what_vectors_can_do_is_written_so():
     assert pointwise.has_vectors(lambda m, x: m.exp(x), ("f32",))
     assert not pointwise.has_vectors(lambda m, x, y: x // y, ("i32", "i32"))
+
+
+@pytest.mark.parametrize("length", [1, 5, 16, 64, 100, 256, 300, 700])
+def test_three_operands_of_every_layout(length):
+    """Side by side, one value for a whole row, or apart: what does not lie side by side is gathered."""
+    torch.manual_seed(0)
+    kinds = {
+        "dense": lambda: torch.randn(7, length),
+        "single": lambda: torch.randn(7, 1),
+        "line": lambda: torch.randn(length),
+        "apart": lambda: torch.randn(7, 2 * length)[:, ::2],
+        "turned": lambda: torch.randn(length, 7).T,
+    }
+    functions = {
+        "where": lambda x, y, z: torch.where(x > 0, y, z),
+        "addcmul": torch.addcmul,
+        "lerp": torch.lerp,
+        "clamp": lambda x, y, z: torch.clamp(x, y - 1, z + 1),
+    }
+    for chosen in itertools.product(kinds, repeat=3):
+        given = [kinds[kind]() for kind in chosen]
+        dense = [x.expand(torch.broadcast_shapes(*[x.shape for x in given])).clone() for x in given]
+        for name, function in functions.items():
+            assert torch.equal(function(*given), function(*dense)), (name, chosen)

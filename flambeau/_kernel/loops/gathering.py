@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from ..render.llvm import Llvm
-from ..render.tiles import minimum
+from ..render.tiles import minimum, vectors
 from ..render.value import SIZE, Value
 
 _COPIED = 256  # elements that are copied at a time
@@ -45,8 +45,10 @@ def gathered(
         for d, own, buffer in zip(dense, here, buffers)
     ]
     for k in range(inputs):  # a single value is the same for all blocks
-        kept = dense[k] | ((steps[k] == 0) & (start > 0))
-        with r.loop(zero, r.select(kept, zero, count), brief=True) as i:
+        single = steps[k] == 0
+        with r.when(single & (start == 0)):
+            _fill(r, here[k], buffers[k], types[k], count)
+        with r.loop(zero, r.select(dense[k] | single, zero, count), brief=True) as i:
             _copy(r, r.address(here[k], i * steps[k]), r.address(buffers[k], i * SIZE[types[k]]), types[k])
     yield places, count
     for k in range(inputs, len(types)):
@@ -55,6 +57,19 @@ def gathered(
     r.write(done, "i64", start + count)
     r.branch(head)
     r.start_block(end)
+
+
+def _fill(r: Llvm, source: str, target: str, type: str, count: Value) -> None:
+    """One element to so many places, or some more of a block."""
+    word, parts = _WORDS[SIZE[type]]
+    offsets = [r.constant("i64", n * SIZE[word]) for n in range(parts)]
+    values = [r.load(r.address(source, offset), word) for offset in offsets]
+    lanes = vectors()[0] // SIZE[word] if r.as_written and parts == 1 else 1
+    with r.loop(r.constant("i64", 0), count, lanes, independent=lanes == 1) as i:
+        for offset, value in zip(offsets, values):
+            place = r.address(r.address(target, i * SIZE[type]), offset)
+            with r.vectors(lanes) if lanes > 1 else nullcontext():
+                r.store(place, word, r.in_lanes(value) if lanes > 1 else value)
 
 
 def _copy(r: Llvm, source: str, target: str, type: str) -> None:

@@ -74,9 +74,9 @@ def _layouts(inputs: Sequence[str], moves: bool) -> list[tuple[bool, ...]]:
         return [none, (True,)] if moves else [none]
     if count == 2:
         return [none, (False, True), (True, False)]
-    # numbers come last: one or two operands before them (a gradient and an operand), or a single number
+    # numbers come last: one or two operands before them (a gradient and an operand), or a single number; others are gathered
     dense = sorted({1, 2, count - 1})
-    return [none, *[(False,) * k + (True,) * (count - k) for k in dense]]
+    return [(False,) * k + (True,) * (count - k) for k in dense]
 
 
 def _known_layout(types: Sequence[str], inputs: int, steps: Sequence[int]) -> list[tuple[bool, ...]]:
@@ -344,11 +344,19 @@ class _Loop:
                     if self.rare and self.everywhere and not apart:
                         self.plain(single, start, stop, fast=False)
                         leave()
-            if not certain:
+            if not certain and len(self.inputs) > 2 and not self.rare and not self.stream:
+                self.gathered()
+            elif not certain:
                 with r.loop(start, stop, brief=True) as i:
                     self.wherever(i)
             r.branch(end)
             r.start_block(end)
+
+    def gathered(self) -> None:
+        """One loop for all layouts: what does not lie side by side is copied there first, a block at a time."""
+        given = self.types, len(self.inputs), self.pointers, self.steps, self.count
+        with gathered(self.r, *given) as (self.pointers, count):
+            self.contiguous({}, self.zero, count)
 
 
 def render_pointwise(
