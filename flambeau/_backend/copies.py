@@ -165,9 +165,17 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
     None if there is nothing to copy, if NumPy has to do it, or if the source's neighbours are not those of the target.
     """
     dims = merged_dims([(shape, source), (shape, target)], shape)
-    if not dims or 0 in shape or len(dims) >= pool.MOST_DIMS or size not in _CODES:
+    if not dims or 0 in shape or size not in _CODES:
         return None
     n, (step, to) = dims.pop()
+    if (
+        dims and step == to == size and n * size in _CODES
+    ):  # a run as long as an element of another type is copied as one of those
+        size *= n
+        few = size not in turning.TYPES or dims[-1][0] < turning.lanes(size)
+        n, (step, to) = dims.pop(_nearest(dims) if few else -1)
+    if len(dims) >= pool.MOST_DIMS:
+        return None
     if step and any(0 < abs(steps[0]) < abs(step) for _, steps in dims):
         return _turned_plan(size, count, n, step, to, dims)
     backwards = step == -size
@@ -202,6 +210,11 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
     else:
         words = pool.walk(loop, jobs, 2, length, [*steps, *core], (n,), outer, strides)
     return lambda x, out: pool.run_walk(words, [x + first, out + at], count)
+
+
+def _nearest(dims: list[tuple[int, list[int]]]) -> int:
+    """The dimension along which the source's elements are nearest to each other."""
+    return min(range(len(dims)), key=lambda d: abs(dims[d][1][0]) or math.inf)
 
 
 def _turned_plan(size: int, count: int, n: int, step: int, to: int, dims: list[tuple[int, list[int]]]) -> Any:

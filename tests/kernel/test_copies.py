@@ -131,3 +131,31 @@ def test_copies_from_the_end_on(shape, threads):
         assert np.array_equal(x.double().flip(0).numpy(), np.flip(a.astype(np.float64), 0))
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+def test_short_runs(dtype, threads):
+    """Runs of as many bytes as another type has are copied as elements of that type, also where they are not aligned to it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for run in (2, 3, 4, 8, 16):
+            x = array((2, 3, 10, 21 * run + 1), dtype)
+            for part in (x[..., 1:], x[..., :-1], x[:, ::-1, ::2, 1:]):
+                split = part.reshape(2, 3, -1, 21, run)
+                for order in ((0, 1, 2, 3), (1, 3, 0, 2), (0, 2, 3, 1), (3, 2, 1, 0)):
+                    turned = split.transpose(*order, 4)
+                    np.testing.assert_array_equal(copies.row_major(turned), turned)
+                    wide = np.zeros((*turned.shape[:-1], run + 1), x.dtype)
+                    copies.place(wide[..., 1:], turned)
+                    np.testing.assert_array_equal(wide[..., 1:], turned)
+                    assert not wide[..., 0].any()
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_copy_of_many_dimensions_has_a_plan():
+    x = array((2, 3, 8, 64, 64), "float32").reshape(2, 3, 4, 2, 16, 4, 16, 4).transpose(0, 2, 4, 6, 1, 3, 5, 7)
+    assert copies._plan(4, 1, x.shape, x.strides, np.empty(x.shape, "f4").strides) is not None
+    np.testing.assert_array_equal(copies.row_major(x), x)

@@ -13,7 +13,7 @@ _SHORT = 16  # bytes of the vectors that small elements are turned in: every CPU
 TYPES = {1: "u8", 2: "i16", 4: "i32", 8: "i64"}  # by bytes of an element
 
 
-def _lanes(size: int) -> int:
+def lanes(size: int) -> int:
     """Rows and columns of a block."""
     return Plan(TYPES[size], 1).lanes if size >= 4 else _SHORT // size
 
@@ -32,7 +32,7 @@ def _block(plan: Plan) -> Vectors:
 def _small_block(size: int) -> Vectors:
     """The same for elements of one or two bytes. In each round neighbours come from two vectors that are half of all apart."""
     r = Vectors("block", ["ptr noalias %x", "i64 %x_column", "ptr noalias %out", "i64 %out_row"], Plan("i32", 1))
-    n = _lanes(size)
+    n = lanes(size)
     vector = f"<{n} x i{8 * size}>"
     lines = [r.raw(f"load {vector}, ptr {r.at('%x', r.i64('%x_column') * i)}, align {size}") for i in range(n)]
     halves = [[f"i32 {lane // 2 + n * (lane % 2) + start}" for lane in range(n)] for start in (0, n // 2)]
@@ -65,7 +65,7 @@ def _main(plan: Plan) -> Frame:
     """A loop over (m,n)->(m,n): the source is dense along m, the target along n."""
     r = Frame(plan, 2)
     zero, size = r.constant("i64", 0), SIZE[plan.type]
-    n = _lanes(size)
+    n = lanes(size)
     batch, rows, columns = (r.word("%dims", i) for i in range(3))
     x_column, out_row = r.core(1), r.core(2)
     near = max(n, _NEAR // size)
