@@ -5,16 +5,22 @@ import pytest
 
 import flambeau as torch
 from flambeau._backend.cpu import cpu
+from flambeau._kernel.render.tiles import lanes
 from flambeau._ops.layers.convolution import WAYS, columns, description, matrices
 from flambeau._ops.layers.convolution.description import describe, output_size, run, way
 
 CASES = {  # the way that it is made for: images, weight, stride, padding, dilation, groups
     "lines": ((2, 16, 300), (32, 16, 5), (2,), (2,), (1,), 1),
     "patches": ((2, 3, 35, 33), (48, 3, 8, 8), (8, 8), (0, 0), (1, 1), 1),
+    "patches of many positions": ((2, 3, 67, 66), (24, 3, 4, 4), (4, 4), (0, 0), (1, 1), 1),
+    "patches of lines": ((3, 16, 515), (24, 16, 2), (2,), (0,), (1,), 1),
     "patches of volumes": ((2, 6, 7, 13, 12), (48, 6, 2, 4, 4), (2, 4, 4), (0, 0, 0), (1, 1, 1), 1),
+    "patches of one volume": ((1, 64, 4, 4, 6), (48, 64, 2, 2, 2), (2, 2, 2), (0, 0, 0), (1, 1, 1), 1),
     "volumes": ((2, 8, 6, 9, 10), (16, 8, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1),
     "volumes in steps": ((2, 16, 9, 10, 8), (24, 16, 3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1), 1),
     "volumes in long steps": ((2, 16, 11, 10, 8), (24, 16, 2, 3, 3), (4, 1, 2), (1, 0, 1), (2, 1, 1), 1),
+    "volumes of few channels": ((1, 1, 6, 37, 35), (16, 1, 3, 7, 7), (1, 2, 2), (1, 3, 3), (1, 1, 1), 1),
+    "columns of slices": ((2, 16, 6, 9, 10), (24, 16, 3, 1, 1), (1, 1, 1), (1, 0, 0), (1, 1, 1), 1),
     "groups": ((2, 24, 14, 15), (48, 3, 3, 3), (1, 1), (1, 1), (1, 1), 8),
     "winograd": ((2, 16, 15, 14), (24, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),
     "lanes": ((2, 32, 15, 14), (32, 32, 3, 3), (2, 2), (1, 1), (1, 1), 1),
@@ -62,6 +68,20 @@ def test_all_ways_that_suit_agree(name, role):
 @pytest.mark.parametrize("name", CASES)
 def test_the_way_that_is_taken(name):
     assert _name(way(_described(CASES[name]), "products")) == name.partition(" ")[0]
+
+
+@pytest.mark.parametrize(
+    "channels, width, name", [(3, 8, "groups"), (0.75, 2, "groups"), (0.75, 0.5, "lanes"), (1, 2, "lanes")]
+)
+def test_few_channels_are_dealt_with_plane_by_plane_where_rows_fill_vectors_better(channels, width, name):
+    """Numbers below 3 count in vectors."""
+    n = lanes("f32")
+    inputs = channels if channels > 2 else int(channels * n)
+    if name == "lanes" and inputs <= 4:
+        pytest.skip("so few channels are always dealt with plane by plane")
+    width = int(width * n) if width < 8 else width
+    conv = _described(((4, inputs, 64, width), (32, inputs, 5, 3), (1, 1), (2, 1), (1, 1), 1))
+    assert _name(way(conv, "products")) == name
 
 
 def test_the_choice_depends_on_the_role_and_is_kept():

@@ -8,8 +8,8 @@ from .description import WAYS
 
 WAYS[:] = [
     library,  # the device's own, if it has one
-    lines,  # one dimension: as images with one row or one column
     patches,  # large windows side by side: one copy and one product
+    lines,  # one dimension: as images with one row or one column
     volumes,  # three dimensions: slices below a window are channels of images
     groups,  # few channels in a group: plane by plane
     winograd,  # windows of 3x3 in steps of one: Winograd's tiles

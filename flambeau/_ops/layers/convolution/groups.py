@@ -16,6 +16,7 @@ from ...._core.allocation import empty, zeros
 from ...._core.dtypes import BY_NUMPY
 from ...._kernel.images import conv_groups as kernels
 from ...._kernel.images.conv_groups import Window
+from ...._kernel.render.tiles import lanes
 from ...._kernel.render.value import SIZE
 from ...._kernel.threads import pool
 from ...folds.folding import fold_array
@@ -34,10 +35,13 @@ _PRODUCTS = 2  # that take as long as to move an element: sums of few do not sta
 def suits(conv: Conv, role: str) -> bool:
     """Whether images have two dimensions, groups are small, and so are their windows and planes.
 
-    For the adjoint one group is worth it where no zeros lie between elements; of many channels, where each thread has images.
+    One group is worth it for the adjoint where no zeros lie between elements; of many channels, where each thread has images; and for
+    products where rows fill vectors better than channels do.
     """
     inputs, outputs, size = conv.inputs // conv.groups, conv.outputs // conv.groups, math.prod(conv.size)
-    few = max(inputs, outputs) <= _CHANNELS if conv.groups > 1 else min(inputs, outputs) <= _ALONE
+    along = role == "products" and conv.has_kernels and conv.window <= _MOST
+    along = along and _fills_less(inputs, conv.counts[-1], lanes(CODES[conv.dtype]))
+    few = max(inputs, outputs) <= _CHANNELS if conv.groups > 1 else along or min(inputs, outputs) <= _ALONE
     if not few or not conv.has_kernels or len(conv.kernel) != 2:
         return False
     apart = math.prod(conv.stride) if conv.window > _MOST else 1
@@ -52,6 +56,11 @@ def suits(conv: Conv, role: str) -> bool:
         return False
     few_zeros = apart <= _APART if conv.groups > 1 else max(conv.stride) == 1
     return role != "adjoint" or (min(conv.around) >= 0 and few_zeros)
+
+
+def _fills_less(few: int, row: int, lanes: int) -> bool:
+    """Whether so many elements are less than a vector, and idle more of its lanes than a row idles of those it takes."""
+    return few < lanes and few * -(-row // lanes) <= row
 
 
 def _grouped(x: Any, groups: int) -> Any:

@@ -26,7 +26,9 @@ from .schedule import Block, Schedule, dense, flat, parts, run, view
 
 _INPUTS = 3  # from which windows in lanes are not mostly empty
 _WEIGHTS = 1 << 19  # that stay in a core's cache
-_OF_IMAGE = 1 << 20  # elements of an image in lanes
+_OF_IMAGE = (
+    1 << 21
+)  # elements of an image in lanes; of one that is made half as many, as a thread has all of it at once
 _LONG, _WIDE = 16, 6  # channels and positions of a row from which windows are read where images lie
 _IDLE_COPIES = 1 << 16  # copies of mostly empty vectors that cost less than other ways' preparations
 
@@ -39,7 +41,8 @@ def suits(conv: Conv, role: str) -> bool:
     given = conv.outputs if role == "adjoint" else conv.inputs
     return (
         conv.window * conv.inputs * conv.outputs <= _WEIGHTS
-        and math.prod(conv.size) * kernels.pitch("f32", conv.inputs) <= _OF_IMAGE
+        and math.prod(conv.size) * kernels.pitch("f32", conv.inputs)
+        <= (_OF_IMAGE >> 1 if role == "adjoint" else _OF_IMAGE)
         and (given >= _INPUTS or conv.images * conv.positions * conv.window <= _IDLE_COPIES)
     )
 

@@ -14,15 +14,15 @@ import numpy as np
 
 from ...._backend.copies import place, row_major
 from ...._core.allocation import empty
-from . import lanes, winograd
+from . import groups, lanes, winograd
 from .description import Conv, run
 
 _BYTES = 1 << 23  # of slices laid out at a time
 
 
 def suits(conv: Conv, role: str) -> bool:
-    """Whether there are three dimensions, and a good way for the convolution of slices."""
-    if not conv.is_large or len(conv.kernel) != 3 or conv.groups > 1:
+    """Whether there are three dimensions, and a good way for the convolution of slices; those of single elements are columns already."""
+    if not conv.is_large or len(conv.kernel) != 3 or conv.groups > 1 or conv.kernel[1:] == (1, 1):
         return False
     if min(conv.images, *conv.counts) < 1:
         return False
@@ -32,9 +32,8 @@ def suits(conv: Conv, role: str) -> bool:
     if role == "adjoint":  # is a convolution of results, as they lie side by side
         conv = conv._replace(inputs=conv.outputs, outputs=conv.inputs, size=conv.counts, counts=conv.size)
     flat = _flat(conv)._replace(images=conv.images * conv.counts[0], inputs=conv.inputs * conv.kernel[0])
-    return 4 * flat.inputs * math.prod(flat.size) <= _BYTES and (
-        winograd.suits(flat, "products") or lanes.suits(flat, "products")
-    )
+    ways, taken = (groups, winograd, lanes), "sums" if role == "sums" else "products"
+    return 4 * flat.inputs * math.prod(flat.size) <= _BYTES and any(w.suits(flat, taken) for w in ways)
 
 
 def _flat(conv: Conv) -> Conv:
