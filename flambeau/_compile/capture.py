@@ -211,14 +211,16 @@ class Capture(Tape):
     def _reads_elements(self, function: Any, args: Any, named: Any, given: Any, made: Any, mark: int) -> bool:
         """Whether a function looks at elements: those of an argument that its results are not made of, or it records something else for others."""
         name = getattr(function, "__name__", "")
+        given = [t for t in given if self.known(t) not in self.decisive]
         if not given or (name in _SILENT and name != "__setitem__"):
             return False
+        other = lambda t: t if self.known(t) in self.decisive else other_elements(t)
         recent = [node for node in self.graph.nodes[mark:] if node.op is not Tensor.detach]
         wanted = {v for t in made if (v := self.known(t)) is not None}
         used(self.graph.nodes[mark:], wanted)
         same = {id(t._array) for t in made}
         if any([self.known(t) not in wanted and id(t._array) not in same for t in given]):
-            if needs_elements(function, args, named):
+            if needs_elements(function, args, named, lambda t: self.known(t) in self.decisive):
                 return True
         born = any([isinstance(node.op, Born) for node in recent])
         if len(recent) < 2 or name in _SILENT or any([node.opaque for node in recent]):
@@ -228,9 +230,9 @@ class Capture(Tape):
 
         with Tried():
             again = Capture()
-            again.functions = False
+            again.functions, again.decides = False, lambda t: None  # type: ignore[method-assign]
             try:
-                others, more = with_others(tuple(args), other_elements), with_others(named, other_elements)
+                others, more = with_others(tuple(args), other), with_others(named, other)
                 with again:
                     function(*others, **more)
             except Exception:

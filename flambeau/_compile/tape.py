@@ -70,6 +70,7 @@ class Tape:
         self.existed: Callable[[Any], bool] = lambda a: not isinstance(a, Tensor) or self._made_here(a) is a
         self.by_steps: dict[Any, Any] = {}  # what steps changed of those, and to what: they do it again
         self.gradients: dict[int, Any] = {}  # tensors whose gradients steps changed, with those of before
+        self.decisive: set[Value] = set()  # tensors whose elements are expected to be the same
         self.borrowed: set[Value] = set()  # tensors over the memory of arrays of NumPy's
         self._births: list[tuple[Node, Any]] = []  # nodes of tensors that were made from numbers, and their arrays
         self._written: list[Tensor] = []  # by nodes, of the function that runs
@@ -388,6 +389,17 @@ class Tape:
             late = ValueError("a distribution was given values that are not valid") if checks else None
             self._append(Expect(answer, question, late), self._encoded(tuple(tensors)), None, opaque=True)
         return may
+
+    def decides(self, t: Tensor) -> None:
+        """The elements of a tensor decide what the run does."""
+        if self.problem is not None:
+            return
+        value = self.value(t)
+        made = value.node is not None and isinstance(value.node.op, Born)
+        if value not in self.decisive and not (made and not any([value in node.writes for node in self.graph.nodes])):
+            if not self.expect(t._array.tolist(), lambda tensors: tensors[0]._array.tolist(), [t]):
+                self.stop("how many rows there are depends on elements")
+        self.decisive.add(value)
 
     def decided(self, function: Any, parts: Any, answer: Any) -> bool:
         """Expects of later runs what a function answers about numbers that were read; whether it may."""

@@ -117,9 +117,9 @@ def _tried(function: Any, args: Any, named: Any, other: Callable[[Tensor], Tenso
     return [(t._array.shape, t.dtype) for t in tensors_in(out)]
 
 
-def needs_elements(function: Any, args: Any, named: Any) -> bool:
-    """Whether a function cannot do without elements."""
-    return isinstance(_tried(function, args, named, _without), Exception)
+def needs_elements(function: Any, args: Any, named: Any, known: Callable[[Tensor], bool] = lambda t: False) -> bool:
+    """Whether a function cannot do without elements, but for those that are `known`."""
+    return isinstance(_tried(function, args, named, lambda t: t if known(t) else _without(t)), Exception)
 
 
 def is_certain(error: Exception, function: Any, args: Any, named: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.dtypes import BY_NUMPY, COMPLEX, FLOATING, bfloat16, float16, float32, int64
-from ..._core.state import BATCHED, CUDA, DUAL, GRAD, OVERRIDE, SPARSE, local
+from ..._core.state import BATCHED, CAPTURE, CUDA, DUAL, GRAD, OVERRIDE, SPARSE, local, modes
 from ..._kernel.sequences.recurrent import GATES
 from ..._tensor import Tensor
 from ..records.primitive import primitive
@@ -284,11 +284,18 @@ def _padded_call(
     return (out, *last)
 
 
+def elements(t: Tensor) -> Any:
+    """The elements of a tensor that say how many rows there are: a run that is recorded expects them of later ones, too."""
+    if modes.on & CAPTURE and local.captures:
+        local.captures[-1].decides(t)
+    return t._array
+
+
 def packed_steps(batch_sizes: Tensor, rows: int) -> arrays.Steps:
     """The steps that batch sizes describe; they must fit the rows of the data."""
     if batch_sizes.dtype is not int64:
         raise RuntimeError(f"expected scalar type Long but found {type_name(batch_sizes.dtype)}")
-    sizes = batch_sizes._array
+    sizes = elements(batch_sizes)
     if sizes.ndim != 1 or not sizes.size:
         raise RuntimeError(f"batch_sizes must have one dimension and not be empty, got shape {list(sizes.shape)}")
     if int(sizes[-1]) < 0 or bool((sizes[1:] > sizes[:-1]).any()):

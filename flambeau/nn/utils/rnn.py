@@ -9,9 +9,10 @@ import numpy as np
 
 from ..._core.dtypes import int64
 from ..._core.state import CUDA
-from ..._ops.layers.recurrent import packed_steps
+from ..._ops.layers.recurrent import elements, packed_steps
+from ..._ops.making.factory import finished
 from ..._ops.registry import ops
-from ..._tensor import Tensor, wrap
+from ..._tensor import Tensor
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence",
@@ -126,9 +127,13 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     return ops.scatter(ops.empty_like(permutation), 0, permutation, numbers)
 
 
+def _numbers(array: Any) -> Tensor:
+    return finished(np.ascontiguousarray(array, np.int64), int64, 0)
+
+
 def _on(array: Any, like: Tensor) -> Tensor:
     """Index numbers as a tensor on the device of another."""
-    made = wrap(np.ascontiguousarray(array, np.int64), int64)
+    made = _numbers(array)
     return made if like.device.type == "cpu" else made.to(like.device)
 
 
@@ -146,7 +151,7 @@ def _lengths(lengths: Any, batch: int) -> Any:
             raise RuntimeError(
                 f"'lengths' argument should be a 1D CPU int64 tensor, but got {kind} {lengths.dtype} tensor"
             )
-        lengths = lengths._array
+        lengths = elements(lengths)
     lengths = np.asarray(lengths).astype(np.int64)
     if lengths.shape != (batch,):
         raise RuntimeError(
@@ -198,7 +203,7 @@ def pack_padded_sequence(
     rows = place * longest + step if batch_first else step * batch + place
     data = ops.index_select(ops.reshape(input, (longest * batch, *shape[2:])), 0, _on(rows, input))
     indices = None if order is None else _on(order, input)
-    return PackedSequence(data, wrap(np.ascontiguousarray(counts, np.int64), int64), indices, None)
+    return PackedSequence(data, _numbers(counts), indices, None)
 
 
 def pad_packed_sequence(
@@ -219,7 +224,7 @@ def pad_packed_sequence(
     step, place = _places(counts)
     lengths = np.searchsorted(-counts, -np.arange(batch), side="left")
     if unsorted is not None:
-        back = unsorted.cpu()._array
+        back = elements(unsorted.cpu())
         lengths = lengths[back]
         place = np.argsort(back, kind="stable")[place]
     shape = data._array.shape[1:]
@@ -229,7 +234,7 @@ def pad_packed_sequence(
     rows = place * length + step if batch_first else step * batch + place
     padded = ops.index_copy(padded, 0, _on(rows, data), data)
     outer = (batch, length) if batch_first else (length, batch)
-    return ops.reshape(padded, (*outer, *shape)), wrap(np.ascontiguousarray(lengths, np.int64), int64)
+    return ops.reshape(padded, (*outer, *shape)), _numbers(lengths)
 
 
 def pad_sequence(
