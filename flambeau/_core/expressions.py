@@ -357,7 +357,7 @@ def fitted(values: list[int], atoms: Iterable[tuple[Expr, list[int]]]) -> Expr |
     for e, found in atoms:
         if e.constant is None:
             known.setdefault(e, found)
-    for form in (_affine, _combined, _divided_fit, _of_shifted):
+    for form in (_affine, _combined, _divided_fit, _of_shifted, _clipped):
         made = form(values, list(known.items()))
         if made is not None:
             return made
@@ -410,6 +410,22 @@ def _of_shifted(values: list[int], atoms: list[tuple[Expr, list[int]]]) -> Expr 
             if rank == 4 and (table @ whole).tolist() == values:
                 a, b, c, d = whole.tolist()
                 return e * f * d + e * b + f * c + a
+    return None
+
+
+def _clipped(values: list[int], atoms: list[tuple[Expr, list[int]]]) -> Expr | None:
+    """Affine numbers with a limit, as `x[:n]` has rows."""
+    for e, x in atoms:
+        for limit, clip, name in ((max(values), min, "Min"), (min(values), max, "Max")):
+            free = [(a, y) for a, y in zip(x, values) if y != limit]
+            if len(set(free)) < 2 or len({a for a, y in zip(x, values) if y == limit}) < 2:
+                continue
+            line = _affine([y for _, y in free], [(e, [a for a, _ in free])])
+            if line is None or len(line.symbols) != 1:
+                continue
+            known = [line.replaced({str(e): integer(a)}).constant for a in x] if e.is_symbol else [None]
+            if None not in known and [clip(y, limit) for y in known] == values:  # type: ignore[type-var]
+                return _quotient(name, line, integer(limit))
     return None
 
 

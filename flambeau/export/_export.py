@@ -25,7 +25,7 @@ def exported(
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if not isinstance(args, tuple):
         raise UserError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
-    named = dict(kwargs or {})
+    args, named = tuple(args), dict(kwargs or {})  # of a named tuple
     if isinstance(dynamic_shapes, (AdditionalInputs, ShapesCollection)):
         dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, named)
     if dynamic_shapes is None:

@@ -31,6 +31,7 @@ from ..random import get_rng_state, set_rng_state
 from ..utils._pytree import tree_flatten, tree_map
 from ._found import Found, found_sizes, shaped_as, with_sizes
 from ._known import data_dependent
+from ._literals import tensor_of, with_numbers
 from .dynamic_shapes import argument_names
 
 _LAYERS = os.path.join(PACKAGE, "nn", "modules", "")
@@ -193,6 +194,9 @@ class Recorder(Tracer):
         if name == "new_tensor" and not isinstance(args[1], Tensor):
             like, func, name, args = args[0], ops.tensor, "tensor", args[1:]
             named = {"dtype": like.dtype, "device": like.device, **{k: v for k, v in named.items() if v is not None}}
+        args, named = with_numbers(lambda t: self._read(t, False), self.is_known, func, args, named)
+        if name in ("tensor", "as_tensor") and (made := self._of_parts(args, named)) is not None:
+            return made
         out = _lowering.run(self, func, args, named)
         if name in _LITERALS and isinstance(out, Tensor) and not self.is_known(out) and not isinstance(args[0], Tensor):
             constant = Value("Tensor", out.detach().clone())  # the program may write into its own
@@ -202,6 +206,16 @@ class Recorder(Tracer):
             self._add(Node("lift_fresh_copy", [constant], [made]))
             self._bind(out, made)
         return out
+
+    def _of_parts(self, args: Any, named: dict[str, Any]) -> Tensor | None:
+        """A tensor that is made of tensors and numbers of the program; None for other literals."""
+
+        def as_tensor(x: Any) -> Tensor:
+            return self.as_tensor(x.value) if isinstance(x, (TracedInt, TracedFloat)) else ops.tensor(x)
+
+        with self.again():
+            made = tensor_of(args[0], self.is_known, as_tensor)
+            return made if made is None or named.get("dtype") is None else made.to(named["dtype"])
 
     def record(self, op: str, args: list[Any], named: dict[str, Any], out: Any) -> Any:
         """Adds an operator with its result; sizes of it that elements decide are found."""
@@ -360,9 +374,11 @@ def _run(root: Module, args: Any, kwargs: Any) -> Any:
 @contextmanager
 def unchanged(root: Module) -> Iterator[None]:
     """Gives parameters, buffers and the random stream back as they were: exporting changes nothing."""
-    kept = [(t, t._array.copy()) for t in (*root.parameters(), *root.buffers()) if isinstance(t._array, np.ndarray)]
+    known = [t for t in (*root.parameters(), *root.buffers()) if isinstance(t._array, np.ndarray)]
+    kept = [(t, t._array.copy()) for t in known if not t.is_meta]
     histories = [(t._k, t._edge, t._storage.version if t._storage is not None else None) for t, _ in kept]
-    plain = [(t, t._array.copy()) for m in root.modules() for t in vars(m).values() if isinstance(t, Tensor)]
+    found = [t for m in root.modules() for t in vars(m).values() if isinstance(t, Tensor)]
+    plain = [(t, t._array.copy()) for t in found if not t.is_meta]
     attributes = [(table, dict(table)) for m in root.modules() for table in (vars(m), m._parameters, m._buffers)]
     state = get_rng_state()
     try:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,7 +37,7 @@ def settle(study: Any) -> None:
 
 
 def _related(study: Any, s: Any, tried: list[int]) -> bool:
-    """Joins a size with one that it changes with, or with all that are equal to it."""
+    """Joins a size with one that it changes with, or with several that are equal."""
     others = [t for t in study.symbols if t is not s and t not in study.found]
     for t in sorted(others, key=lambda t: t.value != s.value):
         for factor, offset in _relations(s.value, t.value):
@@ -44,10 +45,19 @@ def _related(study: Any, s: Any, tried: list[int]) -> bool:
             if both and all(study.follows({s.name: n, t.name: factor * n + offset}) for n in both):
                 _join(study, s, t, factor, offset)
                 return True
-    equal = [t for t in others if t.value == s.value]
-    if len(equal) > 1 and study.follows({t.name: tried[0] for t in [s, *equal]}):
-        _join_all(study, [s, *equal])
-        return True
+    for value in dict.fromkeys([s.value, *[t.value for t in others]]):
+        equal, offset = [t for t in others if t.value == value], value - s.value
+        for group in [*(itertools.combinations(equal, 2) if 2 < len(equal) < 6 else ()), equal]:
+            both = [n for n in tried if all(t.takes(n + offset) for t in group)]
+            if (
+                len(group) > 1
+                and both
+                and study.follows({s.name: both[0], **{t.name: both[0] + offset for t in group}})
+            ):
+                for t in group[1:]:
+                    _join(study, t, group[0], 1, 0)
+                _join(study, s, group[0], 1, offset)
+                return True
     return False
 
 

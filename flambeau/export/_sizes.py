@@ -210,7 +210,7 @@ class Study:
             raise ConstraintViolationError(
                 f"{place.text} = {size}: {value} not in range {str(limits).removeprefix('VR')}"
             )
-        if value < 2:
+        if value < 2 and isinstance(leaf, Tensor):
             if wish.soft:
                 return
             raise specialized(wish.name or place.text, size, wish.name)

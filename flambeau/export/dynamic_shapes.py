@@ -332,7 +332,7 @@ def _collected(given: Any, root: Any, args: tuple[Any, ...], kwargs: dict[str, A
     more = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None)
     if isinstance(given, (tuple, list)):  # in the order of the parameters
         bound = inspect.signature(root.forward).bind(*args, **kwargs).arguments
-        if len(given) != len(bound) or (rest not in bound and more not in bound):
+        if len(given) != len(bound):
             return given
         given = dict(zip(bound, given))
     if not isinstance(given, dict) or not ({rest, more} & given.keys()):

@@ -86,6 +86,8 @@ class _CodeGen(_PyTreeCodeGen):
 class GuardsFn(Module):
     """Checks that arguments are such as the graph was made for."""
 
+    _is_impure = True  # it is no dead code
+
     def __init__(self, checks: list[tuple[str, Any]]):
         super().__init__()
         self.checks = checks

@@ -351,3 +351,37 @@ def test_made_up_elements_that_an_operator_refuses_do_not_keep_a_size_from_chang
     module = export(bag, (words, offsets), dynamic_shapes=shapes).module()
     more = torch.arange(12), torch.tensor([0, 3, 5, 9])
     torch.testing.assert_close(module(*more), bag(*more))
+
+
+def test_several_equal_sizes_may_follow_one():
+    class Model(nn.Module):
+        def forward(self, u, w, x, y):
+            return u[1:] + w + x, y * 2
+
+    given = torch.randn(5), torch.randn(4), torch.randn(4), torch.randn(4)
+    module = export(Model(), given, dynamic_shapes=({0: Dim.DYNAMIC},) * 4).module()
+    module(torch.randn(6), torch.randn(5), torch.randn(5), torch.randn(9))
+    with pytest.raises(AssertionError, match="Guard failed"):
+        module(torch.randn(6), torch.randn(5), torch.randn(4), torch.randn(9))
+
+
+def test_whole_numbers_may_change_from_one_and_cut_tensors():
+    class Model(nn.Module):
+        def forward(self, x, n):
+            return x[:n] * n
+
+    x = torch.randn(6)
+    for first in (1, 3):
+        module = export(Model(), (x, first), dynamic_shapes=(None, Dim.DYNAMIC)).module()
+        for n in (2, 4, 6, 9):
+            torch.testing.assert_close(module(x, n), Model()(x, n))
+
+
+def test_sizes_in_a_tuple_are_in_the_order_of_the_parameters():
+    class Model(nn.Module):
+        def forward(self, a, first, second):
+            return a.sum() + first.sum() - second.sum()
+
+    named = {"second": torch.ones(4), "first": torch.ones(4)}
+    ep = export(Model(), (torch.ones(4),), named, dynamic_shapes=(None, {0: Dim("d")}, None))
+    assert ep.module()(torch.ones(4), second=torch.ones(4), first=torch.ones(9)) == 9

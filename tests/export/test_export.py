@@ -1,5 +1,6 @@
 """`torch.export`: graphs of models, their signatures, and modules that run them."""
 
+import collections
 import copy
 import dataclasses
 
@@ -318,3 +319,25 @@ def test_buffers_that_the_module_writes_into_have_no_history_after_the_export():
     ep = torch.export.export(model, (torch.ones(1, 2), torch.tensor([1])))
     assert not model.rows.requires_grad and model.rows.is_leaf and not ep.state_dict["rows"].requires_grad
     assert copy.deepcopy(ep).module()(torch.ones(1, 2), torch.tensor([2])).requires_grad
+
+
+def test_arguments_may_come_as_a_named_tuple():
+    Point = collections.namedtuple("Point", "x y")
+
+    class Add(nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    point = Point(torch.ones(2), torch.ones(2))
+    assert torch.export.export(Add(), point).module()(*point).tolist() == [2, 2]
+
+
+def test_modules_without_elements_are_exported():
+    linear = nn.Linear(2, 3, device="meta")
+    ep = torch.export.export(linear, (torch.ones(4, 2, device="meta"),))
+    assert ep.module()(torch.ones(4, 2, device="meta")).shape == (4, 3)
+
+
+def test_checks_of_arguments_are_no_dead_code():
+    module = torch.export.export(nn.ReLU(), (torch.ones(2),)).module()
+    assert not module.graph.eliminate_dead_code()

@@ -209,3 +209,28 @@ def test_assertions_of_graphs():
         aten.sym_constrain_range(5, min=7, max=9)
     with pytest.raises(RuntimeError, match="greater than 2"):
         aten.sym_constrain_range_for_size(5, max=1)
+
+
+NUMBERS = {
+    "arange": (lambda n, x: torch.arange(n), 3, 5),
+    "zeros": (lambda n, x: torch.zeros(n, 2), 3, 5),
+    "full": (lambda n, x: torch.full((2, 2), fill_value=n), 1.0, 3.0),
+    "new_full": (lambda n, x: x.new_full((2,), n), 1.0, 3.0),
+    "repeat": (lambda n, x: x.repeat(n, 1), 3, 2),
+    "slice": (lambda n, x: x[:n, 1:], 3, 5),
+    "alpha": (lambda n, x: torch.add(x, x, alpha=n), 2.0, 3.0),
+    "literal": (lambda n, x: torch.tensor([n, n]), 2.0, 3.0),
+    "literal_of_numbers": (lambda n, x: torch.tensor([[n.item()], [2.0]], dtype=torch.float64), 2.0, 3.0),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_tensors_in_the_place_of_numbers_are_read(name):
+    class Model(nn.Module):
+        def forward(self, n, x):
+            return NUMBERS[name][0](n, x)
+
+    x, (_, first, other) = torch.randn(6, 3), NUMBERS[name]
+    module = export(Model(), (torch.tensor(first), x)).module()
+    for n in (first, other):
+        torch.testing.assert_close(module(torch.tensor(n), x), Model()(torch.tensor(n), x))
