@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import io
 import sys
 import types
 from importlib.machinery import ModuleSpec
@@ -35,7 +36,7 @@ MODULES = """
     nn.modules.linear_cross_entropy_options autograd._functions
     compat.functorch.experimental compat.functorch.compile _functorch.eager_transforms
     _functorch.make_functional _functorch.utils _functorch.vmap
-    ao.nn.qat.modules ao.nn.quantizable ao.nn.quantized.modules
+    export._trace ao.nn.qat.modules ao.nn.quantizable ao.nn.quantized.modules
     ao.quantization.quantize_fx ao.quantization.quantization_mappings
     masked.maskedtensor.unary masked.maskedtensor.binary masked.maskedtensor.reductions
 """.split()  # noqa: SIM905
@@ -121,6 +122,20 @@ def _same(first: Any, second: Any, exact: bool = True, rtol: float = 1e-05, atol
     return flambeau.equal(first, second) if exact else flambeau.allclose(first, second, rtol=rtol, atol=atol)
 
 
+def _serialized(program: Any, *_: Any, **__: Any) -> bytes:
+    file = io.BytesIO()
+    flambeau.export.save(program, file)
+    return file.getvalue()
+
+
+def _deserialized(data: bytes, *_: Any, **__: Any) -> Any:
+    return flambeau.export.load(io.BytesIO(data))
+
+
+def _exported(module: Any, args: Any, kwargs: Any = None, dynamic_shapes: Any = None, **_: Any) -> Any:
+    return flambeau.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
+
+
 class Finder:
     """Gives stand-ins for modules of `MODULES` that are not found otherwise; stands last on `sys.meta_path`."""
 
@@ -197,6 +212,8 @@ VALUES: dict[str, dict[str, Any]] = {
     "backends.python_native": {"available_dsls": []},
     "_utils": {"_is_privateuse1_backend_available": lambda: False},
     "_vendor.packaging": {"version": packaging.version},
+    "_export.serde.serialize": {"serialize": _serialized, "deserialize": _deserialized},
+    "export._trace": {"_export": _exported},
     "_export.db.case": {"SupportLevel": types.SimpleNamespace(SUPPORTED=True)},
     "_export.db.examples": {"all_examples": lambda: {"fn_with_kwargs": types.SimpleNamespace(support_level=True)}},
     "autograd": {"kineto_available": lambda: False},
@@ -232,4 +249,5 @@ def install(checkout: Path) -> None:
                 if not hasattr(module, name):
                     setattr(module, name, VALUES.get(module_name, {}).get(name, placeholder(name)))
     bound = importlib.import_module("flambeau.testing._internal.torchbind_impls")
+    flambeau.ops._TorchScriptTesting = StandIn("_TorchScriptTesting")
     bound.init_torchbind_implementations = lambda: None  # classes of a C++ library, which tests that use them miss
