@@ -62,7 +62,8 @@ def draft_export(
     strict: bool = False,
     prefer_deferred_runtime_asserts_over_guards: bool = False,
 ) -> ExportedProgram:
-    """Like `export`, but sizes that cannot change as asked for are found instead; `_report` of the program says so.
+    """Like `export`, but sizes that cannot change as asked for are found instead, and what elements decide is decided as in the
+    example; `_report` of the program says so.
 
     >>> import flambeau as torch
     >>> class Fixed(torch.nn.Module):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextvars import ContextVar
 from typing import Any
 
 from .._core.expressions import Expr, integer
 from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from ..jit._tracer import Value
 
+given_up: ContextVar[list[str] | None] = ContextVar("given_up", default=None)  # the errors that a draft goes on after
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _NOT = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
@@ -19,6 +21,14 @@ def data_dependent(what: str, line: str) -> GuardOnDataDependentSymNode:
         f"Could not {what}. The elements of a tensor decide what the program does, and a graph holds one way only. Use torch.cond, "
         f"torch.where, or torch._check to state what is known.\n\nThe following call raised this error:\n{line}"
     )
+
+
+def give_up(what: str, line: str) -> None:
+    """Raises that error; a draft notes it and goes on as in the example."""
+    error, reasons = data_dependent(what, line), given_up.get()
+    if reasons is None:
+        raise error
+    reasons.append(str(error))
 
 
 def shown(op: str, left: Any, right: Any) -> str:
@@ -69,7 +79,8 @@ class Known:
         if all(name in self.limits and name not in self.sizes.found for name in decided):
             return False
         if op == "is":
-            raise data_dependent(f"extract specialized number from data-dependent expression {left}", line)
+            give_up(f"extract specialized number from data-dependent expression {left}", line)
+            return True
         if isinstance(left, Expr) and isinstance(right, Expr):
             wanted = op if answer else _NOT[op]
             d = left - right
@@ -78,7 +89,8 @@ class Known:
                     return True
             elif all(self.holds(e) for e in _not_negative(wanted, d)):
                 return True
-        raise data_dependent(f"guard on data-dependent expression {shown(op, left, right)}", line)
+        give_up(f"guard on data-dependent expression {shown(op, left, right)}", line)
+        return True
 
     def holds(self, e: Expr) -> bool:
         """Whether an expression is never negative, as far as is known."""

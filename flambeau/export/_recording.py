@@ -30,7 +30,7 @@ from ..nn.modules.module import Module
 from ..random import get_rng_state, set_rng_state
 from ..utils._pytree import tree_flatten, tree_map
 from ._found import Found, found_sizes, shaped_as, with_sizes
-from ._known import data_dependent
+from ._known import give_up
 from ._literals import tensor_of, with_numbers
 from .dynamic_shapes import argument_names
 
@@ -301,7 +301,7 @@ class Recorder(Tracer):
                 return shaped_as(function, args, named)
 
     def _refuse(self, what: str) -> None:
-        raise data_dependent(f"{what} data-dependent expression", _line(users_frame()))
+        give_up(f"{what} data-dependent expression", _line(users_frame()))
 
     def value_of(self, t: Any) -> Any:
         """The value of a tensor or traced number; a constant if it was never met."""

@@ -29,7 +29,7 @@ from ..nn.modules.module import Module
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._conversion import Sizes
 from ._found import Found, of_length
-from ._known import Known, data_dependent
+from ._known import Known, data_dependent, give_up
 from ._recording import recorded
 from ._relations import settle, specialized
 from .dynamic_shapes import Place, Wish
@@ -192,7 +192,7 @@ class Study:
         if self.base.recorder.found:
             self._find()
         settle(self)
-        for s in self.found:
+        for s in list(self.found):
             self._vary(s)
 
     # -- symbols ---------------------------------------------------------------------------------------------------------
@@ -280,15 +280,21 @@ class Study:
             try:
                 _compare(self.base, run)
             except _Different as error:
-                raise data_dependent(
-                    f"guard on data-dependent expression {s.name}: with other elements {error}", s.line
-                ) from None
+                give_up(f"guard on data-dependent expression {s.name}: with other elements {error}", s.line)
+                self._forget(s)
+                return
             s.tried.append(values)
         if not s.tried:
-            raise data_dependent(
+            give_up(
                 f"follow {s.name}, which elements decide: the program runs with {s.value} in its place only",
-                s.found.value.node,
+                s.found.value.node.line,
             )
+            self._forget(s)
+
+    def _forget(self, s: _FoundSymbol) -> None:
+        """Takes a number for that of the example."""
+        self.symbols.remove(s)
+        self.found.remove(s)
 
     def follows(self, values: dict[str, int]) -> bool:
         """Whether the module is the same program for other sizes."""

@@ -270,3 +270,24 @@ def test_arguments_that_a_submodule_does_not_use_may_be_gone():
     ep.graph.eliminate_dead_code()
     y = torch.arange(5.0)
     assert torch.export.unflatten(ep)(torch.ones(2), y).tolist() == [5.0, 4.0]
+
+
+def test_drafts_decide_by_the_example_what_elements_decide():
+    class Branch(nn.Module):
+        def forward(self, x, n):
+            k = n.item()
+            return x[:k] if k > 0 else x
+
+    class Truth(nn.Module):
+        def forward(self, x, n):
+            return x + n if n > 0 else x
+
+    x = torch.randn(4)
+    for model in (Branch(), Truth()):
+        draft = torch.export.draft_export(model, (x, torch.tensor(3)))
+        assert (
+            len(draft._report.failures) == 1 and draft._report.failures[0].failure_type.name == "DATA_DEPENDENT_ERROR"
+        )
+        assert "data-dependent expression" in str(draft._report)
+        other = torch.tensor(2)
+        torch.testing.assert_close(draft.module()(x, other), model(x, other))
