@@ -13,7 +13,7 @@ import numpy as np
 from .._core.allocation import SHARED, empty, empty_like
 from .._core.layouts import is_disjoint, like_strides, memory_order
 from .._kernel.loops.lang import independent, kernel, strands
-from .._kernel.loops.pointwise import past_caches, pointwise_ufunc
+from .._kernel.loops.pointwise import past_caches, pointwise_loop, pointwise_ufunc
 from .._kernel.loops.ufunc import addresses
 from .._kernel.native.direct import start_of
 from .._kernel.native.walks import merged_dims
@@ -152,9 +152,13 @@ def fill(out: Any, x: Any) -> None:
         plan(start_of(x), start_of(out))
 
 
+def _move(m: Any, x: Any) -> Any:
+    return x
+
+
 @functools.cache
 def _mover(code: str, far: bool) -> Any:
-    made = pointwise_ufunc("move", lambda m, x: x, (code,), (code,), (code,))
+    made = pointwise_ufunc("move", _move, (code,), (code,), (code,))
     return past_caches(made) if far else made
 
 
@@ -178,15 +182,19 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
         return None
     if step and any(0 < abs(steps[0]) < abs(step) for _, steps in dims):
         return _turned_plan(size, count, n, step, to, dims)
+    near = n * math.prod([d for d, _ in dims]) * size < pool.settings[2]
+    along = to == size and size in _BITS and (not step or (step == size and near))
     backwards = step == -size
     loop = addresses[copy_line((_CODES[size], _CODES[size]), backwards=backwards)]
     jobs = pool.EACH * count
-    if not dims:
+    if not dims and not along:
         return _line_plan(loop, jobs, count, n, step, to, backwards)
     if math.prod([d for d, _ in dims]) < jobs:  # few long lines: cut into equal parts
         part = next((n // p for p in range(jobs, 4 * jobs) if n % p == 0), n)
         dims.append((n // part, [part * step, part * to]))
         n = part
+    if along:
+        return _rows_plan(size, count, n, step, dims)
     first, at = (n - 1) * step if backwards else 0, 0  # the kernel wants the lowest address
     for i, (d, (down, into)) in enumerate(dims):
         if down < 0:  # caches foresee reads that go on
@@ -215,6 +223,15 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
 def _nearest(dims: list[tuple[int, list[int]]]) -> int:
     """The dimension along which the source's elements are nearest to each other."""
     return min(range(len(dims)), key=lambda d: abs(dims[d][1][0]) or math.inf)
+
+
+def _rows_plan(size: int, count: int, n: int, step: int, dims: list[tuple[int, list[int]]]) -> Any:
+    """The same along lines that the caches hold, or that have one value each."""
+    code = _CODES[size]
+    loop, *_ = pointwise_loop(_move, (code,), (code,), (code,), (step, size), False, True)
+    outer, strides = tuple([d for d, _ in dims]), [tuple([s[i] for _, s in dims]) for i in range(2)]
+    words = pool.walk(loop, pool.EACH * count, 2, n, [step, size], (), outer, strides)
+    return lambda x, out: pool.run_walk(words, [x, out], count)
 
 
 def _turned_plan(size: int, count: int, n: int, step: int, to: int, dims: list[tuple[int, list[int]]]) -> Any:

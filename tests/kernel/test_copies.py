@@ -1,6 +1,7 @@
 """Copies between arrays of any strides, shared by the cores: every order, direction, gap and broadcast dimension."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -159,3 +160,18 @@ def test_a_copy_of_many_dimensions_has_a_plan():
     x = array((2, 3, 8, 64, 64), "float32").reshape(2, 3, 4, 2, 16, 4, 16, 4).transpose(0, 2, 4, 6, 1, 3, 5, 7)
     assert copies._plan(4, 1, x.shape, x.strides, np.empty(x.shape, "f4").strides) is not None
     np.testing.assert_array_equal(copies.row_major(x), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool, torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "expanded"),
+    [((300, 1), (300, 200)), ((64, 1, 64), (64, 8, 64)), ((9, 11, 1, 1), (9, 11, 33, 7)), ((1,), (40000,))],
+)
+def test_values_that_are_repeated(dtype, shape, expanded):
+    x = (torch.arange(math.prod(shape)).reshape(shape) % 2).to(dtype).expand(expanded)
+    turned = tuple(range(len(expanded)))[::-1]
+    made = [x.contiguous(), x.clone(), torch.empty(expanded, dtype=dtype).copy_(x)]
+    made.append(torch.zeros(expanded[::-1], dtype=dtype).permute(turned).copy_(x))
+    wide = dtype if dtype is not torch.bfloat16 else torch.float32
+    for y in made:
+        assert (y.to(wide).numpy() == x.to(wide).numpy()).all()

@@ -65,16 +65,17 @@ def _pointer(r: Llvm, base: str, index: int) -> str:
 
 
 def _layouts(inputs: Sequence[str], moves: bool) -> list[tuple[bool, ...]]:
-    """Which inputs are single values in each special loop; the others are contiguous. What only `moves` also fills."""
+    """Which inputs are single values in each special loop; the others are contiguous. What only `moves` also fills.
+
+    All other layouts are gathered, and so are contiguous operands, which then are where they are."""
     count = len(inputs)
-    none = (False,) * count
     if inputs[0] in _NARROW and inputs[-1] == "f64":  # operands have one type: doubles at the end are numbers
         return [tuple([t == "f64" for t in inputs])]
     if count == 1:
-        return [none, (True,)] if moves else [none]
+        return [(True,)] if moves else []
     if count == 2:
-        return [none, (False, True), (True, False)]
-    # numbers come last: one or two operands before them (a gradient and an operand), or a single number; others are gathered
+        return [(False, True), (True, False)]
+    # numbers come last: one or two operands before them (a gradient and an operand), or a single number
     dense = sorted({1, 2, count - 1})
     return [(False,) * k + (True,) * (count - k) for k in dense]
 
@@ -344,7 +345,7 @@ class _Loop:
                     if self.rare and self.everywhere and not apart:
                         self.plain(single, start, stop, fast=False)
                         leave()
-            if not certain and len(self.inputs) > 2 and not self.rare and not self.stream:
+            if not certain and not self.rare and not self.stream:
                 self.gathered()
             elif not certain:
                 with r.loop(start, stop, brief=True) as i:
