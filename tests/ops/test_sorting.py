@@ -29,6 +29,26 @@ def test_sort_is_stable(shape, dtype, descending):
         assert np.array_equal(made.values.numpy(), np.take_along_axis(x, places, dim))
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("spread", [1, 50, 2**40, 2**62, 2**64 - 1], ids=str)
+def test_integers_near_to_each_other_and_far_apart(spread, descending):
+    """Words have room for a key and a place up to some spread, which does not show."""
+    rng = np.random.default_rng(0)
+    for shape in ((700,), (30, 90), (40, 3, 20)):
+        low = -(2**63) if spread > 2**62 else -spread // 2
+        numbers = rng.integers(low, low + spread, shape, np.int64, endpoint=True)
+        numbers.flat[:2] = low, low + spread
+        x = torch.from_numpy(numbers)
+        for dim in range(len(shape)):
+            values, places = x.sort(dim, descending=descending, stable=True)
+            order = np.argsort(~numbers if descending else numbers, dim, kind="stable")
+            assert (places.numpy() == order).all()
+            assert (values.numpy() == np.take_along_axis(numbers, order, dim)).all()
+            found, at = x.kthvalue(2, dim)
+            assert (found.numpy() == np.sort(numbers, dim).take(1, dim)).all()
+            assert torch.equal(x.gather(dim, at.unsqueeze(dim)).squeeze(dim), found)
+
+
 def test_strided_input():
     x = array((40, 60))[::2, ::3]
     made = torch.sort(torch.from_numpy(x.copy()).t(), 0)

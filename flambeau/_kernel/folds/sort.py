@@ -1,5 +1,5 @@
-"""Kernels of orderings. Short keys are packed with their index into one 64-bit word, which NumPy's vectorised sort
-then orders (stably, as no two words are equal); long keys are merged, index and key side by side."""
+"""Kernels of orderings. Short keys, and long ones that are near to each other, are packed with their index into one 64-bit word, which NumPy's
+vectorised sort then orders (stably, as no two words are equal); other keys are merged, index and key side by side."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def sort_key(m: Any, x: Any, descending: bool) -> Any:
     return ~key if descending else key
 
 
-@kernel("(n)->(n)")
-def pack(m: Any, x: Any, out: Any, descending: Any) -> None:
-    """Words whose order is that of the elements, then that of their places."""
+@kernel("(n),(),()->(n)")
+def pack(m: Any, x: Any, base: Any, shift: Any, out: Any, descending: Any) -> None:
+    """Words whose order is that of the elements, then that of their places: keys from `base` on, `shift` bits above places."""
     for i in range(0, x.n):
-        out[i] = (m.cast(sort_key(m, x[i], descending), "i64") << 32) | i
+        out[i] = ((m.cast(sort_key(m, x[i], descending), "i64") - base[()]) << shift[()]) | i
 
 
-@kernel("(n),(k)->(k),(k)")
-def unpack(m: Any, x: Any, words: Any, value: Any, place: Any) -> None:
+@kernel("(n),(k),()->(k),(k)")
+def unpack(m: Any, x: Any, words: Any, shift: Any, value: Any, place: Any) -> None:
     """Elements and places in the order of sorted words."""
     for i in range(0, words.n):
-        at = words[i] & 0xFFFFFFFF
+        at = words[i] & ((m.value(1, "i64") << shift[()]) - 1)
         at = m.minimum(at, x.n - 1)
         place[i] = at
         value[i] = x[at]

@@ -41,6 +41,8 @@ from .folding import gathered, reduced_shape, scattered, to_last
 
 _CHUNK = 1 << 16  # elements that are packed, sorted and unpacked together, in the second cache
 _COUNTED = 1 << 12  # elements from which distinct ones are counted or sorted without their places
+_WORD = 63  # bits of a word for keys and places
+_PACKED = np.int64(0), np.int64(32)  # the base and the bits of places for short keys
 _NETWORK = 8  # elements of a row that are ordered by exchanges of neighbours, of many rows at once
 _SHORT = 128  # elements of a row that are sorted even if only some are wanted
 _SORT_WORK = 8  # how much more than moving an element sorting it costs
@@ -61,10 +63,12 @@ def sort_array(backend: Any, x: Any, dim: int, descending: bool, length: int | N
     rows = moved.reshape(-1, n) if n else moved.reshape(0, 0)
     values, places = empty((len(rows), length), x.dtype), empty((len(rows), length), np.int64)
     if rows.size:
-        code = BY_NUMPY[x.dtype].code
-        sort = _sort_short if is_short(code) and n < 1 << 31 else _sort_long
+        code, packing = BY_NUMPY[x.dtype].code, _packing(rows, descending)
         parts = threads.ranges(len(rows), work=rows.size * _SORT_WORK)
-        threads.over(parts, sort, rows, values, places, code, descending)
+        if packing is None:
+            threads.over(parts, _sort_long, rows, values, places, code, descending)
+        else:
+            threads.over(parts, _sort_short, rows, values, places, code, descending, *packing)
     shape = (*moved.shape[:-1], length)
     if dim == x.ndim - 1:
         return values.reshape(shape), places.reshape(shape)
@@ -122,17 +126,33 @@ def _moved_shape(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
     return shape[:dim] + shape[dim + 1 :] + shape[dim : dim + 1]
 
 
-def _sort_short(start: int, stop: int, rows: Any, values: Any, places: Any, code: str, descending: bool) -> None:
-    packed = cpu.small(pack, (code, "i64"), descending=descending)
-    unpacked = cpu.small(unpack, (code, "i64", code, "i64"))
+def _packing(rows: Any, descending: bool) -> tuple[Any, Any] | None:
+    """The base of keys and the bits of places, if both fit into one word."""
+    code, n = BY_NUMPY[rows.dtype].code, rows.shape[1]
+    if n < 1 << 31 and is_short(code):
+        return _PACKED
+    if code != "i64":
+        return None
+    not_planned()
+    low, high, bits = int(rows.min()), int(rows.max()), (n - 1).bit_length()
+    if (high - low).bit_length() + bits > _WORD:
+        return None
+    return np.int64(~high if descending else low), np.int64(bits)
+
+
+def _sort_short(
+    start: int, stop: int, rows: Any, values: Any, places: Any, code: str, descending: bool, base: Any, shift: Any
+) -> None:
+    packed = cpu.small(pack, (code, "i64", "i64", "i64"), descending=descending)
+    unpacked = cpu.small(unpack, (code, "i64", "i64", code, "i64"))
     step = min(max(1, _CHUNK // rows.shape[1]), stop - start)
     space = np.empty((step, rows.shape[1]), np.int64)
     for first in range(start, stop, step):
         part = slice(first, min(first + step, stop))
         words = space[: part.stop - first]
-        packed(rows[part], words)
+        packed(rows[part], base, shift, words)
         words.sort(axis=-1)
-        unpacked(rows[part], words[:, : values.shape[1]], values[part], places[part])
+        unpacked(rows[part], words[:, : values.shape[1]], shift, values[part], places[part])
 
 
 def _sort_long(start: int, stop: int, rows: Any, values: Any, places: Any, code: str, descending: bool) -> None:
@@ -305,13 +325,20 @@ def _chosen(backend: Any, x: Any, dim: int, keepdim: bool, at: int, nans: int) -
 def _places_of(x: Any, dim: int, at: int) -> Any:
     """Where that is, without the dimension, which would be at a place if rows were sorted; cores share the rows."""
     not_planned()
-    x = comparable(x)
     rows = np.moveaxis(x, dim, -1)
     flat = rows.reshape(-1, rows.shape[-1])
+    code, packing = BY_NUMPY[x.dtype].code, _packing(flat, False)
     places = np.empty(len(flat), np.int64)
 
     def look(start: int, stop: int) -> None:
-        places[start:stop] = np.argpartition(flat[start:stop], at)[:, at]
+        part = flat[start:stop]
+        if packing is None:
+            places[start:stop] = np.argpartition(comparable(part), at)[:, at]
+            return
+        words = np.empty(part.shape, np.int64)
+        cpu.small(pack, (code, "i64", "i64", "i64"), descending=False)(part, *packing, words)
+        words.partition(at)
+        places[start:stop] = words[:, at] & ((1 << int(packing[1])) - 1)
 
     threads.over(threads.parts_of(len(flat), x.size * _SORT_WORK), look)
     return places.reshape(rows.shape[:-1])
