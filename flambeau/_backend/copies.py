@@ -182,6 +182,8 @@ def _plan(size: int, count: int, shape: tuple[int, ...], source: tuple[int, ...]
         return None
     if step and any(0 < abs(steps[0]) < abs(step) for _, steps in dims):
         return _turned_plan(size, count, n, step, to, dims)
+    if not step and n <= _STRANDS and any(steps == [size, n * size] for _, steps in dims):  # each element so often
+        return _turned_plan(size, count, n, step, to, dims)
     near = n * math.prod([d for d, _ in dims]) * size < pool.settings[2]
     along = to == size and size in _BITS and (not step or (step == size and near))
     backwards = step == -size

@@ -165,7 +165,13 @@ def test_a_copy_of_many_dimensions_has_a_plan():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool, torch.float64, torch.complex128], ids=str)
 @pytest.mark.parametrize(
     ("shape", "expanded"),
-    [((300, 1), (300, 200)), ((64, 1, 64), (64, 8, 64)), ((9, 11, 1, 1), (9, 11, 33, 7)), ((1,), (40000,))],
+    [
+        ((300, 1), (300, 200)),
+        ((64, 1, 64), (64, 8, 64)),
+        ((9, 11, 1, 1), (9, 11, 33, 7)),
+        ((300, 70, 1), (300, 70, 3)),
+        ((1,), (40000,)),
+    ],
 )
 def test_values_that_are_repeated(dtype, shape, expanded):
     x = (torch.arange(math.prod(shape)).reshape(shape) % 2).to(dtype).expand(expanded)

@@ -56,12 +56,16 @@ def _distinct_elements(x: Any, wants_inverse: bool) -> tuple[Any, Any, Any]:
         ordered = np.sort(flat)
         starts = np.flatnonzero(_starts_of_runs(np, ordered.reshape(-1, 1)))
         return ordered[starts], None, np.diff(np.append(starts, flat.size))
-    values, order = sort_array(cpu, flat, 0, False)
-    first, inverse, counts = np.empty_like(flat), np.empty_like(order), np.empty_like(order)
-    code, found = BY_NUMPY[x.dtype].code, np.empty((), np.int64)
+    return _runs(*sort_array(cpu, flat, 0, False), x.shape)
+
+
+def _runs(values: Any, order: Any, shape: Any) -> tuple[Any, Any, Any]:
+    """The first elements of runs, the run of every original element, and lengths of runs."""
+    first, inverse, counts = np.empty_like(values), np.empty_like(order), np.empty_like(order)
+    code, found = BY_NUMPY[values.dtype].code, np.empty((), np.int64)
     cpu.small(distinct, (code, "i64", code, "i64", "i64", "i64"))(values, order, first, inverse, counts, found)
     number = found.item()
-    return first[:number].copy(), inverse.reshape(x.shape), counts[:number].copy()
+    return first[:number].copy(), inverse.reshape(shape), counts[:number].copy()
 
 
 def _distinct_there(backend: Any, x: Any, wants_inverse: bool) -> tuple[Any, Any, Any]:
@@ -92,6 +96,8 @@ def unique_op(backend: Any, x: Any, dim: int | None, consecutive: bool, wants_in
         return values, np.empty(0, np.int64) if places is None else places, counts
     if dim is None and not consecutive and x.size:
         return _distinct_there(backend, x, wants_inverse)
+    if dim is None and backend is cpu and x.size and x.dtype.kind != "c":
+        return _runs(np.ascontiguousarray(x.reshape(-1)), np.arange(x.size), x.shape)
     xp = backend.xp
     if dim is None:
         rows = x.reshape(-1, 1)
