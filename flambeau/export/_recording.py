@@ -223,10 +223,18 @@ class Recorder(Tracer):
         for i, places in enumerate(groups, len(self.found)):
             if i in self.instead:
                 out = with_sizes(out, places, int(self.instead[i]))
+        without = self._history and not is_grad_enabled()  # the graph runs with gradients
+        if without and args and out is args[0] and isinstance(out, Tensor) and out.requires_grad:
+            with self._paused():
+                args = [out.detach(), *args[1:]]
+            super().record("detach", [out], {}, args[0])
+            super().record(op, args, named, args[0])
+            return out
         super().record(op, args, named, out)
-        if self._history and isinstance(out, Tensor) and not is_grad_enabled() and not any(out is a for a in args):
-            if any(isinstance(t, Tensor) and t.requires_grad for t in tree_flatten((args, named))[0]):
-                super().record("detach", [out], {}, out)  # the graph runs with gradients
+        if without and any(isinstance(t, Tensor) and t.requires_grad for t in tree_flatten((args, named))[0]):
+            for part in out if isinstance(out, (tuple, list)) else [out]:
+                if isinstance(part, Tensor) and part.dtype.is_floating_point and not any(part is a for a in args):
+                    super().record("detach", [part], {}, part)
         for (number, dim), *_ in groups:
             t = tree_flatten(out)[0][number]
             self.found.append(Found(self.value_of(t), t._array.shape[dim], dim))

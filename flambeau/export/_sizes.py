@@ -165,7 +165,20 @@ class _FoundSymbol(_Symbol):
         if isinstance(self.value, float):
             yield from ({self.name: self.value + i} for i in (0.5, 1.25, -0.75))
             return
-        steps = (1, 2, 3, 4, 5, -1, -2, -3, -4)
+        steps = (
+            1,
+            2,
+            3,
+            4,
+            5,
+            -1,
+            -2,
+            -3,
+            -4,
+            self.value,
+            2 * self.value,
+            3 * self.value,
+        )  # `view(-1, n)` takes multiples
         yield from ({self.name: self.value + i} for i in steps if self.found.dim is None or self.value + i >= 2)
         if not self.tried:
             whole = [s for s in others if s is not self and isinstance(s.value, int)]

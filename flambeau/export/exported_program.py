@@ -339,7 +339,10 @@ def _written_back(ep: ExportedProgram, graph: Graph, outputs: list[Any], copies:
     kept = []
     for spec, out in zip(ep.graph_signature.output_specs, outputs):
         if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION):
-            graph.call_function(ops.aten.copy_.default, (copies[nodes[targets[spec.target]]], out))
+            target = copies[nodes[targets[spec.target]]]
+            if spec.kind is OutputKind.PARAMETER_MUTATION:  # gradients were off where it was written
+                target = graph.call_function(ops.aten.detach.default, (target,))
+            graph.call_function(ops.aten.copy_.default, (target, out))
         elif spec.kind is OutputKind.USER_INPUT_MUTATION:
             graph.call_function(ops.aten.copy_.default, (copies[nodes[str(spec.target)]], out))
         else:

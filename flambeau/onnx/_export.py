@@ -244,6 +244,18 @@ def _has_form(op: str) -> bool:
     return op in ARITHMETIC or row_of(op) is not None or any(n == name for n, _ in custom)
 
 
+def _sizes_in(node: Any) -> list[int]:
+    """The plain numbers that a node is given as sizes."""
+    return [
+        v
+        for schema in schemas_of(node.op).values()
+        for a, value in zip(schema.positional, node.args)
+        if "SymInt" in a.declared
+        for v in tree_leaves(value)
+        if isinstance(v, int) and v > 1
+    ]
+
+
 class _Recorder(Tracer):
     """A recording of operators that have a form in ONNX, as far as there are any."""
 
@@ -252,6 +264,7 @@ class _Recorder(Tracer):
     def __init__(self, *given: Any):
         super().__init__(*given)
         self._taken_apart: set[str] = set()  # operators that are being recorded in parts
+        self.parts: dict[int, str] = {}  # nodes -> the operator that they are part of
 
     def in_parts(self, op: str, function: Any, args: Any, named: dict[str, Any]) -> Any:
         if _has_form(op) or op in self._taken_apart:
@@ -267,6 +280,7 @@ class _Recorder(Tracer):
                 out = inside(*args, **named)
             told = all(self.is_known(t) for t in tree_leaves(out) if isinstance(t, Tensor))
             if told and len(self.constants) == constants and all(_has_form(n.op) for n in items[nodes:]):
+                self.parts.update((id(n), op) for n in items[nodes:])
                 return out
         except Exception:  # the operator itself says what is wrong
             pass
@@ -328,7 +342,16 @@ class _Writer:
         outputs = list(values_in(out))
         prune(self.tracer.top, set(outputs))
         inputs = self._inputs(parameters, input_names, axes)
+        examples = {self.b.names[v]: v.example for _, part in parameters for v in values_in(part)}
+        changing = {examples[k].shape[d] for k, dims in axes.items() if k in examples for d in dims} - {0, 1}
         for node in self.tracer.top.nodes():
+            if id(node) in self.tracer.parts and any(
+                abs(v - n) < 2 or v % n == 0 for v in _sizes_in(node) for n in changing
+            ):
+                raise OnnxExporterError(
+                    f"aten::{self.tracer.parts[id(node)]} is written in parts, of which {node.op} has sizes of the example: it cannot be "
+                    "exported with sizes that change"
+                )
             self._node(node)
         results, final = [], []
         for i, value in enumerate(outputs):

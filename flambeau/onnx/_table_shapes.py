@@ -132,6 +132,8 @@ def _cat(b: Builder, n: Node, tensors: Any, dim: int = 0, **named: Any) -> str:
 @op("split", "split_with_sizes", "chunk", "tensor_split")
 def _split(b: Builder, n: Node, x: Any, how: Any, dim: int = 0) -> list[str]:
     sizes = [v.example.shape[dim] for v in n.outs]
+    if isinstance(how, list) and any(isinstance(size, Value) for size in how):
+        return list(b.add("Split", b.t(x), b.ints(how), outputs=len(how), axis=dim % rank(x)))
     return b.split(b.t(x), sizes, dim % rank(x), even=n.op == "chunk")
 
 

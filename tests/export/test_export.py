@@ -341,3 +341,51 @@ def test_modules_without_elements_are_exported():
 def test_checks_of_arguments_are_no_dead_code():
     module = torch.export.export(nn.ReLU(), (torch.ones(2),)).module()
     assert not module.graph.eliminate_dead_code()
+
+
+def test_parameters_may_be_written_without_gradients():
+    class Decay(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        def forward(self, x):
+            with torch.no_grad():
+                self.linear.weight.mul_(0.5)
+                largest, places = self.linear(x).max(1)
+            return self.linear(x) * largest
+
+    model, x = Decay(), torch.randn(3, 3)
+    module = torch.export.export(model, (x,)).module()
+    kept = copy.deepcopy(model)
+    for _ in range(2):
+        got, wanted = module(x), kept(x)
+        torch.testing.assert_close(got, wanted)
+    got.sum().backward()
+    wanted.sum().backward()
+    torch.testing.assert_close(module.linear.weight.grad, kept.linear.weight.grad)
+
+
+def test_lengths_may_be_multiples():
+    class Rows(nn.Module):
+        def forward(self, x, mask):
+            return x.masked_select(mask).view(-1, 3) * 2
+
+    x, mask = torch.randn(4, 3), torch.tensor([[True], [False], [True], [False]])
+    module = torch.export.export(Rows(), (x, mask)).module()
+    torch.testing.assert_close(module(x, ~mask | (mask.cumsum(0) < 2)), Rows()(x, ~mask | (mask.cumsum(0) < 2)))
+
+
+def test_decomposed_programs_write_parameters():
+    class Decay(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(2))
+
+        def forward(self, x):
+            with torch.no_grad():
+                self.scale.mul_(0.5)
+            return x * self.scale
+
+    module = torch.export.export(Decay(), (torch.ones(2),)).run_decompositions().module()
+    assert module(torch.ones(2)).tolist() == [0.5, 0.5] and module(torch.ones(2)).tolist() == [0.25, 0.25]

@@ -400,3 +400,10 @@ def test_operands_by_name():
 
     x = torch.arange(9.0).reshape(3, 3)
     assert torch.equal(torch.jit.trace(f, (x,))(x + 1), f(x + 1))
+
+
+def test_grids_follow_lengths():
+    traced = torch.jit.trace(
+        lambda x, y: torch.stack(torch.meshgrid(x, y, indexing="ij")), (torch.ones(2), torch.ones(3))
+    )
+    assert traced(torch.ones(5), torch.ones(4)).shape == (2, 5, 4)

@@ -272,12 +272,12 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same device")
     swap = indexing == "xy" and len(tensors) > 1
     given = [tensors[1], tensors[0], *tensors[2:]] if swap else list(tensors)
-    shape = tuple([x._array.size for x in given])
+    shape = tuple([x.numel() for x in given])  # recordings follow it
     grids = []
     last = len(shape) - 1
     for i, x in enumerate(given):
         if i < last or not x._array.ndim:
-            x = ops.reshape(x, (*[1] * i, shape[i], *[1] * (last - i)))
+            x = ops.reshape(x, (*[1] * i, -1 if shape[i] else 0, *[1] * (last - i)))
         grids.append(ops.expand(x, *shape))
     return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
 
