@@ -352,7 +352,7 @@ def test_parameters_may_be_written_without_gradients():
         def forward(self, x):
             with torch.no_grad():
                 self.linear.weight.mul_(0.5)
-                largest, places = self.linear(x).max(1)
+                largest, _ = self.linear(x).max(1)
             return self.linear(x) * largest
 
     model, x = Decay(), torch.randn(3, 3)
