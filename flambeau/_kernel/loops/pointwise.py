@@ -64,12 +64,15 @@ def _pointer(r: Llvm, base: str, index: int) -> str:
     return r.value(f"load ptr, ptr {address}, align 8", "i64").name
 
 
-def _layouts(inputs: Sequence[str], moves: bool) -> list[tuple[bool, ...]]:
-    """Which inputs are single values in each special loop; the others are contiguous. What only `moves` also fills.
+def _has_numbers(inputs: Sequence[str]) -> bool:
+    """Whether doubles at the end are numbers, as operands have one type."""
+    return inputs[0] in _NARROW and inputs[-1] == "f64"
 
-    All other layouts are gathered, and so are contiguous operands, which then are where they are."""
+
+def _layouts(inputs: Sequence[str], moves: bool) -> list[tuple[bool, ...]]:
+    """Which inputs are single values in each special loop; the others are contiguous. What only `moves` also fills."""
     count = len(inputs)
-    if inputs[0] in _NARROW and inputs[-1] == "f64":  # operands have one type: doubles at the end are numbers
+    if _has_numbers(inputs):
         return [tuple([t == "f64" for t in inputs])]
     if count == 1:
         return [(True,)] if moves else []
@@ -322,8 +325,11 @@ class _Loop:
             r.start_block(after)
 
     def write_by_layout(self, layouts: Sequence[tuple[bool, ...]], certain: bool, apart: bool) -> None:
-        """A loop for each layout, of which each call takes the first that fits, and one for all others; only one if that is `certain`."""
+        """A loop for each layout, of which each call takes the first that fits, and one for all others; only one if that is `certain`.
+
+        The one for all others takes contiguous operands where they are, too, if it can gather the rest."""
         r = self.r
+        gathers = not self.rare and not self.stream and not _has_numbers(self.inputs)
         way = self.streamed if self.stream else self.tried if apart else self.contiguous
 
         def leave() -> None:
@@ -345,7 +351,7 @@ class _Loop:
                     if self.rare and self.everywhere and not apart:
                         self.plain(single, start, stop, fast=False)
                         leave()
-            if not certain and not self.rare and not self.stream:
+            if not certain and gathers:
                 self.gathered()
             elif not certain:
                 with r.loop(start, stop, brief=True) as i:
@@ -385,6 +391,8 @@ def render_pointwise(
     else:
         apart = apart and loop.rare and not stream
         layouts = _layouts(inputs, not loop.length) if known is None else _known_layout(loop.types, len(inputs), known)
+        if stream and known is None and not _has_numbers(inputs):  # nothing is gathered
+            layouts = [(False,) * len(inputs), *layouts]
         loop.write_by_layout(layouts, known is not None and bool(layouts) and (apart or not loop.rare), apart)
     r.clear_float_status()
     return r.text()
