@@ -99,3 +99,42 @@ def test_functorch_names_branches_and_maps():
     from flambeau.compat.functorch.experimental import control_flow
 
     assert control_flow.cond is cond and control_flow.map is map
+
+
+X, INIT = torch.ones(3, 2), torch.zeros(2)
+ADD = lambda c, x: (c + x, c * x)
+MISTAKES = {
+    "an initial value that is no tensor": (lambda: scan(ADD, 1.0, X), "All init leaves must be a Tensor but got 1.0"),
+    "no initial value": (lambda: scan(ADD, [], X), "requires init leaves"),
+    "another shape": (lambda: scan(ADD, torch.zeros(1), X), "init and carry to have same metadata"),
+    "another dtype": (lambda: scan(ADD, torch.zeros(2, dtype=torch.int64), X), "init and carry to have same metadata"),
+    "another structure": (lambda: scan(lambda c, x: ([c + x], c), INIT, X), "init and carry to have same"),
+    "more is carried on": (lambda: scan(lambda c, x: ((c[0], x), x), (INIT,), X), "same number of outputs"),
+    "a number as an output": (lambda: scan(lambda c, x: (c + x, 0.0), INIT, X), "All output leaves must be a Tensor"),
+    "one result": (lambda: scan(lambda c, x: c + x, INIT, X), "a carry and an output"),
+    "nothing to go along": (lambda: scan(ADD, INIT, X[:0]), "scan dimension > 0"),
+    "other lengths": (lambda: scan(lambda c, x: (c, c), INIT, (X, X[:2])), "the same extent"),
+    "no function": (lambda: scan(1, INIT, X), "Combine_fn must be a callable"),
+    "a loop whose shape grows": (
+        lambda: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, torch.cat([x, x])), (torch.tensor(0), X)),
+        "body_fn_output and carried_inputs to have same metadata",
+    ),
+    "a loop that loses something": (
+        lambda: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1,), (torch.tensor(0), X)),
+        "same number of outputs",
+    ),
+    "maps of nothing": (lambda: map(lambda x: x, X[:0]), "cannot be 0"),
+    "maps of other lengths": (lambda: map(lambda x: x[0], (X, X[:2])), "must be consistent"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_of_loops_raise(name):
+    call, words = MISTAKES[name]
+    with pytest.raises(RuntimeError, match=words):
+        call()
+
+
+def test_loops_that_carry_numbers_and_scans_of_nothing():
+    assert while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (0, torch.ones(1)))[1].item() == 8
+    assert scan(ADD, INIT, [])[0] is INIT
