@@ -71,7 +71,7 @@ class Tape:
         self.by_steps: dict[Any, Any] = {}  # what steps changed of those, and to what: they do it again
         self.gradients: dict[int, Any] = {}  # tensors whose gradients steps changed, with those of before
         self.decisive: set[Value] = set()  # tensors whose elements are expected to be the same
-        self.borrowed: set[Value] = set()  # tensors over the memory of arrays of NumPy's
+        self.borrowed: dict[Value, Any] = {}  # tensors over the memory of arrays of NumPy's, with these
         self._births: list[tuple[Node, Any]] = []  # nodes of tensors that were made from numbers, and their arrays
         self._written: list[Tensor] = []  # by nodes, of the function that runs
         self._numbers: int = 0 if of is None else of._numbers
@@ -102,6 +102,7 @@ class Tape:
         """Lets go of the tensors of the block."""
         self._given.clear()
         self._values.clear()
+        self.borrowed.clear()
         self.outside = lambda t: t
 
     def writes_to_inputs(self) -> list[int]:
@@ -286,7 +287,7 @@ class Tape:
         self.born(t)
         value = self.known(t)
         if value is not None:
-            self.borrowed.add(value)
+            self.borrowed[value] = t._array
 
     def _written_to(self, values: Iterable[Value]) -> None:
         """Values are written to: of what arrays of NumPy's have in their memory nobody would know then."""

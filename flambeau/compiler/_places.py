@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
+import numpy as np
+
+from .._compile.arrays import Elements
 from .._compile.breaks import Break
 from .._compile.capture import Capture
 from .._compile.given import single
@@ -186,8 +189,9 @@ class Places:
             if was_there:
                 return ITSELF, a
             raise Break("a result that was made in a way that cannot be recorded")
-        if whole_of(value) in tape.borrowed:
-            raise Break("a result over the memory of an array")
+        array = tape.borrowed.get(whole_of(value))
+        if array is not None and any([np.may_share_memory(array, other) for other in self._arrays(array)]):
+            raise Break("a result over the memory of an array that others have, too")
         if a.__dict__:
             raise Break(f"a result with attributes of its own ({', '.join(a.__dict__)})")
         if type(a) is not Tensor or (a._k & GRAD and a._edge is None):
@@ -196,6 +200,11 @@ class Places:
         if shown is not None:
             return VIEW, shown
         return OUTPUT, self._output(a)
+
+    def _arrays(self, array: Any) -> list[Any]:
+        """The arrays that were there before the run, and those that the run made other tensors of."""
+        found = [holder.owner for holder in self.trail.reach.holders if isinstance(holder, Elements)]
+        return found + [other for other in self.tape.borrowed.values() if other is not array]
 
     def _output(self, a: Tensor) -> int:
         for i, t in enumerate(self.outputs):

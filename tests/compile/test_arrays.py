@@ -42,6 +42,7 @@ WHOLE = {
     "operand": lambda self, x: x.new_tensor(self.all[0]) + x,
     "users' function": lambda self, x: x * float(np.vectorize(lambda n: n + self.size[0])([1, 2]).sum()),
     "of the step": _of_the_step,
+    "given": lambda self, x: torch.from_numpy(np.arange(3) + self.size[0]),
 }
 
 
@@ -91,6 +92,7 @@ def _keeps(self, x):
 CHANGING = {
     "counts": _counts, "sums": _sums, "gathers": _gathers, "fills": _fills, "keeps": _keeps,
     "gives": lambda self, x: torch.from_numpy(self.size),
+    "gives a part": lambda self, x: torch.from_numpy(self.size[1:]),
     "reads": lambda self, x: x * float(np.asarray(x).sum()),
 }  # fmt: skip
 
@@ -106,6 +108,18 @@ def test_what_is_done_to_arrays_is_done_in_each_call(name):
             own.size += 0.25
         assert all(torch.equal(a, b) for a, b in given)
         assert np.array_equal(eager.size, model.size) and str(eager.kept) == str(model.kept)
+
+
+def test_results_over_the_memory_of_one_array_stay_together():
+    def both(x):
+        array = np.zeros(2, np.float32)
+        return torch.from_numpy(array), torch.from_numpy(array[:1]), x
+
+    compiled = torch.compile(both)
+    for _ in range(3):
+        whole, part, _ = compiled(torch.ones(1))
+        part += 1
+        assert whole.tolist() == [1, 0]
 
 
 def test_arrays_that_are_arguments_are_no_reason_to_record_again():
