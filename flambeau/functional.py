@@ -2,6 +2,9 @@
 
 # ruff: noqa: F822 (the table has them)
 
+from importlib import import_module
+from typing import Any
+
 from ._core.sizes import broadcast_shapes
 from ._ops.registry import functions as _functions
 from ._tensor import Tensor
@@ -13,3 +16,9 @@ __all__ = [
 ]  # fmt: skip
 globals().update({name: _functions[name] for name in __all__ if name in _functions})
 _PRIVATE = (Tensor, broadcast_shapes)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "F":  # some programs take `nn.functional` from here, as it is there in PyTorch's
+        return import_module(".nn.functional", __package__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,7 @@
 """x[key], x[key] = value and index_put against NumPy, with views, histories and errors."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -469,3 +471,12 @@ def test_one_element_under_a_mask_is_a_number():
     y[mask] = w
     y.sum().backward()
     assert w.grad == 2 and w.grad.dtype is torch.float64
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 3), (2, 3, 4), (2, 3, 4, 5), (2, 1, 3, 2, 2), (0, 3, 2), (2, 0, 3)])
+def test_places_of_nonzero_elements(shape):
+    x = torch.arange(math.prod(shape)).view(shape) % 3
+    for marks in (x, x != 0, x.transpose(0, -1), x.float().flip(0)):
+        made, wanted = marks.nonzero(), np.argwhere(marks.numpy())
+        assert made.tolist() == wanted.tolist() and (not len(wanted) or made.stride() == (1, len(wanted)))
+        assert [t.tolist() for t in torch.where(marks)] == wanted.T.tolist()

@@ -207,6 +207,22 @@ def nonzero_pairs(m: Any, x: Any, out: Any) -> None:
                 j += m.cast(x[row, column], "i64")
 
 
+@kernel("(a,b,h,w)->(k),(k,d)", vectors=False)
+def nonzero_places(m: Any, x: Any, first: Any, others: Any) -> None:
+    """The first index of the nonzero elements in four dimensions, and the others; their number must be k."""
+    j = m.value(0, "i64")
+    for outer in range(x.shape[0]):
+        for inner in range(x.shape[1]):
+            for row in range(x.shape[2]):
+                for column in range(x.n):
+                    if j < first.n:
+                        first[j] = outer
+                        others[j, 0] = inner
+                        others[j, 1] = row
+                        others[j, 2] = column
+                        j += m.cast(x[outer, inner, row, column], "i64")
+
+
 # -- for GPUs, whose threads have one element each ---------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from ..._core.sizes import broadcast_shapes, wrap_dim
 from ..._core.state import CUDA, META
 from ..._core.steps import only_shapes, tell
 from ..._errors.frames import warn_user
-from ..._kernel.places.elements import nonzero_pairs
+from ..._kernel.places.elements import nonzero_pairs, nonzero_places
 from ..._tensor import Tensor, wrap
 from ..making.factory import finished, number_of
 from ..records.batched_places import filled_where, marked, put_flat, taken
@@ -220,11 +220,18 @@ def _nonzero(backend: Any, x: Any) -> Any:
         return device_marks.positions(backend, x).T
     if x.ndim == 0:
         return cpu.zeros((int(bool(x)), 0), np.int64)
-    if x.ndim != 2:
-        return np.stack(_positions(backend, x), 0).T
+    if x.ndim == 1:
+        return x.nonzero()[0].reshape(1, -1).T
     marks = x if x.dtype == np.bool_ else x != 0
-    out = np.empty((2, np.count_nonzero(marks)), np.int64).T
-    cpu.kernel(nonzero_pairs, ("b1", "i64"))(marks, out)
+    out = np.empty((x.ndim, np.count_nonzero(marks)), np.int64).T
+    if x.ndim == 2:
+        cpu.kernel(nonzero_pairs, ("b1", "i64"))(marks, out)
+        return out
+    first = np.empty(len(out), np.int64) if x.ndim == 3 else out[:, -4]
+    four = marks.reshape(math.prod(x.shape[:-3]), *x.shape[-3:])
+    cpu.kernel(nonzero_places, ("b1", "i64", "i64"))(four, first, out[:, -3:])
+    for dim in range(x.ndim - 4, 0, -1):
+        np.divmod(out[:, dim], x.shape[dim], out=(out[:, dim - 1], out[:, dim]))
     return out
 
 
@@ -234,15 +241,9 @@ nonzero_op = primitive(batch=shaped_by_values, meta=data_dependent, name="nonzer
 @primitive(batch=shaped_by_values, meta=data_dependent, name="nonzero_tuple", differentiable=False)
 def nonzero_tuple_op(backend: Any, x: Any) -> Any:
     if x.ndim < 2:
-        return tuple(_positions(backend, x if x.ndim else x.reshape(1)))
+        return tuple(kernels.positions(x if x.ndim else x.reshape(1)))
     found = _nonzero(backend, x).T
     return tuple([found[d] for d in range(x.ndim)])
-
-
-def _positions(backend: Any, x: Any) -> Any:
-    if backend is not cpu or x.ndim == 1 or not x.flags.c_contiguous or x.size == 0:
-        return kernels.positions(x)
-    return np.unravel_index(x.reshape(-1).nonzero()[0], x.shape)
 
 
 @public(out="exact")
