@@ -480,3 +480,20 @@ def test_places_of_nonzero_elements(shape):
         made, wanted = marks.nonzero(), np.argwhere(marks.numpy())
         assert made.tolist() == wanted.tolist() and (not len(wanted) or made.stride() == (1, len(wanted)))
         assert [t.tolist() for t in torch.where(marks)] == wanted.T.tolist()
+
+
+def test_parts_are_written_into_others_of_the_same_memory():
+    def written(key, given):
+        x = torch.arange(24).view(4, 6)
+        version = x._version
+        x[key] = x[given]
+        assert x._version > version
+        return x.tolist()
+
+    rows = torch.arange(24).view(4, 6).tolist()
+    assert written(0, 1) == [rows[1], *rows[1:]]
+    assert written((..., 0), (..., 5)) == [[row[5], *row[1:]] for row in rows]
+    assert written(None, None) == written((slice(2, 3),), slice(2, 3)) == rows
+    assert written((0, slice(0, 3)), (0, slice(3, 6)))[0] == [3, 4, 5, 3, 4, 5]
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        written((0, slice(0, 4)), (0, slice(2, 6)))

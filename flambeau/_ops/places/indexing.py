@@ -26,7 +26,14 @@ from ..records.shape_rules import dtype_of
 from ..records.tangents import linear
 from ..records.update import updates, write_into
 from ..records.view_op import view_of, view_primitive
-from ..records.writable import check_apart, check_writable, overlaps_itself, same_memory, warn_of_expanded
+from ..records.writable import (
+    check_apart,
+    check_partial_overlap,
+    check_writable,
+    overlaps_itself,
+    same_memory,
+    warn_of_expanded,
+)
 from ..registry import expose, functions, methods, ops, position_arguments, public, records, relabel
 from .fancy import read, records_for, without_masks
 from .keys import ALL, NONE, has_tensor_bounds, is_basic, may_override, parse, positions_first, tensor_list
@@ -358,7 +365,7 @@ def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
         if value._k or value.dtype is not x.dtype:
             return False
         if value._storage is not None and value._storage is x._storage:
-            return _is_part(x, key, value)
+            return _set_from_itself(x, key, value._array)
         given = value._array
     elif kind is float or kind is int or kind is bool:
         given = value if x.dtype.category > INTEGER and -128 < value < 128 else _given(value, x.dtype)
@@ -385,8 +392,8 @@ def _set_plain(x: Tensor, key: Any, value: Any) -> bool:
     return True
 
 
-def _is_part(x: Tensor, key: Any, value: Tensor) -> bool:
-    """Whether a value is what it would be written to, as in `x[0] += 1`; counts the write then."""
+def _set_from_itself(x: Tensor, key: Any, given: Any) -> bool:
+    """Writes a part of the same memory, which may be the very part that is written, as in `x[0] += 1`; False as in `_set_plain`."""
     if not is_basic(key):
         return False
     keys = key if key.__class__ is tuple else (key,)
@@ -394,9 +401,13 @@ def _is_part(x: Tensor, key: Any, value: Tensor) -> bool:
         part = x._array[keys if Ellipsis in keys else (*keys, ...)]  # an array, also of one element
     except IndexError:
         return False
-    if not same_memory(part, value._array):
+    same = same_memory(part, given)
+    if not same and (part.shape != given.shape or 1 in part.shape):  # NumPy's strides of extents of 1 are its own
         return False
+    check_partial_overlap(part, given)
     check_writable(x, expanded=True)
+    if not same:
+        part[...] = given
     bump(x)
     return True
 
