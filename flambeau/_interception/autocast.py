@@ -37,7 +37,7 @@ KINDS = ("cpu", "cuda", "hpu", "ipu", "maia", "mps", "mtia", "xla", "xpu")
 
 
 @functools.cache
-def _policies(name: str) -> dict[str, str]:
+def policies_of(name: str) -> dict[str, str]:
     """What is done for a function: by device, and "whole" if it takes its tensors as they are where it has no policy, and is made of
     nothing that has one."""
     said = fact(name, "autocast")
@@ -92,7 +92,7 @@ class Settings:
     def run(self, function: Any, args: Any, named: Any) -> Any:
         """The result of a call whose tensors have the types that it should have; NotImplemented if any will do."""
         name = getattr(function, "__name__", "")
-        policies = _policies(name)
+        policies = policies_of(name)
         if not policies:
             return NotImplemented
         first = args[0] if args and isinstance(args[0], Tensor) else next(_tensors((*args, *named.values())), None)
@@ -235,7 +235,7 @@ def _handle(op: Any, args: tuple[Any, ...], k: int) -> Any:
     settings = local.autocast
     if settings is None:
         return NotImplemented
-    if ("cuda" if k & CUDA else "cpu") in _policies(op.name):
+    if ("cuda" if k & CUDA else "cpu") in policies_of(op.name):
         return settings.run(op.call, args, {})
     if k & ~(GRAD | AUTOCAST):
         return NotImplemented

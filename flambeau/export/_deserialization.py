@@ -23,6 +23,7 @@ from .._subclasses.fake_tensor import FakeTensorMode
 from .._tensor import Tensor, wrap
 from ..fx import Graph, Node
 from ..utils._pytree import treespec_loads
+from ._autocast import Block, block_of, with_casts
 from ._conversion import drop_unused
 from ._schema import ARITHMETIC, DTYPES, FORMAT_NAMES, INPUTS, LAYOUT_NAMES, OUTPUTS, VERSION
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, ValueRanges
@@ -144,7 +145,12 @@ def _target(text: Any) -> Any:
 
 
 # Operators over graphs: the places of the graphs among their arguments.
-_WITH_GRAPHS = {"torch.ops.higher_order.wrap_with_set_grad_enabled": (1, 1), "torch.ops.higher_order.cond": (1, 2)}
+_AUTOCAST = "torch.ops.higher_order.wrap_with_autocast"
+_WITH_GRAPHS = {
+    "torch.ops.higher_order.wrap_with_set_grad_enabled": (1, 1),
+    "torch.ops.higher_order.cond": (1, 2),
+    _AUTOCAST: (4, 4),
+}
 
 
 def _has_history(x: Any) -> bool:
@@ -157,6 +163,7 @@ class _Reader:
     def __init__(self, data: dict[str, Any], signature: dict[str, Any]):
         self.data, self.graph, self.mode = data, Graph(), FakeTensorMode()
         self.nodes: dict[str, Any] = {}
+        self.block: Block | None = None  # of autocast, whose operators are read
         for given, spec in zip(data["inputs"], signature["input_specs"], strict=True):
             self.placeholder(given, spec)
         for node in data["nodes"]:
@@ -230,6 +237,8 @@ class _Reader:
                 named[_name(given["name"])] = value
             else:
                 args.append(value)
+        if self.block is not None:
+            args, named = with_casts(self.graph, self.block, target, args, named)
         outputs = node["outputs"]
         kinds = [_one(o) for o in outputs]
         first = kinds[0][1] if len(kinds) == 1 and kinds[0][0] != "as_tensors" else None
@@ -249,7 +258,9 @@ class _Reader:
         """An operator over graphs, by the operators of these: branches are both computed, and what has no history is cut off."""
         given = [_one(i["arg"]) for i in node["inputs"]]
         plain = [self.argument(i["arg"]) for i, (kind, _) in zip(node["inputs"], given) if kind != "as_graph"]
-        condition, operands = plain[0], plain[1:]
+        condition, operands, block = plain[0], plain[1:], self.block
+        if node["target"] == _AUTOCAST:
+            self.block, operands = block_of(*plain[:3]), plain[4:]
         if len(operands) == 1 and isinstance(operands[0], list):
             operands = operands[0]
         branches = last > first
@@ -265,6 +276,7 @@ class _Reader:
         found = [
             self.inlined(value["graph"], operands) for kind, value in given[first : last + 1] if kind == "as_graph"
         ]
+        self.block = block
         if len(found) != last - first + 1 or len({len(each) for each in found}) != 1:
             raise FileError("an operator of the archive's program has not the graphs that belong to it")
         made = found[0] if not branches else [self.added(ops.aten.where.self, condition, a, b) for a, b in zip(*found)]

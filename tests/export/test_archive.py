@@ -235,3 +235,17 @@ def test_graphs_inside_of_pytorchs_programs_are_read():
     with pytest.raises(AssertionError, match="Guard failed"):
         module(torch.ones(4, 2), torch.ones(9))
     assert torch.export.load(io.BytesIO(saved(ep))).graph_module.code == ep.graph_module.code
+
+
+def test_blocks_of_autocast_in_pytorchs_programs_are_read():
+    ep = torch.export.load(RECORDED / "autocast.pt2")
+    weight, bias, scale, shift = ep.state_dict.values()
+    x = torch.randn(3, 3)
+    for program in (ep, torch.export.load(io.BytesIO(saved(ep)))):
+        few, normed, joined, shares = program.module()(x)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = nn.functional.linear(x, weight, bias)
+            assert torch.equal(few, y) and torch.equal(shares, torch.softmax(y @ y, -1)) and few.dtype is torch.bfloat16
+        wide = nn.functional.linear(x, weight, bias)
+        assert torch.equal(joined, torch.cat([y.float(), wide]))
+        torch.testing.assert_close(normed, nn.functional.layer_norm(wide, (3,), scale, shift))
