@@ -6,6 +6,7 @@ import inspect
 import os
 import threading
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -301,6 +302,16 @@ def _recorded(model: Any, args: tuple[Any, ...], named: dict[str, Any], training
         _state.exporting = False
 
 
+def _each_input(sizes: Any) -> Iterator[Any]:
+    """What is said of each tensor of an argument, which may be a structure of them."""
+    nested = isinstance(sizes, (list, tuple)) and any(isinstance(part, (dict, list, tuple)) for part in sizes)
+    if nested or (isinstance(sizes, dict) and any(not isinstance(k, int) for k in sizes)):
+        for part in sizes.values() if isinstance(sizes, dict) else sizes:
+            yield from _each_input(part)
+    else:
+        yield sizes
+
+
 def _dynamic(dynamic_axes: Any, dynamic_shapes: Any, parameters: Any, input_names: Any) -> dict[str, dict[int, str]]:
     """{name: {dimension: symbol}} of all forms in which dynamic dimensions are given."""
     found: dict[str, dict[int, str]] = {}
@@ -318,7 +329,8 @@ def _dynamic(dynamic_axes: Any, dynamic_shapes: Any, parameters: Any, input_name
         if isinstance(given, (tuple, list))
         else ((dict(zip([n for n, _ in parameters], names)).get(k, k), v) for k, v in given.items())
     )
-    for name, dims in pairs:
+    flat = [(name, list(_each_input(dims))) for name, dims in pairs]
+    for name, dims in [(f"{n}.{i}" if len(parts) > 1 else n, d) for n, parts in flat for i, d in enumerate(parts)]:
         items = dims.items() if isinstance(dims, dict) else enumerate(dims or ())
         symbols = {int(d): str(getattr(s, "__name__", s)) for d, s in items if s is not None}
         if symbols:

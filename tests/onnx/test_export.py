@@ -243,8 +243,11 @@ def test_a_dictionary_may_be_an_argument():
         def forward(self, batch):
             return batch["a"] + batch["b"]
 
-    program = torch.onnx.export(Model(), ({"a": torch.ones(2), "b": torch.ones(2)},), dynamo=True)
-    assert [i.name for i in program.model_proto.graph.input] == ["batch.0", "batch.1"]
+    sizes = {"batch": {"a": {0: "n"}, "b": {0: "n"}}}
+    program = torch.onnx.export(Model(), ({"a": torch.ones(2), "b": torch.ones(2)},), dynamo=True, dynamic_shapes=sizes)
+    inputs = program.model_proto.graph.input
+    assert [i.name for i in inputs] == ["batch.0", "batch.1"]
+    assert [i.type.tensor_type.shape.dim[0].dim_param for i in inputs] == ["n", "n"]
 
 
 def test_writes_in_place():
