@@ -85,6 +85,7 @@ class Capture(Tape):
         arrays = [t._array for t in given]
         mark, numbers = len(self.graph.nodes), self._numbers
         outer, self._strange, self._written = self._strange, False, []
+        before_that, self._given_some = self._given_some, bool(given)
         self._depth += 1
         try:
             out = function(*args, **named)
@@ -95,6 +96,7 @@ class Capture(Tape):
         finally:
             self._depth -= 1
             strange, self._strange = self._strange, outer
+            self._given_some = before_that
         if self.problem is not None:
             return out
         other = any([t._array is not array for t, array in zip(given, arrays)])

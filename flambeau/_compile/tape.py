@@ -52,6 +52,7 @@ class Tape:
         self.kept: list[Read] = []  # what is read and only kept
         self.live = Numbers(self.stop, self.decided)  # numbers that are others in each run
         self._strange = False  # whether a public function used a tensor that nobody told of
+        self._given_some = False  # whether the one that runs was given tensors
         self._depth = 0  # of public functions
         self.drawn: Any = None  # whether random numbers were drawn; for backends of others
         self.outside: Callable[[Any], Any] = lambda t: t  # the argument that another tensor stands for
@@ -283,7 +284,11 @@ class Tape:
             self._births.append((self.graph.nodes[-1], t._array))
 
     def borrowed_from(self, t: Tensor) -> None:
-        """A tensor was made over an array of NumPy's, whose elements are the same in each run."""
+        """A tensor was made over an array of NumPy's, whose elements are the same in each run, unless a function of the user's has made them
+        of tensors."""
+        if self._given_some:
+            self._strange = True
+            return
         self.born(t)
         value = self.known(t)
         if value is not None:

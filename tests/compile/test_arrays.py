@@ -135,3 +135,17 @@ def test_the_name_of_a_tensors_type_may_be_asked():
     )
     assert compiled(torch.ones(1)).item() == 2 and compiled(torch.ones(1).double()).item() == 3
     assert len(compiled._region.entries) == 2
+
+
+def test_arrays_that_an_operator_makes_of_tensors_are_no_constants():
+    def by_numpy(t):
+        return torch.from_numpy(np.sin(t.numpy()))
+
+    operator = torch.library.custom_op(
+        "test_arrays::by_numpy", by_numpy, mutates_args=(), schema="(Tensor t) -> Tensor"
+    )
+    operator.register_fake(torch.empty_like)
+    compiled = torch.compile(lambda t: operator(t * 2) + 1)
+    for i in range(4):
+        t = torch.arange(3.0) + i
+        torch.testing.assert_close(compiled(t), (t * 2).sin() + 1)
