@@ -108,3 +108,24 @@ def test_gradients_through_parts():
         found = s.grad.to_dense() if s.grad.is_sparse else s.grad
         where = s.detach().to_dense() != 0
         assert torch.equal(found[where], x.grad[where])
+
+
+@pytest.mark.parametrize("index", [torch.int32, torch.int64])
+@pytest.mark.parametrize("width", [None, 1, 5])
+def test_products_with_rows_that_are_known_by_their_starts(index, width):
+    """Rows of entries are written out only for gradients; one column is added up in a register."""
+    torch.manual_seed(0)
+    dense = torch.randn(7, 9, dtype=torch.float64) * (torch.rand(7, 9) > 0.6)
+    dense[3] = 0
+    csr = dense.to_sparse_csr()
+    values = csr.values().detach().requires_grad_()
+    x = torch.sparse_csr_tensor(csr.crow_indices().to(index), csr.col_indices().to(index), values, (7, 9))
+    y = torch.randn(9, *[width] * (width is not None), dtype=torch.float64, requires_grad=True)
+    made = x @ y
+    torch.testing.assert_close(made, dense @ y)
+    made.backward(torch.ones_like(made))
+    torch.testing.assert_close(y.grad, (dense.T @ torch.ones_like(made)).detach())
+    _rows, columns = dense.nonzero().T
+    torch.testing.assert_close(values.grad, (y if width is None else y.sum(1)).detach()[columns])
+    coo = dense.to_sparse()
+    torch.testing.assert_close(coo @ y, dense @ y)

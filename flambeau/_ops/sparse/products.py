@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend import threads
 from ..._backend.cpu import cpu
 from ..._core.dtypes import BY_NUMPY, dtype, int64
 from ..._core.layouts import sparse_coo, sparse_csc, sparse_csr
@@ -39,14 +40,20 @@ from .tensors import (
 @kernel("(),(),(k),(k),(n,w)->(w)")
 def row_products(m: Any, start: Any, stop: Any, columns: Any, values: Any, y: Any, out: Any) -> None:
     """One row of a CSR matrix times y, added to `out`."""
-    e = start[()]
-    while e < stop[()]:
-        j = columns[e]
-        if (j >= 0) & (j < y.shape[0]):
-            v = values[e]
-            for c in independent(out.n):
-                out[c] = out[c] + v * y[j, c]
-        e += 1
+    if out.n == 1:
+        total = out[0]
+        for e in range(start[()], stop[()]):
+            j = columns[e]
+            if (j >= 0) & (j < y.shape[0]):
+                total = total + values[e] * y[j, 0]
+        out[0] = total
+    else:
+        for e in range(start[()], stop[()]):
+            j = columns[e]
+            if (j >= 0) & (j < y.shape[0]):
+                v = values[e]
+                for c in independent(out.n):
+                    out[c] = out[c] + v * y[j, c]
 
 
 @kernel("(k),(k),(k),(n,w)->(r,w)")
@@ -72,24 +79,33 @@ def sampled_dots(m: Any, row: Any, column: Any, x: Any, y: Any, out: Any, type: 
 
 
 class Places:
-    """Rows and columns of a sparse matrix's entries, with the starts of its rows where they are sorted."""
+    """Rows and columns of a sparse matrix's entries, with the starts of its rows where they are sorted and known."""
 
-    __slots__ = ("columns", "rows", "shape", "starts")
+    __slots__ = ("_rows", "columns", "shape", "starts")
 
     def __init__(self, rows: Any, columns: Any, shape: Any, starts: Any = None):
-        self.rows, self.columns, self.shape, self.starts = rows, columns, shape, starts
+        self._rows, self.columns, self.shape, self.starts = rows, columns, shape, starts
+
+    @property
+    def rows(self) -> Any:
+        if self._rows is None:
+            self._rows = np.repeat(np.arange(self.shape[0]), np.diff(self.starts))
+        return self._rows
 
     def turned(self) -> Places:
         return Places(self.columns, self.rows, self.shape[::-1])
 
 
-def _places(array: SparseArray) -> Places:
+def _places(array: SparseArray, across: int = 1) -> Places:
+    """Where the entries are; for a product with so many columns that threads pay for, with the starts of rows."""
     if array.layout is sparse_coo:
         rows, columns = array.index
-        starts = starts_of(rows, array.shape[0]) if array.coalesced else None
-        return Places(rows, columns, array.shape[:2], starts)
-    coo = coo_places(array)
-    rows, columns = coo.index
+        sorted_ = array.coalesced and threads.pay(len(rows) * across)
+        return Places(rows, columns, array.shape[:2], starts_of(rows, array.shape[0]) if sorted_ else None)
+    if array.layout is sparse_csr and len(array.shape) == 2:
+        starts, columns = (a.astype(np.int64, copy=False) for a in array.index)
+        return Places(None, columns, array.shape, starts)
+    rows, columns = coo_places(array).index
     return Places(rows, columns, array.shape[:2], array.index[0] if array.layout is sparse_csr else None)
 
 
@@ -117,7 +133,7 @@ def product_op(backend: Any, x: Any, y: Any, places: Places) -> Any:
         if len(made):
             call(starts[:-1], starts[1:], places.columns, held, wide, made)
     else:
-        call = cpu.kernel(entry_products, ("i64", "i64", code, code, code))
+        call = cpu.small(entry_products, ("i64", "i64", code, code, code))  # which writes some places twice: no threads
         call(places.rows, places.columns, held, wide, made)
     return made.astype(y.dtype) if made.dtype != y.dtype else made
 
@@ -144,10 +160,11 @@ def _check_product(name: str, x: Tensor, y: Tensor) -> None:
     for t in (x, y):
         if is_sparse(t) and t._array.layout is sparse_coo and t._array.sparse_dim != 2:
             raise RuntimeError(f"{name}: matrices expected, got {t._array.sparse_dim}D tensor")
-    if x.ndim == y.ndim == 2 and x.shape[1] != y.shape[0]:
-        raise not_multiplicable(*x.shape, *y.shape)
-    if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[1] != y.shape[0]:
-        raise RuntimeError(f"{name}: shapes cannot be multiplied ({list(x.shape)} and {list(y.shape)})")
+    left, right = x._array.shape, y._array.shape
+    if len(left) == len(right) == 2 and left[1] != right[0]:
+        raise not_multiplicable(*left, *right)
+    if len(left) != 2 or len(right) not in (1, 2) or left[1] != right[0]:
+        raise RuntimeError(f"{name}: shapes cannot be multiplied ({list(left)} and {list(right)})")
     if x.dtype is not y.dtype:
         raise RuntimeError(f"{name}: expected operands of one dtype, got {x.dtype} and {y.dtype}")
 
@@ -160,7 +177,7 @@ def product(x: Tensor, y: Tensor, name: str = "mm") -> Tensor:
     if not is_sparse(x):
         return ops.t(product(ops.t(y), ops.t(x), name))
     x = to_sparse_coo(x) if x._array.layout in BLOCKED else x
-    return product_op(values_of(x), y, _places(x._array))
+    return product_op(values_of(x), y, _places(x._array, y._array.shape[1]))
 
 
 def _sparse_product(x: Tensor, y: Tensor) -> Tensor:
