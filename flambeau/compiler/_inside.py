@@ -32,7 +32,7 @@ class Entrance:
 
 def inside_form(t: Tensor) -> Tensor:
     """A tensor over the same memory, where a backward pass that is recorded ends: so do leaves themselves."""
-    if not t._k & GRAD or not local.grad or t._edge is None:
+    if not t._k & GRAD or t._edge is None:
         return t
     own = detached(t)
     own._k |= GRAD

@@ -117,3 +117,20 @@ def test_a_generator_that_each_call_makes():
     compiled = torch.compile(drawn, fullgraph=True)
     for _ in range(3):
         assert all(torch.equal(a, b) for a, b in zip(compiled(torch.ones(2)), drawn(torch.ones(2))))
+
+
+def test_a_history_in_a_block_without_gradients_ends_at_the_argument():
+    """In the recorded run the gradient came through what the argument was made of, too, and was twice as large."""
+
+    def function(x):
+        with torch.enable_grad():
+            return x * 3
+
+    compiled = torch.compile(function)
+    for _ in range(3):
+        start = torch.ones(2, 3, requires_grad=True)
+        x = start * 2
+        with torch.no_grad():
+            out = compiled(x)
+        out.sum().backward()
+        assert torch.equal(start.grad, torch.full((2, 3), 6.0))
